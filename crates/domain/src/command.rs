@@ -1,0 +1,270 @@
+use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
+use crate::item::{ItemKey, Mode};
+use crate::label::Label;
+use crate::limits::BASKET_LINES;
+use crate::state::Scope;
+use crate::time::Seconds;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A command with what a store needs to run it once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// What is asked.
+    pub command: Command,
+    /// The caller's idempotency key, if one was given.
+    pub key: Option<KeyUse>,
+    /// Ids for whatever the command makes; given here so that deciding stays pure.
+    pub fresh: Fresh,
+    /// Who asks.
+    pub origin: Origin,
+}
+
+/// An idempotency key in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// What it is stored under.
+    pub hash: KeyHash,
+    /// What was asked under it.
+    pub fingerprint: Fingerprint,
+}
+
+/// Ids for what a command makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    /// Of the reservation.
+    pub reservation: ReservationId,
+    /// Of the first event.
+    pub event: EventId,
+}
+
+/// Who asks: goes into the command's events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The principal.
+    pub actor: Label,
+    /// The request.
+    pub request_id: RequestId,
+    /// The caller's trace.
+    pub trace: Option<Trace>,
+}
+
+/// A W3C trace context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Trace id.
+    pub trace_id: u128,
+    /// Parent span id.
+    pub span_id: u64,
+    /// Flags.
+    pub flags: u8,
+}
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Hold units for a time.
+    Reserve(Reserve),
+    /// Turn a hold into a sale.
+    Confirm(Confirm),
+    /// Give a hold's units back.
+    Release(Release),
+    /// Move a hold's deadline.
+    Extend(Extend),
+    /// Take sold units back.
+    Return(Return),
+    /// Create an item or set its figures.
+    SetStock(SetStock),
+    /// Move an item's total.
+    AdjustStock(AdjustStock),
+    /// Pause or resume a sale.
+    SetSale(SetSale),
+    /// Expire what is due, as far as one batch may.
+    Sweep,
+}
+
+/// See [`Command::Reserve`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// Who the hold is for.
+    pub owner_id: Label,
+    /// What is asked for.
+    pub basket: Basket,
+    /// How long; the items' default when absent.
+    pub ttl: Option<Seconds>,
+    /// What to do with a line that does not fit.
+    pub fulfilment: Fulfilment,
+    /// The pool to draw from first.
+    pub pool: Option<Label>,
+    /// Sales channel.
+    pub channel: Option<Label>,
+    /// The buyer.
+    pub customer_id: Option<Label>,
+    /// The buyer's session.
+    pub session_id: Option<Label>,
+    /// The caller's own data: a JSON object in compact form.
+    pub metadata: Option<Arc<str>>,
+}
+
+/// What to do with a line that does not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fulfilment {
+    /// Every line in full, or nothing.
+    #[default]
+    All,
+    /// Each line gets what there is; lines that get nothing are left out.
+    Partial,
+}
+
+/// One wish: an item and how many units of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Which item.
+    pub item: ItemKey,
+    /// How many units; at least 1, judged against the limit by the rules.
+    pub quantity: u64,
+}
+
+/// What a reserve asks for: 1 to [`BASKET_LINES`] wishes, summed to one per item, each at least 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Basket(Box<[Want]>);
+
+/// Why wishes are no basket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BasketError {
+    /// No line at all.
+    Empty,
+    /// More than [`BASKET_LINES`]; the number found.
+    TooMany(usize),
+    /// A quantity of 0; the line's number, from 0.
+    Zero(usize),
+}
+
+impl Basket {
+    /// Sums wishes for the same item, keeping the order in which items were first named. A sum past a `u64` stays at
+    /// its end, which is past any limit.
+    pub fn new(wants: Vec<Want>) -> Result<Self, BasketError> {
+        if wants.is_empty() {
+            return Err(BasketError::Empty);
+        }
+        if wants.len() > BASKET_LINES {
+            return Err(BasketError::TooMany(wants.len()));
+        }
+        if let Some(line) = wants.iter().position(|want| want.quantity == 0) {
+            return Err(BasketError::Zero(line));
+        }
+        if wants.len() == 1 {
+            return Ok(Self(wants.into()));
+        }
+        let mut sums: BTreeMap<ItemKey, u64> = BTreeMap::new();
+        for want in &wants {
+            let sum = sums.entry(want.item.clone()).or_default();
+            *sum = sum.saturating_add(want.quantity);
+        }
+        // Each item leaves the map with its first wish, so later wishes for it find nothing.
+        let summed = wants.into_iter().filter_map(|want| {
+            let quantity = sums.remove(&want.item)?;
+            Some(Want { quantity, ..want })
+        });
+        Ok(Self(summed.collect()))
+    }
+
+    /// The wishes, one per item.
+    pub fn wants(&self) -> &[Want] {
+        &self.0
+    }
+}
+
+/// See [`Command::Confirm`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirm {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// The order it becomes.
+    pub order_id: Option<Label>,
+}
+
+/// See [`Command::Release`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// Why.
+    pub reason: Option<Label>,
+}
+
+/// See [`Command::Extend`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extend {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// How long from now.
+    pub ttl: Seconds,
+}
+
+/// See [`Command::Return`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// What comes back.
+    pub returning: Returning,
+    /// Why.
+    pub reason: Label,
+}
+
+/// What comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Returning {
+    /// Everything that has not come back yet.
+    All,
+    /// So many units of these items.
+    Lines(Basket),
+}
+
+/// See [`Command::SetStock`]. Settings that are not named stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetStock {
+    /// Which item.
+    pub item: ItemKey,
+    /// Units that exist, at most [`crate::limits::TOTAL_UNITS`].
+    pub total_units: u64,
+    /// How units are told apart; counted when absent on a new item.
+    pub mode: Option<Mode>,
+    /// Units kept from sale.
+    pub safety_stock: Option<u64>,
+    /// Time to live of a hold that names none.
+    pub default_ttl: Option<Seconds>,
+    /// Longest hold.
+    pub max_hold: Option<Seconds>,
+    /// The caller's own data.
+    pub metadata: Option<Arc<str>>,
+    /// The version that the item must have.
+    pub expected_version: Option<u64>,
+}
+
+/// See [`Command::AdjustStock`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdjustStock {
+    /// Which item.
+    pub item: ItemKey,
+    /// Units that arrived (or, negative, left).
+    pub delta: i64,
+    /// Why.
+    pub reason: Label,
+    /// The version that the item must have.
+    pub expected_version: Option<u64>,
+}
+
+/// See [`Command::SetSale`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetSale {
+    /// What it concerns.
+    pub scope: Scope,
+    /// Paused, or open.
+    pub paused: bool,
+    /// Why.
+    pub reason: Option<Label>,
+}

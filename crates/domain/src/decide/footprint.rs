@@ -1,0 +1,63 @@
+use crate::command::{Command, Envelope, Returning};
+use crate::event::Subject;
+use crate::id::ReservationId;
+use crate::item::ItemKey;
+use crate::label::Label;
+use crate::state::{Name, Scope, State};
+use alloc::vec::Vec;
+
+/// Adds to `out` what the command may touch, as far as `state` lets it be seen: an id leads to its reservation, a
+/// reservation to its items. A store loads what is new and asks again until nothing is; what a command turns out to
+/// need beyond it (the other items of a hold that falls due) comes as [`crate::Missing`] from deciding.
+pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) {
+    if let Some(key) = envelope.key {
+        out.push(Name::Key(key.hash));
+        if let Ok(Some(record)) = state.key(key.hash) {
+            match &record.subject {
+                Subject::Reservation(id) => hold(state, *id, out),
+                Subject::Item(key) => out.push(Name::Item(key.clone())),
+            }
+            return;
+        }
+    }
+    match &envelope.command {
+        Command::Reserve(reserve) => {
+            out.push(Name::Pause(None));
+            for want in reserve.basket.wants() {
+                location(&want.item, out);
+                out.push(Name::Item(want.item.clone()));
+                out.push(Name::Due(want.item.clone()));
+            }
+        }
+        Command::Confirm(confirm) => hold(state, confirm.id, out),
+        Command::Release(release) => hold(state, release.id, out),
+        Command::Extend(extend) => hold(state, extend.id, out),
+        Command::Return(returned) => {
+            hold(state, returned.id, out);
+            if let Returning::Lines(basket) = &returned.returning {
+                out.extend(basket.wants().iter().map(|want| Name::Item(want.item.clone())));
+            }
+        }
+        Command::SetStock(set) => out.push(Name::Item(set.item.clone())),
+        Command::AdjustStock(adjust) => out.push(Name::Item(adjust.item.clone())),
+        Command::SetSale(set) => match &set.scope {
+            Scope::Everything => out.push(Name::Pause(None)),
+            Scope::Location(location) => out.push(Name::Pause(Some(location.clone()))),
+            Scope::Item(key) => out.push(Name::Item(key.clone())),
+        },
+        Command::Sweep => out.push(Name::AnyDue),
+    }
+}
+
+fn hold<S: State>(state: &S, id: ReservationId, out: &mut Vec<Name>) {
+    out.push(Name::Hold(id));
+    if let Ok(Some(hold)) = state.hold(id) {
+        out.extend(hold.lines.iter().map(|line| Name::Item(line.item.clone())));
+    }
+}
+
+fn location(item: &ItemKey, out: &mut Vec<Name>) {
+    if let Ok(location) = Label::new(item.location()) {
+        out.push(Name::Pause(Some(location)));
+    }
+}

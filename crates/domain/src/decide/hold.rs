@@ -1,0 +1,285 @@
+//! What becomes of a hold: confirm, release, extend, return, expire. Each of the first three expires its own hold when
+//! it comes too late, and no other.
+
+use super::{Halt, Run, add, sub};
+use crate::command::{Confirm, Extend, Release, Return, Returning};
+use crate::event::{HoldChange, Subject, Transition};
+use crate::hold::{Closing, Hold, Line, Status};
+use crate::id::ReservationId;
+use crate::item::Figures;
+use crate::outcome::{Outcome, Reply};
+use crate::rejection::Rejection;
+use crate::state::State;
+use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+pub(super) fn confirm<S: State>(
+    run: &mut Run<'_, S>,
+    command: &Confirm,
+    now: Instant,
+) -> Result<Outcome, Halt> {
+    let hold = match open(run, command.id, now)? {
+        Opened::Active(hold, at) => {
+            let closing = Closing { at, reason: None, order_id: command.order_id.clone() };
+            close(run, hold, HoldChange::Confirmed, Status::Confirmed, closing, |figures, line| {
+                figures.held = sub(figures.held, u64::from(line.quantity))?;
+                figures.confirmed_sold = add(figures.confirmed_sold, u64::from(line.quantity))?;
+                Ok(())
+            })?
+        }
+        Opened::Ended(hold) => {
+            let order_id = hold.closing.as_ref().and_then(|closing| closing.order_id.as_ref());
+            let same_order = command.order_id.is_none() || command.order_id.as_ref() == order_id;
+            if hold.status != Status::Confirmed || !same_order {
+                return Ok(Outcome::Refused(ended(&hold)));
+            }
+            hold
+        }
+        Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
+    };
+    Ok(done(run, hold, now))
+}
+
+pub(super) fn release<S: State>(
+    run: &mut Run<'_, S>,
+    command: &Release,
+    now: Instant,
+) -> Result<Outcome, Halt> {
+    let hold = match open(run, command.id, now)? {
+        Opened::Active(hold, at) => {
+            let closing = Closing { at, reason: command.reason.clone(), order_id: None };
+            close(run, hold, HoldChange::Cancelled, Status::Cancelled, closing, give_back)?
+        }
+        Opened::Ended(hold) if hold.status == Status::Confirmed => return Ok(Outcome::Refused(ended(&hold))),
+        Opened::Ended(hold) => hold,
+        Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
+    };
+    Ok(done(run, hold, now))
+}
+
+pub(super) fn extend<S: State>(
+    run: &mut Run<'_, S>,
+    command: &Extend,
+    now: Instant,
+) -> Result<Outcome, Halt> {
+    let (hold, at) = match open(run, command.id, now)? {
+        Opened::Active(hold, at) => (hold, at),
+        Opened::Ended(hold) => return Ok(Outcome::Refused(ended(&hold))),
+        Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
+    };
+    let max_expires_at = hold.terms.max_expires_at;
+    if hold.expires_at >= max_expires_at {
+        return Ok(Outcome::Refused(Rejection::ExtensionLimit { max_expires_at }));
+    }
+    let expires_at = at.deadline(command.ttl).min(max_expires_at);
+    if expires_at <= hold.expires_at {
+        return Ok(done(run, hold, now));
+    }
+    let mut figures = Vec::with_capacity(hold.lines.len());
+    for line in &*hold.lines {
+        figures.push(Figures { at, ..figures_of(run, line)? });
+    }
+    let previous = hold.last_event;
+    let hold = Hold { expires_at, last_event: run.next_event(), ..hold };
+    let transition =
+        Transition::Hold { change: HoldChange::Extended, hold: hold.clone(), figures: figures.into() };
+    run.emit(at, Some(previous), transition);
+    Ok(done(run, hold, at))
+}
+
+pub(super) fn take_back<S: State>(
+    run: &mut Run<'_, S>,
+    command: &Return,
+    now: Instant,
+) -> Result<Outcome, Halt> {
+    let hold = match open(run, command.id, now)? {
+        Opened::Ended(hold) if hold.status == Status::Confirmed => hold,
+        Opened::Ended(hold) | Opened::Active(hold, _) => {
+            return Ok(Outcome::Refused(Rejection::ReservationNotConfirmed(hold.id)));
+        }
+        Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
+    };
+    let quantities = match returned_quantities(&hold, &command.returning)? {
+        Ok(quantities) => quantities,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
+
+    let at = floored(run, &hold, now)?;
+    let mut lines = Vec::with_capacity(hold.lines.len());
+    let mut figures = Vec::with_capacity(hold.lines.len());
+    for (line, back) in hold.lines.iter().zip(&quantities) {
+        let mut line = line.clone();
+        let mut after = figures_of(run, &line)?;
+        if *back > 0 {
+            after.confirmed_sold = sub(after.confirmed_sold, u64::from(*back))?;
+            after.sequence = add(after.sequence, 1)?;
+            after.at = at;
+            line.sequence = after.sequence;
+            line.returned =
+                line.returned.checked_add(*back).ok_or(Halt::Broken("a line returned too much"))?;
+        }
+        lines.push(line);
+        figures.push(after);
+    }
+    let previous = hold.last_event;
+    let hold = Hold { lines: lines.into(), last_event: run.next_event(), ..hold };
+    let change = HoldChange::Returned { quantities, reason: command.reason.clone() };
+    let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
+    run.emit(at, Some(previous), transition);
+    Ok(done(run, hold, at))
+}
+
+/// How many units of each line come back.
+fn returned_quantities(hold: &Hold, returning: &Returning) -> Result<Result<Vec<u32>, Rejection>, Halt> {
+    let left =
+        |line: &Line| line.quantity.checked_sub(line.returned).ok_or(Halt::Broken("returned too much"));
+    let exceeds = |line: &Line, requested: u64| -> Result<Rejection, Halt> {
+        Ok(Rejection::ReturnExceedsSold { item: line.item.clone(), requested, sold: u64::from(left(line)?) })
+    };
+    let mut quantities = Vec::with_capacity(hold.lines.len());
+    match returning {
+        Returning::All => {
+            for line in &*hold.lines {
+                quantities.push(left(line)?);
+            }
+            if quantities.iter().all(|back| *back == 0)
+                && let Some(line) = hold.lines.first()
+            {
+                return Ok(Err(exceeds(line, u64::from(line.quantity))?));
+            }
+        }
+        Returning::Lines(basket) => {
+            let stranger =
+                basket.wants().iter().find(|want| !hold.lines.iter().any(|line| line.item == want.item));
+            if let Some(want) = stranger {
+                let (item, requested) = (want.item.clone(), want.quantity);
+                return Ok(Err(Rejection::ReturnExceedsSold { item, requested, sold: 0 }));
+            }
+            for line in &*hold.lines {
+                let wanted = basket.wants().iter().find(|want| want.item == line.item);
+                let requested = wanted.map_or(0, |want| want.quantity);
+                match u32::try_from(requested) {
+                    Ok(back) if back <= left(line)? => quantities.push(back),
+                    _ => return Ok(Err(exceeds(line, requested)?)),
+                }
+            }
+        }
+    }
+    Ok(Ok(quantities))
+}
+
+pub(super) fn sweep<S: State>(run: &mut Run<'_, S>, now: Instant) -> Result<Outcome, Halt> {
+    let mut expired = 0;
+    while let Some((due, id)) = run.state.earliest(None)? {
+        if due > now || !run.may_expire() {
+            break;
+        }
+        expire(run, id, now)?;
+        expired += 1;
+    }
+    Ok(Outcome::Done(Reply::Swept { expired }))
+}
+
+/// Expires a hold that is due.
+pub(super) fn expire<S: State>(run: &mut Run<'_, S>, id: ReservationId, now: Instant) -> Result<Hold, Halt> {
+    let hold = run.state.hold(id)?.ok_or(Halt::Broken("a due hold is not there"))?.clone();
+    let at = floored(run, &hold, now)?;
+    if hold.status != Status::Active || !hold.is_due(at) {
+        return Err(Halt::Broken("a hold was to be expired that is not due"));
+    }
+    let closing = Closing { at, reason: None, order_id: None };
+    close(run, hold, HoldChange::Expired, Status::Expired, closing, give_back)
+}
+
+/// A hold as a command finds it.
+enum Opened {
+    /// Live, and the instant that counts for it.
+    Active(Hold, Instant),
+    /// In a terminal state, perhaps since a moment ago.
+    Ended(Hold),
+    /// There is none.
+    Unknown,
+}
+
+fn open<S: State>(run: &mut Run<'_, S>, id: ReservationId, now: Instant) -> Result<Opened, Halt> {
+    let Some(hold) = run.state.hold(id)? else { return Ok(Opened::Unknown) };
+    if hold.status != Status::Active {
+        return Ok(Opened::Ended(hold.clone()));
+    }
+    let hold = hold.clone();
+    let at = floored(run, &hold, now)?;
+    if hold.is_due(at) {
+        return Ok(Opened::Ended(expire(run, id, at)?));
+    }
+    Ok(Opened::Active(hold, at))
+}
+
+/// Ends a hold: `effect` moves each line's figures.
+fn close<S: State>(
+    run: &mut Run<'_, S>,
+    hold: Hold,
+    change: HoldChange,
+    status: Status,
+    closing: Closing,
+    effect: impl Fn(&mut Figures, &Line) -> Result<(), Halt>,
+) -> Result<Hold, Halt> {
+    let at = closing.at;
+    let mut lines = Vec::with_capacity(hold.lines.len());
+    let mut figures = Vec::with_capacity(hold.lines.len());
+    for line in &*hold.lines {
+        let mut after = figures_of(run, line)?;
+        effect(&mut after, line)?;
+        after.active = sub(after.active, 1)?;
+        after.sequence = add(after.sequence, 1)?;
+        after.at = at;
+        lines.push(Line { sequence: after.sequence, ..line.clone() });
+        figures.push(after);
+    }
+    let previous = hold.last_event;
+    let hold = Hold {
+        status,
+        lines: lines.into(),
+        closing: Some(Box::new(closing)),
+        last_event: run.next_event(),
+        ..hold
+    };
+    let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
+    run.emit(at, Some(previous), transition);
+    Ok(hold)
+}
+
+fn give_back(figures: &mut Figures, line: &Line) -> Result<(), Halt> {
+    figures.held = sub(figures.held, u64::from(line.quantity))?;
+    Ok(())
+}
+
+fn figures_of<S: State>(run: &Run<'_, S>, line: &Line) -> Result<Figures, Halt> {
+    let item = run.state.item(&line.item)?.ok_or(Halt::Broken("a hold names an item that is not there"))?;
+    Ok(item.figures)
+}
+
+/// Now, but not before any instant at which one of the hold's items was decided on.
+fn floored<S: State>(run: &Run<'_, S>, hold: &Hold, now: Instant) -> Result<Instant, Halt> {
+    let mut at = now;
+    for line in &*hold.lines {
+        at = at.max(figures_of(run, line)?.at);
+    }
+    Ok(at)
+}
+
+/// Why an ended hold can't be moved any more.
+fn ended(hold: &Hold) -> Rejection {
+    match hold.status {
+        Status::Confirmed => Rejection::ReservationConfirmed(hold.id),
+        Status::Cancelled => Rejection::ReservationCancelled(hold.id),
+        Status::Expired | Status::Active => {
+            Rejection::ReservationExpired { id: hold.id, expires_at: hold.expires_at }
+        }
+    }
+}
+
+fn done<S: State>(run: &mut Run<'_, S>, hold: Hold, at: Instant) -> Outcome {
+    run.remember(Subject::Reservation(hold.id), at);
+    Outcome::Done(Reply::Reservation(hold))
+}

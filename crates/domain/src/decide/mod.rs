@@ -1,0 +1,162 @@
+//! The rules. Each command's own are in a file of theirs; what all share is here.
+
+mod footprint;
+mod hold;
+mod reserve;
+mod stock;
+
+use crate::command::{Command, Envelope, Fresh, KeyUse, Origin};
+use crate::event::{Event, KeyRecord, Subject, Transition};
+use crate::id::EventId;
+use crate::limits::{EXPIRIES_PER_BATCH, Rules};
+use crate::outcome::{Outcome, Reply};
+use crate::rejection::Rejection;
+use crate::state::{Missing, State};
+use crate::time::Instant;
+use alloc::vec::Vec;
+
+pub use footprint::footprint;
+
+/// What a batch of commands did, to be committed at once.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    /// What happened, in order.
+    pub events: Vec<Event>,
+    /// The keys that were used.
+    pub keys: Vec<KeyRecord>,
+    expired: u32,
+}
+
+impl Effects {
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.keys.is_empty()
+    }
+}
+
+/// Why a command could not be decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The state lacks something: load it and run the batch again.
+    Missing(Missing),
+    /// The state contradicts itself. Nothing may be committed on top of it.
+    Broken(&'static str),
+}
+
+impl From<Missing> for Halt {
+    fn from(missing: Missing) -> Self {
+        Self::Missing(missing)
+    }
+}
+
+/// Decides one command.
+///
+/// The command's events are applied to `state` as they come, so that the next command of the batch sees them, and
+/// are added to `effects`. After a [`Halt`] both may hold half of a command and have to be thrown away.
+///
+/// `now` is the store's clock; where an item was decided on at a later instant, that instant counts instead.
+pub fn decide<S: State>(
+    state: &mut S,
+    rules: &Rules,
+    envelope: &Envelope,
+    now: Instant,
+    effects: &mut Effects,
+) -> Result<Outcome, Halt> {
+    if let Some(known) = known_key(state, envelope.key)? {
+        return Ok(known);
+    }
+    let mut run = Run {
+        state,
+        rules,
+        effects,
+        fresh: envelope.fresh,
+        origin: &envelope.origin,
+        key: envelope.key,
+        emitted: 0,
+    };
+    match &envelope.command {
+        Command::Reserve(reserve) => reserve::reserve(&mut run, reserve, now),
+        Command::Confirm(confirm) => hold::confirm(&mut run, confirm, now),
+        Command::Release(release) => hold::release(&mut run, release, now),
+        Command::Extend(extend) => hold::extend(&mut run, extend, now),
+        Command::Return(returned) => hold::take_back(&mut run, returned, now),
+        Command::SetStock(set) => stock::set(&mut run, set, now),
+        Command::AdjustStock(adjust) => stock::adjust(&mut run, adjust, now),
+        Command::SetSale(set) => stock::set_sale(&mut run, set, now),
+        Command::Sweep => hold::sweep(&mut run, now),
+    }
+}
+
+/// A key that was used before is answered before any rule is asked.
+fn known_key<S: State>(state: &S, key: Option<KeyUse>) -> Result<Option<Outcome>, Halt> {
+    let Some(key) = key else { return Ok(None) };
+    let Some(record) = state.key(key.hash)? else { return Ok(None) };
+    if record.fingerprint != key.fingerprint {
+        return Ok(Some(Outcome::Refused(Rejection::IdempotencyMismatch)));
+    }
+    let reply = match &record.subject {
+        Subject::Reservation(id) => {
+            let hold = state.hold(*id)?.ok_or(Halt::Broken("a key names a reservation that is not there"))?;
+            Reply::Reservation(hold.clone())
+        }
+        Subject::Item(key) => {
+            let item = state.item(key)?.ok_or(Halt::Broken("a key names an item that is not there"))?;
+            Reply::Item { item: item.clone(), created: false }
+        }
+    };
+    Ok(Some(Outcome::Replayed(reply)))
+}
+
+/// One command being decided.
+struct Run<'a, S> {
+    state: &'a mut S,
+    rules: &'a Rules,
+    effects: &'a mut Effects,
+    fresh: Fresh,
+    origin: &'a Origin,
+    key: Option<KeyUse>,
+    emitted: u32,
+}
+
+impl<S: State> Run<'_, S> {
+    /// The id that the next event will have.
+    fn next_event(&self) -> EventId {
+        self.fresh.event.nth(self.emitted)
+    }
+
+    /// Makes it so: the state takes the event in and the batch keeps it.
+    fn emit(&mut self, at: Instant, previous: Option<EventId>, transition: Transition) {
+        let id = self.next_event();
+        let event = Event { id, at, origin: self.origin.clone(), previous, transition };
+        self.state.apply(&event);
+        self.effects.events.push(event);
+        self.emitted += 1;
+    }
+
+    /// Keeps the command's key, if it has one, with its effect.
+    fn remember(&mut self, subject: Subject, at: Instant) {
+        let Some(KeyUse { hash, fingerprint }) = self.key else { return };
+        let record = KeyRecord { hash, fingerprint, subject, at };
+        self.state.remember(&record);
+        self.effects.keys.push(record);
+    }
+
+    /// Whether this batch may expire one more hold; counts it if so.
+    fn may_expire(&mut self) -> bool {
+        let may = self.effects.expired < EXPIRIES_PER_BATCH;
+        if may {
+            self.effects.expired += 1;
+        }
+        may
+    }
+}
+
+/// A figure that would pass the end of its type. Limits keep real figures far away, so the state must be damaged.
+fn add(figure: u64, by: u64) -> Result<u64, Halt> {
+    figure.checked_add(by).ok_or(Halt::Broken("a figure passed its end"))
+}
+
+/// A figure that would fall below zero: the state must be damaged.
+fn sub(figure: u64, by: u64) -> Result<u64, Halt> {
+    figure.checked_sub(by).ok_or(Halt::Broken("a figure fell below zero"))
+}

@@ -1,0 +1,114 @@
+use crate::command::Origin;
+use crate::hold::Hold;
+use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
+use crate::item::{Figures, Item, ItemKey};
+use crate::label::Label;
+use crate::state::Scope;
+use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Something that happened: appended in the same commit as its effect, never changed. It carries what things are
+/// after it, so that state is the fold of events and recovery is plain [`crate::State::apply`], whatever the rules
+/// have become since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its id; its position is given by the store at the commit.
+    pub id: EventId,
+    /// When it was decided.
+    pub at: Instant,
+    /// Who asked.
+    pub origin: Origin,
+    /// The reservation's event before this one.
+    pub previous: Option<EventId>,
+    /// What changed.
+    pub transition: Transition,
+}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// A reservation was made or moved.
+    Hold {
+        /// How.
+        change: HoldChange,
+        /// The reservation after it.
+        hold: Hold,
+        /// The items of its lines after it, in their order.
+        figures: Box<[Figures]>,
+    },
+    /// An item was created or changed by an operator.
+    Stock {
+        /// How.
+        change: StockChange,
+        /// The item after it.
+        item: Item,
+    },
+    /// A sale was paused or resumed.
+    Sale {
+        /// What it concerns.
+        scope: Scope,
+        /// Paused, or open.
+        paused: bool,
+        /// Why.
+        reason: Option<Label>,
+    },
+}
+
+/// How a reservation moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HoldChange {
+    /// Made.
+    Created,
+    /// Its deadline moved.
+    Extended,
+    /// Sold.
+    Confirmed,
+    /// Released.
+    Cancelled,
+    /// Fell due.
+    Expired,
+    /// Sold units came back.
+    Returned {
+        /// How many of each line, in the lines' order.
+        quantities: Vec<u32>,
+        /// Why.
+        reason: Label,
+    },
+}
+
+/// How an item changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StockChange {
+    /// Created or set.
+    Set,
+    /// Its total moved.
+    Adjusted {
+        /// By so much.
+        delta: i64,
+        /// Why.
+        reason: Label,
+    },
+}
+
+/// An idempotency key that was used, committed with its effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRecord {
+    /// What it is found by.
+    pub hash: KeyHash,
+    /// What was asked under it.
+    pub fingerprint: Fingerprint,
+    /// What it made or moved.
+    pub subject: Subject,
+    /// When.
+    pub at: Instant,
+}
+
+/// What a key stands for: a replay shows it as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A reservation.
+    Reservation(ReservationId),
+    /// An item.
+    Item(ItemKey),
+}

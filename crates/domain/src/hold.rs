@@ -1,0 +1,102 @@
+use crate::id::{EventId, ReservationId};
+use crate::item::ItemKey;
+use crate::label::Label;
+use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+/// Where a reservation stands. Every state but `Active` is terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Its units are held.
+    Active,
+    /// Its units are sold.
+    Confirmed,
+    /// It was released.
+    Cancelled,
+    /// Its deadline came first.
+    Expired,
+}
+
+/// One item of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Which item.
+    pub item: ItemKey,
+    /// Units asked for, 1 to [`crate::limits::LINE_QUANTITY`].
+    pub requested: u32,
+    /// Units granted, 1 to `requested`.
+    pub quantity: u32,
+    /// Units that came back after the sale, at most `quantity`.
+    pub returned: u32,
+    /// The item's sequence at the line's latest transition.
+    pub sequence: u64,
+}
+
+/// What a reservation was made with; never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Who the hold is for, as the caller names it.
+    pub owner_id: Label,
+    /// When it was made.
+    pub created_at: Instant,
+    /// The latest deadline that extensions can reach.
+    pub max_expires_at: Instant,
+    /// What most holds do without.
+    pub extras: Option<Box<Extras>>,
+}
+
+/// The optional parts of a reservation's terms.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Sales channel.
+    pub channel: Option<Label>,
+    /// The buyer.
+    pub customer_id: Option<Label>,
+    /// The buyer's session.
+    pub session_id: Option<Label>,
+    /// The caller's own data: a JSON object in compact form.
+    pub metadata: Option<Arc<str>>,
+}
+
+/// How a reservation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closing {
+    /// When the terminal state was reached.
+    pub at: Instant,
+    /// Why, as the caller said it.
+    pub reason: Option<Label>,
+    /// The order it became.
+    pub order_id: Option<Label>,
+}
+
+/// One reservation: a hold by one owner on one or more lines, which share one deadline and one fate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Its id.
+    pub id: ReservationId,
+    /// Where it stands.
+    pub status: Status,
+    /// When it falls due: live while `now < expires_at`.
+    pub expires_at: Instant,
+    /// What it was made with.
+    pub terms: Arc<Terms>,
+    /// Its lines, one per item, in the order asked for.
+    pub lines: Arc<[Line]>,
+    /// How it ended; present exactly when the status is terminal.
+    pub closing: Option<Box<Closing>>,
+    /// Its latest event.
+    pub last_event: EventId,
+}
+
+impl Hold {
+    /// Whether the deadline has come (equality is due).
+    pub fn is_due(&self, now: Instant) -> bool {
+        now >= self.expires_at
+    }
+
+    /// Units granted over all lines.
+    pub fn quantity(&self) -> u64 {
+        self.lines.iter().map(|line| u64::from(line.quantity)).sum()
+    }
+}

@@ -1,0 +1,185 @@
+use crate::item::ItemKey;
+use crate::label::Label;
+use crate::time::Instant;
+use core::fmt;
+
+/// Number of buckets that reservations are spread over, after their first item.
+pub const BUCKETS: u16 = 1 << BUCKET_BITS;
+const BUCKET_BITS: u32 = 10;
+/// Events that one seed can number.
+pub(crate) const EVENTS_PER_SEED: u128 = 1 << 12;
+
+/// A `UUIDv7` (RFC 9562) with the bucket of the reservation's first item in the last ten of its random bits: sorts by
+/// the time it was made, and tells where its rows live without a look-up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationId(u128);
+
+/// A `UUIDv7` that names an event. It is written with the event; the event's position is given at the commit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(u128);
+
+/// Digest of an idempotency key with its principal and operation: what a stored key is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyHash(pub u128);
+
+/// Digest of a parsed request and of the version of its form: tells a repeated request from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(pub u128);
+
+/// What one request is called in logs, answers and events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestId {
+    /// Made here; shown as a UUID.
+    Made(u128),
+    /// Given by the caller.
+    Given(Label),
+}
+
+const VERSION: u128 = 0x7 << 76;
+const VERSION_MASK: u128 = 0xf << 76;
+const VARIANT: u128 = 0b10 << 62;
+const VARIANT_MASK: u128 = 0b11 << 62;
+const TIME_BITS: u32 = 48;
+
+fn uuid_v7(now: Instant, random: u128) -> u128 {
+    let millis = u128::from(now.millis().unsigned_abs()) & ((1 << TIME_BITS) - 1);
+    let tail = random & ((1 << (128 - TIME_BITS)) - 1);
+    (millis << (128 - TIME_BITS)) | (tail & !VERSION_MASK & !VARIANT_MASK) | VERSION | VARIANT
+}
+
+/// The bucket of an item: FNV-1a over location, a zero byte and SKU (neither can contain one), modulo [`BUCKETS`].
+pub fn bucket_of(item: &ItemKey) -> u16 {
+    let bytes = item.location().bytes().chain([0]).chain(item.sku().bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    #[expect(clippy::cast_possible_truncation, reason = "ten bits")]
+    let bucket = (hash % u64::from(BUCKETS)) as u16;
+    bucket
+}
+
+impl ReservationId {
+    /// Makes an id from the time, random bits and the first item's bucket.
+    pub fn new(now: Instant, random: u128, bucket: u16) -> Self {
+        let bucket = u128::from(bucket % BUCKETS);
+        Self((uuid_v7(now, random) >> BUCKET_BITS << BUCKET_BITS) | bucket)
+    }
+
+    /// Takes the 128 bits of any UUID: ids of callers are looked up, not judged.
+    pub const fn from_u128(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// The 128 bits, big-endian order sorts by time.
+    pub const fn as_u128(self) -> u128 {
+        self.0
+    }
+
+    /// The bucket of the first item.
+    pub fn bucket(self) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "ten bits")]
+        let bucket = (self.0 % u128::from(BUCKETS)) as u16;
+        bucket
+    }
+}
+
+impl EventId {
+    /// A seed for the events of one command: [`EventId::nth`] numbers them.
+    pub fn seed(now: Instant, random: u128) -> Self {
+        Self(uuid_v7(now, random) / EVENTS_PER_SEED * EVENTS_PER_SEED)
+    }
+
+    /// The id of the `n`-th event of the command that was given this seed.
+    #[must_use]
+    pub const fn nth(self, n: u32) -> Self {
+        Self(self.0 + n as u128 % EVENTS_PER_SEED)
+    }
+
+    /// Takes the 128 bits.
+    pub const fn from_u128(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// The 128 bits.
+    pub const fn as_u128(self) -> u128 {
+        self.0
+    }
+}
+
+fn fmt_uuid(bits: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let part = |shift: u32, digits: u32| (bits >> shift) & ((1 << (digits * 4)) - 1);
+    write!(
+        f,
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        part(96, 8),
+        part(80, 4),
+        part(64, 4),
+        part(48, 4),
+        part(0, 12)
+    )
+}
+
+impl fmt::Display for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_uuid(self.0, f)
+    }
+}
+
+impl fmt::Debug for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_uuid(self.0, f)
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_uuid(self.0, f)
+    }
+}
+
+impl fmt::Debug for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_uuid(self.0, f)
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made(bits) => fmt_uuid(*bits, f),
+            Self::Given(text) => fmt::Display::fmt(text, f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn ids_are_version_seven_carry_their_bucket_and_sort_by_time() {
+        let early = ReservationId::new(Instant::from_millis(1_700_000_000_000), u128::MAX, 1_023);
+        let late = ReservationId::new(Instant::from_millis(1_700_000_000_001), 0, 7);
+        assert_eq!(early.to_string(), "018bcfe5-6800-7fff-bfff-ffffffffffff");
+        assert_eq!(late.to_string(), "018bcfe5-6801-7000-8000-000000000007");
+        assert!(early < late);
+        assert_eq!((early.bucket(), late.bucket()), (1_023, 7));
+    }
+
+    #[test]
+    fn buckets_tell_location_from_sku() {
+        let key = |location: &str, sku: &str| {
+            ItemKey::new(&Label::new(location).unwrap(), &Label::new(sku).unwrap())
+        };
+        assert_ne!(bucket_of(&key("a", "bc")), bucket_of(&key("ab", "c")));
+        assert!(bucket_of(&key("default", "x")) < BUCKETS);
+    }
+
+    #[test]
+    fn events_of_one_command_are_numbered_from_its_seed() {
+        let seed = EventId::seed(Instant::from_millis(5), u128::MAX);
+        assert_eq!(seed.nth(0), seed);
+        assert_eq!(seed.nth(3).as_u128(), seed.as_u128() + 3);
+    }
+}

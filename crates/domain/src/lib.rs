@@ -1,0 +1,48 @@
+//! The rules of Stockhold.
+//!
+//! [`decide`] takes the state, one command and the time, and yields an outcome and the events that make it
+//! so. Nothing here reads a clock, a file, a socket or a random number, spawns, waits or serializes: the crate
+//! is `no_std` and has no dependencies, which is how the compiler proves it.
+//!
+//! Reading order: the words ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), the things ([`Item`],
+//! [`Hold`]), what is asked ([`Command`]) and answered ([`Outcome`], [`Rejection`]), what happened ([`Event`]),
+//! how the rules see the world ([`State`]), the rules ([`decide`]).
+#![no_std]
+
+extern crate alloc;
+
+pub mod limits;
+
+mod label;
+mod time;
+
+mod id;
+
+mod hold;
+mod item;
+
+mod command;
+mod outcome;
+mod rejection;
+
+mod event;
+
+mod state;
+
+mod decide;
+
+pub use command::{
+    AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Extend, Fresh, Fulfilment, KeyUse, Origin,
+    Release, Reserve, Return, Returning, SetSale, SetStock, Trace, Want,
+};
+pub use decide::{Effects, Halt, decide, footprint};
+pub use event::{Event, HoldChange, KeyRecord, StockChange, Subject, Transition};
+pub use hold::{Closing, Extras, Hold, Line, Status, Terms};
+pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
+pub use item::{Figures, Item, ItemKey, Mode, Settings};
+pub use label::{Label, LabelError};
+pub use limits::Rules;
+pub use outcome::{Outcome, Reply};
+pub use rejection::{FieldError, Rejection, Shortage};
+pub use state::{Got, Missing, Name, Scope, State};
+pub use time::{Instant, Seconds, SecondsError};

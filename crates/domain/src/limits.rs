@@ -1,0 +1,55 @@
+//! Every limit of the rules, and the settings that an operator may move within them.
+
+use crate::label::Label;
+use crate::time::Seconds;
+use alloc::vec::Vec;
+
+/// Longest label (SKU, location, owner, …) in bytes.
+pub const LABEL_BYTES: usize = 128;
+/// Longest idempotency key in bytes.
+pub const KEY_BYTES: usize = 255;
+/// Longest metadata of a reservation or an item in bytes of compact JSON.
+pub const METADATA_BYTES: usize = 2048;
+/// Most units that one item of a basket may ask for; real wholesale lines reach 80,000.
+pub const LINE_QUANTITY: u64 = 1_000_000;
+/// Most lines in one basket; real wholesale baskets pass 1,000.
+pub const BASKET_LINES: usize = 2_000;
+/// Most units that an item can have: sums over a whole catalogue stay far inside a `u64` and inside what a JSON
+/// number carries exactly.
+pub const TOTAL_UNITS: u64 = 1_000_000_000_000;
+/// Shortest time to live of a hold, in seconds.
+pub const TTL_MIN_SECONDS: u32 = 1;
+/// Longest time to live that any setting may allow, in seconds (30 days).
+pub const TTL_CEILING_SECONDS: u32 = 30 * 24 * 60 * 60;
+/// Time to live where nobody says otherwise, in seconds.
+pub const DEFAULT_TTL_SECONDS: u32 = 600;
+/// Longest hold where nobody says otherwise, in seconds, extensions included.
+pub const DEFAULT_MAX_HOLD_SECONDS: u32 = 1_800;
+/// Most holds that one batch expires, so that a crowd of due holds stalls nobody.
+pub const EXPIRIES_PER_BATCH: u32 = 256;
+
+const _: () = assert!(TTL_MIN_SECONDS <= DEFAULT_TTL_SECONDS);
+const _: () = assert!(DEFAULT_TTL_SECONDS <= DEFAULT_MAX_HOLD_SECONDS);
+const _: () = assert!(DEFAULT_MAX_HOLD_SECONDS <= TTL_CEILING_SECONDS);
+const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
+const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);
+// An event's id is its command's seed plus its number within the command: the expiries and the command's own.
+const _: () = assert!((EXPIRIES_PER_BATCH as u128) < crate::id::EVENTS_PER_SEED);
+
+/// How long holds may last: the service's settings, and the locations that differ. An item's own settings stand
+/// before both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Time to live of a hold that names none.
+    pub default_ttl: Seconds,
+    /// Longest hold, extensions included.
+    pub max_hold: Seconds,
+    /// Locations with settings of their own: (location, default time to live, longest hold).
+    pub locations: Vec<(Label, Option<Seconds>, Option<Seconds>)>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { default_ttl: Seconds::DEFAULT_TTL, max_hold: Seconds::DEFAULT_MAX_HOLD, locations: Vec::new() }
+    }
+}

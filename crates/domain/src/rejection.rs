@@ -1,0 +1,107 @@
+use crate::id::ReservationId;
+use crate::item::ItemKey;
+use crate::state::Scope;
+use crate::time::Instant;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Why a command was refused, with the figures that tell the caller what to do. For reserve the first seven stand in
+/// order: the first that applies is the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// The request asks for what cannot be, whatever the stock.
+    InvalidRequest(FieldError),
+    /// Items that do not exist.
+    UnknownItem(Vec<ItemKey>),
+    /// The sale of this is paused.
+    SalePaused(Scope),
+    /// More than a line may ask for.
+    QuantityLimit {
+        /// Which item.
+        item: ItemKey,
+        /// What was asked for, summed.
+        requested: u64,
+    },
+    /// Less than was asked for is left, and nothing more is due.
+    InsufficientInventory(Vec<Shortage>),
+
+    /// The key was used before for another request.
+    IdempotencyMismatch,
+    /// No such reservation.
+    UnknownReservation(ReservationId),
+    /// It is confirmed.
+    ReservationConfirmed(ReservationId),
+    /// It was released.
+    ReservationCancelled(ReservationId),
+    /// Its deadline has passed.
+    ReservationExpired {
+        /// Which.
+        id: ReservationId,
+        /// The deadline.
+        expires_at: Instant,
+    },
+    /// It was never sold.
+    ReservationNotConfirmed(ReservationId),
+    /// The deadline is as late as it may be.
+    ExtensionLimit {
+        /// That deadline.
+        max_expires_at: Instant,
+    },
+    /// More would come back than is sold.
+    ReturnExceedsSold {
+        /// Which item.
+        item: ItemKey,
+        /// What was to come back.
+        requested: u64,
+        /// What is sold and has not come back.
+        sold: u64,
+    },
+    /// Less would exist than is sold and held.
+    BelowCommitted {
+        /// Sold.
+        confirmed_sold: u64,
+        /// Held.
+        held: u64,
+        /// What exists.
+        total_units: u64,
+    },
+    /// The item has another version, or does not exist.
+    PreconditionFailed {
+        /// Its version; absent when there is no such item.
+        version: Option<u64>,
+    },
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// A JSON pointer into the request, `""` for all of it.
+    pub pointer: Box<str>,
+    /// What is wrong and what would be right.
+    pub detail: String,
+}
+
+/// An item that falls short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// Which item.
+    pub item: ItemKey,
+    /// What was asked for.
+    pub requested: u64,
+    /// What there is.
+    pub available: u64,
+    /// When its earliest hold falls due.
+    pub next_expiry_at: Option<Instant>,
+}
+
+impl Rejection {
+    /// Whether the same request may succeed later, unchanged.
+    pub fn retryable(&self) -> bool {
+        matches!(self, Self::SalePaused(_) | Self::InsufficientInventory(_))
+    }
+
+    pub(crate) fn invalid(pointer: &str, detail: String) -> Self {
+        Self::InvalidRequest(FieldError { pointer: pointer.into(), detail })
+    }
+}

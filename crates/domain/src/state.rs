@@ -1,0 +1,66 @@
+use crate::event::{Event, KeyRecord};
+use crate::hold::Hold;
+use crate::id::{KeyHash, ReservationId};
+use crate::item::{Item, ItemKey};
+use crate::label::Label;
+use crate::time::Instant;
+
+/// What a pause concerns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Every item.
+    Everything,
+    /// Every item at a location.
+    Location(Label),
+    /// One item.
+    Item(ItemKey),
+}
+
+/// What a command may touch: the unit of loading and locking. The order is the one that stores lock in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Name {
+    /// Whether everything, or a location by this name, is paused.
+    Pause(Option<Label>),
+    /// An item.
+    Item(ItemKey),
+    /// A reservation.
+    Hold(ReservationId),
+    /// The active reservations of an item, in order of their deadlines.
+    Due(ItemKey),
+    /// All active reservations, in order of their deadlines.
+    AnyDue,
+    /// An idempotency key.
+    Key(KeyHash),
+}
+
+/// Not loaded, which is another thing than not existing: the store loads it and runs the batch again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(pub Name);
+
+/// `Ok(None)` means that it does not exist.
+pub type Got<'a, T> = Result<Option<&'a T>, Missing>;
+
+/// The world as the rules see it: all of memory, a slice loaded under locks, or a naive model.
+pub trait State {
+    /// An item.
+    fn item(&self, key: &ItemKey) -> Got<'_, Item>;
+
+    /// A reservation, whatever its status.
+    fn hold(&self, id: ReservationId) -> Got<'_, Hold>;
+
+    /// An idempotency key that was used.
+    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord>;
+
+    /// Whether the sale of everything (`None`) or of a location is paused. An item's own pause stands in the item.
+    fn paused(&self, location: Option<&str>) -> Result<bool, Missing>;
+
+    /// The active reservation with the earliest deadline, due or not, of one item or (`None`) of all; ties go to the
+    /// smaller id.
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing>;
+
+    /// Takes an event's after-images in. There is no rule in here.
+    fn apply(&mut self, event: &Event);
+
+    /// Takes a used key in.
+    fn remember(&mut self, key: &KeyRecord);
+}

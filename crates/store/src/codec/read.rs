@@ -1,0 +1,302 @@
+use core::fmt;
+use std::sync::Arc;
+use stockhold_domain::{
+    Closing, Event, EventId, Extras, Figures, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
+    KeyRecord, Label, Line, Mode, Origin, RequestId, ReservationId, Scope, Seconds, Settings, Status,
+    StockChange, Subject, Terms, Trace, Transition, limits,
+};
+
+/// Bytes that are no record: what was being read, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// What was being read.
+    pub what: &'static str,
+    /// Bytes that were left when it failed.
+    pub left: usize,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "damaged record: no valid {} with {} bytes to go", self.what, self.left)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+type Read<T> = Result<T, DecodeError>;
+
+/// Bytes being read from the front.
+#[derive(Clone, Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Over all of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Succeeds when nothing is left.
+    pub fn finish(self) -> Read<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.bad("end")) }
+    }
+
+    fn bad(&self, what: &'static str) -> DecodeError {
+        DecodeError { what, left: self.0.len() }
+    }
+
+    fn bytes(&mut self, count: usize, what: &'static str) -> Read<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count).ok_or_else(|| self.bad(what))?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn byte(&mut self, what: &'static str) -> Read<u8> {
+        self.bytes(1, what)?.first().copied().ok_or_else(|| self.bad(what))
+    }
+
+    /// An unsigned integer, in its shortest form only.
+    pub fn u64(&mut self) -> Read<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte("integer")?;
+            let part = u64::from(byte & 0x7f);
+            if (part << shift) >> shift != part || (byte == 0 && shift > 0) {
+                break;
+            }
+            value |= part << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.bad("integer"))
+    }
+
+    fn u32(&mut self) -> Read<u32> {
+        u32::try_from(self.u64()?).map_err(|_| self.bad("small integer"))
+    }
+
+    fn i64(&mut self) -> Read<i64> {
+        let zigzag = self.u64()?;
+        Ok((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
+    }
+
+    /// An id.
+    pub fn u128(&mut self) -> Read<u128> {
+        let bytes = self.bytes(16, "id")?;
+        Ok(bytes.iter().fold(0, |id, byte| (id << 8) | u128::from(*byte)))
+    }
+
+    /// A text.
+    pub fn text(&mut self) -> Read<&'a str> {
+        let len = self.u64()?;
+        let len = usize::try_from(len).map_err(|_| self.bad("text"))?;
+        let bytes = self.bytes(len, "text")?;
+        core::str::from_utf8(bytes).map_err(|_| self.bad("UTF-8"))
+    }
+
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
+        if self.flag()? { read(self).map(Some) } else { Ok(None) }
+    }
+
+    fn flag(&mut self) -> Read<bool> {
+        match self.byte("flag")? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.bad("flag")),
+        }
+    }
+
+    fn label(&mut self) -> Read<Label> {
+        Label::new(self.text()?).map_err(|_| self.bad("label"))
+    }
+
+    fn seconds(&mut self) -> Read<Seconds> {
+        Seconds::new(self.u64()?).map_err(|_| self.bad("seconds"))
+    }
+
+    fn instant(&mut self) -> Read<Instant> {
+        self.i64().map(Instant::from_micros)
+    }
+
+    fn item_key(&mut self) -> Read<ItemKey> {
+        Ok(ItemKey::new(&self.label()?, &self.label()?))
+    }
+
+    fn shared_text(&mut self) -> Read<Arc<str>> {
+        self.text().map(Arc::from)
+    }
+
+    /// A count of things of at least one byte each, bounded so that a damaged one reserves no memory.
+    fn lines(&mut self) -> Read<usize> {
+        let count = usize::try_from(self.u64()?).map_err(|_| self.bad("count"))?;
+        if count > limits::BASKET_LINES { Err(self.bad("count")) } else { Ok(count) }
+    }
+}
+
+/// Reads an event.
+pub fn event(reader: &mut Reader<'_>) -> Read<Event> {
+    Ok(Event {
+        id: EventId::from_u128(reader.u128()?),
+        at: reader.instant()?,
+        origin: origin(reader)?,
+        previous: reader.option(Reader::u128)?.map(EventId::from_u128),
+        transition: transition(reader)?,
+    })
+}
+
+fn origin(reader: &mut Reader<'_>) -> Read<Origin> {
+    Ok(Origin {
+        actor: reader.label()?,
+        request_id: match reader.byte("request id")? {
+            0 => RequestId::Made(reader.u128()?),
+            1 => RequestId::Given(reader.label()?),
+            _ => return Err(reader.bad("request id")),
+        },
+        trace: reader.option(|reader| {
+            Ok(Trace { trace_id: reader.u128()?, span_id: reader.u64()?, flags: reader.byte("flags")? })
+        })?,
+    })
+}
+
+fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
+    let change = match reader.byte("transition")? {
+        0 => HoldChange::Created,
+        1 => HoldChange::Extended,
+        2 => HoldChange::Confirmed,
+        3 => HoldChange::Cancelled,
+        4 => HoldChange::Expired,
+        5 => {
+            let count = reader.lines()?;
+            let quantities = (0..count).map(|_| reader.u32()).collect::<Read<_>>()?;
+            HoldChange::Returned { quantities, reason: reader.label()? }
+        }
+        16 => return Ok(Transition::Stock { change: StockChange::Set, item: item(reader)? }),
+        17 => {
+            let change = StockChange::Adjusted { delta: reader.i64()?, reason: reader.label()? };
+            return Ok(Transition::Stock { change, item: item(reader)? });
+        }
+        32 => {
+            return Ok(Transition::Sale {
+                scope: scope(reader)?,
+                paused: reader.flag()?,
+                reason: reader.option(Reader::label)?,
+            });
+        }
+        _ => return Err(reader.bad("transition")),
+    };
+    let hold = hold(reader)?;
+    let figures = hold.lines.iter().map(|_| figures(reader)).collect::<Read<_>>()?;
+    Ok(Transition::Hold { change, hold, figures })
+}
+
+/// Reads a hold.
+pub fn hold(reader: &mut Reader<'_>) -> Read<Hold> {
+    Ok(Hold {
+        id: ReservationId::from_u128(reader.u128()?),
+        status: match reader.byte("status")? {
+            0 => Status::Active,
+            1 => Status::Confirmed,
+            2 => Status::Cancelled,
+            3 => Status::Expired,
+            _ => return Err(reader.bad("status")),
+        },
+        expires_at: reader.instant()?,
+        terms: Arc::new(terms(reader)?),
+        lines: lines(reader)?,
+        closing: reader.option(|reader| {
+            Ok(Box::new(Closing {
+                at: reader.instant()?,
+                reason: reader.option(Reader::label)?,
+                order_id: reader.option(Reader::label)?,
+            }))
+        })?,
+        last_event: EventId::from_u128(reader.u128()?),
+    })
+}
+
+fn terms(reader: &mut Reader<'_>) -> Read<Terms> {
+    Ok(Terms {
+        owner_id: reader.label()?,
+        created_at: reader.instant()?,
+        max_expires_at: reader.instant()?,
+        extras: reader.option(|reader| {
+            Ok(Box::new(Extras {
+                channel: reader.option(Reader::label)?,
+                customer_id: reader.option(Reader::label)?,
+                session_id: reader.option(Reader::label)?,
+                metadata: reader.option(Reader::shared_text)?,
+            }))
+        })?,
+    })
+}
+
+fn lines(reader: &mut Reader<'_>) -> Read<Arc<[Line]>> {
+    let count = reader.lines()?;
+    (0..count)
+        .map(|_| {
+            Ok(Line {
+                item: reader.item_key()?,
+                requested: reader.u32()?,
+                quantity: reader.u32()?,
+                returned: reader.u32()?,
+                sequence: reader.u64()?,
+            })
+        })
+        .collect()
+}
+
+fn figures(reader: &mut Reader<'_>) -> Read<Figures> {
+    Ok(Figures {
+        total_units: reader.u64()?,
+        confirmed_sold: reader.u64()?,
+        held: reader.u64()?,
+        active: reader.u64()?,
+        sequence: reader.u64()?,
+        at: reader.instant()?,
+    })
+}
+
+/// Reads an item.
+pub fn item(reader: &mut Reader<'_>) -> Read<Item> {
+    Ok(Item {
+        key: reader.item_key()?,
+        mode: match reader.byte("mode")? {
+            0 => Mode::Counted,
+            1 => Mode::Units,
+            _ => return Err(reader.bad("mode")),
+        },
+        figures: figures(reader)?,
+        settings: Arc::new(Settings {
+            safety_stock: reader.u64()?,
+            default_ttl: reader.option(Reader::seconds)?,
+            max_hold: reader.option(Reader::seconds)?,
+            metadata: reader.option(Reader::shared_text)?,
+        }),
+        version: reader.u64()?,
+        paused: reader.flag()?,
+        created_at: reader.instant()?,
+    })
+}
+
+fn scope(reader: &mut Reader<'_>) -> Read<Scope> {
+    match reader.byte("scope")? {
+        0 => Ok(Scope::Everything),
+        1 => reader.label().map(Scope::Location),
+        2 => reader.item_key().map(Scope::Item),
+        _ => Err(reader.bad("scope")),
+    }
+}
+
+/// Reads a used key.
+pub fn key_record(reader: &mut Reader<'_>) -> Read<KeyRecord> {
+    Ok(KeyRecord {
+        hash: KeyHash(reader.u128()?),
+        fingerprint: Fingerprint(reader.u128()?),
+        subject: match reader.byte("subject")? {
+            0 => Subject::Reservation(ReservationId::from_u128(reader.u128()?)),
+            1 => Subject::Item(reader.item_key()?),
+            _ => return Err(reader.bad("subject")),
+        },
+        at: reader.instant()?,
+    })
+}

@@ -1,0 +1,19 @@
+//! What a store is. Every adapter (embedded, PostgreSQL, …) does three mechanical things around
+//! [`stockhold_domain::decide`]: load what a batch of commands may touch, decide them in turn, commit everything at
+//! once; then, and only then, it answers. No rule stands in an adapter.
+//!
+//! Reading order: [`Store`] and the [`Work`] it is given; [`codec`], the bytes that events become; [`digest`], how
+//! idempotency keys are found; [`model`], the naive reference; [`conformance`], the suite that every adapter passes.
+
+mod store;
+mod work;
+
+pub mod clock;
+pub mod codec;
+pub mod digest;
+
+pub mod conformance;
+pub mod model;
+
+pub use store::{EventRow, Store};
+pub use work::{Answer, Ask, Failure, Inbox, Query, ReplyTo, Work};

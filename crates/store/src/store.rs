@@ -1,0 +1,42 @@
+use crate::work::{Failure, Work};
+use stockhold_domain::{Event, Item, ItemKey};
+
+/// An event with the position that its commit gave it: dense, from 1, in commit order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRow {
+    /// Its position.
+    pub position: u64,
+    /// The event.
+    pub event: Event,
+}
+
+/// A durable home for stock and reservations.
+///
+/// A store promises:
+/// - an answer is put only when what it says is durable, and so is everything it has seen;
+/// - commands of one caller that wait together are decided in the order given;
+/// - a failed commit is [`Failure::OutcomeUnknown`] for its batch and [`Failure::Unavailable`] for all after it, until
+///   the store has recovered;
+/// - a caller that goes away cancels nothing half done.
+pub trait Store: Send + Sync {
+    /// Takes work. Never blocks on the disk or the network; when it can't take more it answers
+    /// [`Failure::Overloaded`].
+    fn submit(&self, work: Work);
+
+    /// Takes several pieces of work that arrived together.
+    fn submit_all(&self, works: Vec<Work>) {
+        for work in works {
+            self.submit(work);
+        }
+    }
+
+    /// An item from published memory, at most as new as what is durable and at least as new as what was answered.
+    /// `None` when this store publishes nothing and has to be asked by [`crate::Query::Items`].
+    fn published(&self, item: &ItemKey) -> Option<Option<Item>>;
+
+    /// Committed events after a position, oldest first, at most `limit`. May block on the disk or the network.
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure>;
+
+    /// Why the store takes no commands, if it does not.
+    fn trouble(&self) -> Option<String>;
+}
