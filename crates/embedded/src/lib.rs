@@ -1,1 +1,53 @@
-//! Placeholder
+//! The default store: everything is decided in memory and durable before it is answered.
+//!
+//! ```text
+//! submit ─▶ Core (one lock): decide ─▶ the open batch ─▶ committer: one row in log.db, one sync
+//!                                                        ─▶ published figures ─▶ answers
+//!                                                        ─▶ indexer, behind: index.db
+//! ```
+//!
+//! `log.db` is the truth: one row per batch with everything that the batch did. `index.db` is derived from it, behind
+//! the commit and never ahead: items, active and closed reservations, idempotency keys. It is what a start reads first
+//! and what closed reservations are found in; it can be made anew from the log.
+//!
+//! What must never happen here: an answer before the sync of all that it has seen; a second attempt after a failed
+//! sync; a row served whose checksum does not fit; a rule.
+
+mod error;
+
+mod batch;
+mod filter;
+mod memory;
+
+mod core;
+
+mod acked;
+mod log;
+mod wal;
+
+mod index;
+mod keys;
+
+mod committer;
+mod housekeeper;
+mod indexer;
+mod published;
+mod reader;
+mod recover;
+mod store;
+mod verify;
+
+pub use error::OpenError;
+pub use store::{EmbeddedStore, Options};
+
+/// Names of the files in a data directory.
+pub mod files {
+    /// The truth: one row per batch.
+    pub const LOG: &str = "log.db";
+    /// Derived from the log, behind it.
+    pub const INDEX: &str = "index.db";
+    /// The newest batch that was synced, for finding a log that lost its end.
+    pub const ACKED: &str = "acked";
+    /// Held while a server runs on the directory.
+    pub const LOCK: &str = "lock";
+}

@@ -11,8 +11,11 @@ mod work;
 pub mod clock;
 pub mod codec;
 pub mod digest;
+pub mod ids;
 
+#[cfg(feature = "testing")]
 pub mod conformance;
+#[cfg(feature = "testing")]
 pub mod model;
 
 pub use store::{EventRow, Store};

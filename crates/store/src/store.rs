@@ -20,15 +20,12 @@ pub struct EventRow {
 /// - a caller that goes away cancels nothing half done.
 pub trait Store: Send + Sync {
     /// Takes work. Never blocks on the disk or the network; when it can't take more it answers
-    /// [`Failure::Overloaded`].
+    /// [`Failure::Overloaded`]. The work is started at the latest at the next [`Store::kick`].
     fn submit(&self, work: Work);
 
-    /// Takes several pieces of work that arrived together.
-    fn submit_all(&self, works: Vec<Work>) {
-        for work in works {
-            self.submit(work);
-        }
-    }
+    /// Says that nothing more is coming at this moment: what was submitted becomes a batch now. Every submit has to be
+    /// followed by a kick, by whoever submits; one kick serves any number.
+    fn kick(&self);
 
     /// An item from published memory, at most as new as what is durable and at least as new as what was answered.
     /// `None` when this store publishes nothing and has to be asked by [`crate::Query::Items`].

@@ -204,9 +204,6 @@ fn hold<S: State>(
         closing: None,
         last_event: run.next_event(),
     };
-    if run.state.hold(hold.id)?.is_some() {
-        return Err(Halt::Broken("a fresh reservation id is in use"));
-    }
     let reply = Reply::Reservation(hold.clone());
     run.remember(Subject::Reservation(hold.id), now);
     let transition = Transition::Hold { change: HoldChange::Created, hold, figures: figures.into() };

@@ -1,0 +1,113 @@
+//! The one thread that writes the log: takes the open batch, writes and syncs it, publishes, answers. While it waits for
+//! the disk the next batch is decided by whoever brings work.
+
+use crate::acked::{Acked, Mark};
+use crate::core::{Taken, Waiting};
+use crate::log::Log;
+use crate::store::Shared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::Instant as Monotonic;
+use stockhold_store::{Failure, Inbox};
+
+/// See the module.
+pub(crate) struct Committer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) log: Log,
+    pub(crate) acked: Acked,
+    pub(crate) indexer: Sender<crate::indexer::Message>,
+}
+
+impl Committer {
+    /// Runs until the store stops and everything that was admitted is answered, or until a commit fails.
+    pub(crate) fn run(mut self) {
+        while let Some(mut taken) = self.next() {
+            for (pending, name) in taken.reads.drain(..) {
+                self.shared.read(pending, name);
+            }
+            if !self.commit(taken) {
+                break;
+            }
+            if self.shared.checkpoint_wanted.swap(false, Ordering::Relaxed)
+                && let Err(error) = self.log.checkpoint_rest()
+            {
+                tracing::warn!(%error, "the log's checkpoint has to wait");
+            }
+        }
+        if self.shared.core().poisoned().is_some() {
+            let lost = self.shared.core().abandon();
+            deliver(lost);
+            return;
+        }
+        if !self.shared.abandoned.load(Ordering::Acquire)
+            && let Err(error) = self.log.checkpoint_rest()
+        {
+            tracing::warn!(%error, "the log's checkpoint has to wait for the next start");
+        }
+    }
+
+    fn next(&self) -> Option<Taken> {
+        let mut core = self.shared.core();
+        loop {
+            if core.poisoned().is_some() {
+                return None;
+            }
+            if core.has_work() {
+                return Some(core.take(self.shared.clock.now()));
+            }
+            if self.shared.stopping.load(Ordering::Acquire) {
+                return None;
+            }
+            core.committer_sleeps = true;
+            core = self.shared.wait(core);
+            core.committer_sleeps = false;
+        }
+    }
+
+    /// `false` when nothing may be written any more.
+    fn commit(&mut self, Taken { batch, previous_sum, waiting, .. }: Taken) -> bool {
+        let Some(batch) = batch else {
+            self.shared.core().passed();
+            deliver(waiting);
+            return true;
+        };
+        let begun = Monotonic::now();
+        let written = self.log.append(&batch, previous_sum).map_err(|error| error.to_string()).and_then(|sum| {
+            let mark = Mark { batch: batch.number, sum };
+            self.acked.set(mark).map(|()| sum).map_err(|error| error.to_string())
+        });
+        let sum = match written {
+            Ok(sum) => sum,
+            Err(error) => {
+                tracing::error!(error, batch = batch.number, "a commit failed; nothing more is written");
+                self.shared.core().poison(format!("a commit failed ({error}); a restart recovers"));
+                deliver(waiting.into_iter().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))).collect());
+                return false;
+            }
+        };
+        metrics::histogram!("stockhold_commit_seconds").record(begun.elapsed());
+        #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
+        metrics::histogram!("stockhold_batch_answers").record(waiting.len() as f64);
+        self.shared.published.publish(&batch.events);
+        self.shared.core().committed(sum);
+        deliver(waiting);
+        // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.
+        let _ = self.indexer.send(crate::indexer::Message::Committed(Box::new(batch), sum));
+        true
+    }
+}
+
+/// Puts every answer and wakes each inbox once.
+pub(crate) fn deliver(waiting: Vec<Waiting>) {
+    let mut inboxes: Vec<Arc<dyn Inbox>> = Vec::new();
+    for (reply, answer) in waiting {
+        reply.inbox.put(reply.ticket, answer);
+        if !inboxes.iter().any(|inbox| Arc::ptr_eq(inbox, &reply.inbox)) {
+            inboxes.push(reply.inbox);
+        }
+    }
+    for inbox in inboxes {
+        inbox.flush();
+    }
+}

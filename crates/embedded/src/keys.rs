@@ -1,0 +1,198 @@
+//! Idempotency keys in the index: sorted runs, each written in one go, in key order, with a filter that stands in
+//! memory. Keys are random, and inserting them one by one into one tree costs ten times that.
+
+use crate::filter::Filter;
+use crate::index::{Damage, row_sum};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::sync::Arc;
+use stockhold_domain::{KeyHash, KeyRecord};
+use stockhold_store::codec::{self, Reader};
+
+pub(crate) const SCHEMA: &str = "
+    CREATE TABLE runs (
+        run INTEGER PRIMARY KEY,
+        tier INTEGER NOT NULL,
+        keys INTEGER NOT NULL,
+        newest INTEGER NOT NULL,
+        filter BLOB NOT NULL,
+        sum INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE keys (
+        run INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        data BLOB NOT NULL,
+        sum INTEGER NOT NULL,
+        PRIMARY KEY (run, hash)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE retired (run INTEGER PRIMARY KEY) STRICT;
+";
+
+/// Runs of one tier that are merged into one of the next.
+const MERGE_RUNS: usize = 8;
+/// The last tier: a merge into it moves a few million keys, which takes seconds; a larger one would take too long.
+const TOP_TIER: i64 = 2;
+/// Keys of retired runs that are deleted at a time.
+const RETIRE_KEYS: usize = 4_096;
+
+/// One run, without its keys.
+#[derive(Debug)]
+pub(crate) struct Run {
+    number: i64,
+    tier: i64,
+    newest: i64,
+    pub(crate) filter: Arc<Filter>,
+}
+
+/// All runs, oldest first, with their filters.
+pub(crate) fn load(db: &Connection) -> Result<Vec<Run>, Damage> {
+    let mut statement = db.prepare("SELECT run, tier, newest, filter, sum FROM runs ORDER BY run")?;
+    let mut rows = statement.query([])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (run, tier, newest, sum): (i64, i64, i64, u32) =
+            (row.get(0)?, row.get(1)?, row.get(2)?, row.get(4)?);
+        let bytes: Vec<u8> = row.get(3)?;
+        let filter = Filter::from_bytes(&bytes);
+        let Some(filter) = filter.filter(|_| sum == run_sum(run, newest, &bytes)) else {
+            return Err(Damage::What(format!("the filter of key run {run} does not fit its checksum")));
+        };
+        runs.push(Run { number: run, tier, newest, filter: Arc::new(filter) });
+    }
+    Ok(runs)
+}
+
+/// Writes a run of keys and its filter. `records` are sorted here.
+pub(crate) fn write_run(db: &Connection, records: &mut [KeyRecord]) -> rusqlite::Result<Run> {
+    records.sort_unstable_by_key(|record| record.hash);
+    let run = next_run(db)?;
+    let mut insert = db.prepare_cached("INSERT INTO keys (run, hash, data, sum) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut data = Vec::new();
+    for record in records.iter() {
+        let hash = record.hash.0.to_be_bytes();
+        data.clear();
+        codec::put_key_record(&mut data, record);
+        // The record begins with its hash, which the row has as its key.
+        let rest = data.get(hash.len()..).unwrap_or_default();
+        insert.execute(params![run, hash, rest, row_sum(&hash, rest)])?;
+    }
+    let newest = records.iter().map(|record| record.at.micros()).max().unwrap_or(i64::MIN);
+    let filter = Filter::of(records.iter().map(|record| record.hash));
+    insert_run(db, Run { number: run, tier: 0, newest, filter: Arc::new(filter) }, records.len())
+}
+
+fn insert_run(db: &Connection, run: Run, keys: usize) -> rusqlite::Result<Run> {
+    let bytes = run.filter.to_bytes();
+    let sum = run_sum(run.number, run.newest, &bytes);
+    db.execute(
+        "INSERT INTO runs (run, tier, keys, newest, filter, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![run.number, run.tier, keys.cast_signed(), run.newest, bytes, sum],
+    )?;
+    Ok(run)
+}
+
+fn next_run(db: &Connection) -> rusqlite::Result<i64> {
+    // Keys of retired runs may still be there.
+    db.query_row(
+        "SELECT 1 + max(coalesce((SELECT max(run) FROM runs), 0), coalesce((SELECT max(run) FROM retired), 0))",
+        [],
+        |row| row.get(0),
+    )
+}
+
+fn run_sum(run: i64, newest: i64, filter: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&run.to_le_bytes());
+    hasher.update(&newest.to_le_bytes());
+    hasher.update(filter);
+    hasher.finalize()
+}
+
+/// Finds a key in whatever run has it, the newest first.
+pub(crate) fn find(db: &Connection, hash: KeyHash) -> Result<Option<KeyRecord>, Damage> {
+    let mut runs = db.prepare_cached("SELECT run FROM runs ORDER BY run DESC")?;
+    let runs = runs.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+    let mut statement = db.prepare_cached("SELECT data, sum FROM keys WHERE run = ?1 AND hash = ?2")?;
+    let bytes = hash.0.to_be_bytes();
+    for run in runs {
+        let row: Option<(Vec<u8>, u32)> =
+            statement.query_row(params![run, bytes], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        if let Some((rest, sum)) = row {
+            return decode(&bytes, &rest, sum).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn decode(hash: &[u8; 16], rest: &[u8], sum: u32) -> Result<KeyRecord, Damage> {
+    if row_sum(hash, rest) != sum {
+        return Err(Damage::What("the checksum of a key does not fit".to_owned()));
+    }
+    let data = [hash, rest].concat();
+    let mut reader = Reader::new(&data);
+    let record = codec::key_record(&mut reader).map_err(|error| Damage::What(error.to_string()))?;
+    Ok(record)
+}
+
+/// Merges a tier that has become crowded. Answers whether it did.
+pub(crate) fn merge(db: &Connection, runs: &mut Vec<Run>) -> rusqlite::Result<bool> {
+    let crowded = (0..TOP_TIER).find(|tier| runs.iter().filter(|run| run.tier == *tier).count() >= MERGE_RUNS);
+    let Some(tier) = crowded else { return Ok(false) };
+    let (merged, kept): (Vec<Run>, Vec<Run>) = std::mem::take(runs).into_iter().partition(|run| run.tier == tier);
+    *runs = kept;
+    let newest = merged.iter().map(|run| run.newest).max().unwrap_or(i64::MIN);
+    let run = next_run(db)?;
+    // A key stands in one run only: while a run has it, it can't be used for anything else. The checksum of a row does
+    // not cover its run, so rows move as they are.
+    db.execute(
+        &format!(
+            "INSERT INTO keys (run, hash, data, sum)
+             SELECT ?1, hash, data, sum FROM keys WHERE run IN ({}) ORDER BY hash",
+            list(&merged)
+        ),
+        [run],
+    )?;
+    let mut hashes = Vec::new();
+    let mut statement = db.prepare("SELECT hash FROM keys WHERE run = ?1")?;
+    let mut rows = statement.query([run])?;
+    while let Some(row) = rows.next()? {
+        hashes.push(KeyHash(u128::from_be_bytes(row.get(0)?)));
+    }
+    take_out(db, &merged)?;
+    let filter = Arc::new(Filter::of(hashes.iter().copied()));
+    runs.push(insert_run(db, Run { number: run, tier: tier + 1, newest, filter }, hashes.len())?);
+    Ok(true)
+}
+
+/// Takes out the runs whose newest key is older than `before`, and deletes some of the keys of runs that were taken out.
+/// Answers whether anything was done.
+pub(crate) fn retire(db: &Connection, runs: &mut Vec<Run>, before: i64) -> rusqlite::Result<bool> {
+    let (old, kept): (Vec<Run>, Vec<Run>) =
+        std::mem::take(runs).into_iter().partition(|run| run.newest < before);
+    *runs = kept;
+    take_out(db, &old)?;
+    let retired: Option<i64> =
+        db.query_row("SELECT run FROM retired LIMIT 1", [], |row| row.get(0)).optional()?;
+    let Some(run) = retired else { return Ok(!old.is_empty()) };
+    let deleted = db.execute(
+        "DELETE FROM keys WHERE run = ?1 AND hash IN (SELECT hash FROM keys WHERE run = ?1 LIMIT ?2)",
+        params![run, RETIRE_KEYS.cast_signed()],
+    )?;
+    if deleted == 0 {
+        db.execute("DELETE FROM retired WHERE run = ?1", [run])?;
+    }
+    Ok(true)
+}
+
+fn take_out(db: &Connection, runs: &[Run]) -> rusqlite::Result<()> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let list = list(runs);
+    db.execute(&format!("INSERT INTO retired SELECT run FROM runs WHERE run IN ({list})"), [])?;
+    db.execute(&format!("DELETE FROM runs WHERE run IN ({list})"), [])?;
+    Ok(())
+}
+
+fn list(runs: &[Run]) -> String {
+    runs.iter().map(|run| run.number.to_string()).collect::<Vec<_>>().join(",")
+}

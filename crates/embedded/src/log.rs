@@ -1,0 +1,240 @@
+//! `log.db`: the truth. One row per batch, appended in order, synced before anything is answered. Nothing here decides,
+//! and nothing is ever updated or deleted.
+
+use crate::batch::{self, Batch, Row};
+use crate::error::OpenError;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use std::path::{Path, PathBuf};
+use stockhold_domain::Instant;
+
+/// Version of the schema, kept in SQLite's `user_version`.
+const FORMAT: i64 = 1;
+/// Marks the file as ours in SQLite's `application_id`: "SHLG".
+const APPLICATION: i64 = 0x5348_4c47;
+
+const SCHEMA: &str = "
+    CREATE TABLE batches (
+        number INTEGER PRIMARY KEY,
+        position INTEGER NOT NULL,
+        events INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        sum INTEGER NOT NULL
+    ) STRICT;
+";
+
+const INSERT: &str = "INSERT INTO batches (number, position, events, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const COLUMNS: &str = "SELECT number, position, events, at, data, sum FROM batches";
+
+/// Where a log stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Number of the last batch.
+    pub(crate) number: u64,
+    /// Its checksum.
+    pub(crate) sum: u32,
+    /// The position that the next event gets.
+    pub(crate) next_position: u64,
+    /// The newest instant that was decided at.
+    pub(crate) at: Instant,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { number: 0, sum: 0, next_position: 1, at: Instant::from_micros(i64::MIN) }
+    }
+}
+
+/// A connection to the log. One writes; readers have their own.
+#[derive(Debug)]
+pub(crate) struct Log {
+    db: Connection,
+    file: PathBuf,
+    bytes: Vec<u8>,
+}
+
+/// Opens one of our SQLite files and checks whose it is; makes it when it is new.
+pub(crate) fn open_sqlite(
+    file: &Path,
+    application: i64,
+    format: i64,
+    schema: &str,
+    sync: &str,
+) -> Result<Connection, OpenError> {
+    let failed = |error| OpenError::sqlite(file, "opening", error);
+    let mut db = Connection::open(file).map_err(failed)?;
+    // On a failed disk a close must not touch the file any more; checkpoints are made where they are wanted.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    let pragma = |db: &Connection, name: &str| -> rusqlite::Result<i64> {
+        db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
+    };
+    let found = (pragma(&db, "application_id").map_err(failed)?, pragma(&db, "user_version").map_err(failed)?);
+    let tables: i64 =
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
+    match found {
+        (0, 0) if tables == 0 => {
+            db.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+            db.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+            let setup = db.transaction().map_err(failed)?;
+            setup.execute_batch(schema).map_err(failed)?;
+            setup.pragma_update(None, "application_id", application).map_err(failed)?;
+            setup.pragma_update(None, "user_version", format).map_err(failed)?;
+            setup.commit().map_err(failed)?;
+        }
+        (found, version) if found == application && version > format => {
+            return Err(OpenError::Newer { file: file.to_owned(), found: version, known: format });
+        }
+        found if found == (application, format) => {}
+        (found, version) => {
+            let what = format!("it says application {found:#x}, format {version}, which is no file of ours");
+            return Err(OpenError::Damaged { file: file.to_owned(), what });
+        }
+    }
+    db.pragma_update(None, "synchronous", sync).map_err(failed)?;
+    db.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
+    Ok(db)
+}
+
+impl Log {
+    /// Opens the log for writing, making it when the directory is new.
+    pub(crate) fn open(file: &Path) -> Result<Self, OpenError> {
+        let db = open_sqlite(file, APPLICATION, FORMAT, SCHEMA, "FULL")?;
+        Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
+    }
+
+    /// Opens the log for reading only.
+    pub(crate) fn open_reader(file: &Path) -> Result<Self, OpenError> {
+        let db = open_reader(file)?;
+        Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
+    }
+
+    /// Number and checksum of the last batch, if there is one.
+    pub(crate) fn last(&self) -> Result<Option<(u64, u32)>, OpenError> {
+        self.db
+            .query_row("SELECT number, sum FROM batches ORDER BY number DESC LIMIT 1", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()
+            .map_err(|error| OpenError::sqlite(&self.file, "reading the last batch", error))
+    }
+
+    /// Appends a batch and syncs it. After an error nothing may be written any more. Answers with the batch's checksum.
+    pub(crate) fn append(&mut self, batch: &Batch, previous: u32) -> rusqlite::Result<u32> {
+        let sum = batch::encode(batch, previous, &mut self.bytes);
+        let Batch { number, position, at, events, .. } = batch;
+        self.db.prepare_cached(INSERT)?.execute(params![
+            number.cast_signed(),
+            position.cast_signed(),
+            events.len().cast_signed(),
+            at.micros(),
+            self.bytes,
+            sum,
+        ])?;
+        Ok(sum)
+    }
+
+    /// Calls `each` for every batch after `number`, in order, until it says to stop. `previous` is the checksum of batch
+    /// `number`.
+    pub(crate) fn walk(
+        &self,
+        number: u64,
+        previous: u32,
+        mut each: impl FnMut(Batch, u32) -> Result<bool, String>,
+    ) -> Result<(), OpenError> {
+        let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
+        let failed = |error| OpenError::sqlite(&self.file, "reading batches", error);
+        let sql = format!("{COLUMNS} WHERE number > ?1 ORDER BY number");
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query([number.cast_signed()]).map_err(failed)?;
+        let (mut expected, mut previous) = (number + 1, previous);
+        while let Some(row) = rows.next().map_err(failed)? {
+            let row = read_row(row).map_err(failed)?;
+            if row.number != expected {
+                return Err(damaged(format!("batch {expected} is missing before batch {}", row.number)));
+            }
+            let batch = batch::decode(&row, previous).map_err(damaged)?;
+            (expected, previous) = (expected + 1, row.sum);
+            if !each(batch, row.sum).map_err(damaged)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the log stands after a batch, checked; batch 0 is the empty log.
+    pub(crate) fn head(&self, number: u64) -> Result<Head, OpenError> {
+        let Some(before) = number.checked_sub(1) else { return Ok(Head::default()) };
+        let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
+        let previous = if before == 0 { 0 } else { self.row(before)?.sum };
+        let row = self.row(number)?;
+        let batch = batch::decode(&row, previous).map_err(damaged)?;
+        Ok(Head { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
+    }
+
+    fn row(&self, number: u64) -> Result<Row, OpenError> {
+        self.db
+            .query_row(&format!("{COLUMNS} WHERE number = ?1"), [number.cast_signed()], read_row)
+            .optional()
+            .map_err(|error| OpenError::sqlite(&self.file, "reading a batch", error))?
+            .ok_or_else(|| OpenError::Damaged {
+                file: self.file.clone(),
+                what: format!("batch {number} is missing"),
+            })
+    }
+
+    /// Number of the last batch that begins at or before a position; 0 when there is none.
+    pub(crate) fn batch_at(&self, position: u64) -> Result<u64, OpenError> {
+        let Some((last, _)) = self.last()? else { return Ok(0) };
+        let (mut low, mut high) = (0, last);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            let begins: u64 = self
+                .db
+                .prepare_cached("SELECT position FROM batches WHERE number = ?1")
+                .and_then(|mut statement| statement.query_row([middle.cast_signed()], |row| row.get(0)))
+                .map_err(|error| OpenError::sqlite(&self.file, "looking for a position", error))?;
+            if begins <= position {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Copies what it can of the write-ahead log into the database, without stopping the writer.
+    pub(crate) fn checkpoint_behind(&self) -> rusqlite::Result<()> {
+        checkpoint(&self.db, "PASSIVE")
+    }
+
+    /// Copies all of the write-ahead log, so that the next write starts it anew. Only by the writer, between batches.
+    pub(crate) fn checkpoint_rest(&self) -> rusqlite::Result<()> {
+        checkpoint(&self.db, "RESTART")
+    }
+}
+
+pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<()> {
+    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+}
+
+pub(crate) fn open_reader(file: &Path) -> Result<Connection, OpenError> {
+    let failed = |error| OpenError::sqlite(file, "opening", error);
+    // Not read-only: a reader of a write-ahead log takes part in its shared memory.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(file, flags).map_err(failed)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    db.pragma_update(None, "query_only", true).map_err(failed)?;
+    Ok(db)
+}
+
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    Ok(Row {
+        number: row.get(0)?,
+        position: row.get(1)?,
+        events: row.get(2)?,
+        at: row.get(3)?,
+        data: row.get(4)?,
+        sum: row.get(5)?,
+    })
+}

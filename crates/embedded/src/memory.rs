@@ -1,0 +1,242 @@
+//! The state that commands are decided on: items, active holds, and the tail of closed holds and used keys that the
+//! index does not have yet. What is neither here nor ruled out is [`Missing`]: a reader brings it from the index.
+
+use crate::filter::Filter;
+use foldhash::fast::RandomState;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use stockhold_domain::{
+    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Missing, Name, ReservationId, Scope, State,
+    Status, Transition,
+};
+
+type Map<K, V> = HashMap<K, V, RandomState>;
+type Deadlines = BTreeSet<(Instant, ReservationId)>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    items: Map<ItemKey, Slot>,
+    active: Map<ReservationId, Hold>,
+    deadlines: Deadlines,
+    paused_all: bool,
+    paused_locations: HashSet<Box<str>, RandomState>,
+
+    /// Number of the batch that is being decided.
+    batch: u64,
+    closed: Map<ReservationId, (Hold, u64)>,
+    closed_order: VecDeque<(u64, ReservationId)>,
+    /// Every closed hold that changed in a batch after this one is in `closed`.
+    closed_from: u64,
+    keys: Map<KeyHash, KeyRecord>,
+    keys_order: VecDeque<(u64, KeyHash)>,
+    /// Every key used in a batch after this one is in `keys`.
+    keys_from: u64,
+    filters: Vec<Arc<Filter>>,
+
+    /// What a reader brought for the command that is being decided.
+    pub(crate) brought: Brought,
+}
+
+#[derive(Debug)]
+struct Slot {
+    item: Item,
+    deadlines: Deadlines,
+}
+
+/// What a reader found in the index, and the batch up to which the index knew.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    pub(crate) holds: Vec<(ReservationId, Option<Hold>, u64)>,
+    pub(crate) keys: Vec<(KeyHash, Option<KeyRecord>, u64)>,
+}
+
+impl Memory {
+    /// Takes the state over from the index at a start.
+    pub(crate) fn begin(&mut self, indexed: u64, keyed: u64, filters: Vec<Arc<Filter>>) {
+        self.closed_from = indexed;
+        self.keys_from = keyed;
+        self.filters = filters;
+    }
+
+    pub(crate) fn put_item(&mut self, item: Item) {
+        match self.items.get_mut(&item.key) {
+            Some(slot) => slot.item = item,
+            None => {
+                let slot = Slot { item, deadlines: Deadlines::new() };
+                self.items.insert(slot.item.key.clone(), slot);
+            }
+        }
+    }
+
+    pub(crate) fn put_active(&mut self, hold: Hold) {
+        self.put_deadline(&hold);
+        self.active.insert(hold.id, hold);
+    }
+
+    pub(crate) fn put_pause(&mut self, location: Option<&str>, paused: bool) {
+        match location {
+            None => self.paused_all = paused,
+            Some(location) if paused => {
+                self.paused_locations.insert(location.into());
+            }
+            Some(location) => {
+                self.paused_locations.remove(location);
+            }
+        }
+    }
+
+    /// Says which batch the coming changes belong to.
+    pub(crate) fn enter_batch(&mut self, number: u64) {
+        self.batch = number;
+    }
+
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
+        self.items.values().map(|slot| &slot.item)
+    }
+
+    /// Closed holds and keys that wait for the index.
+    pub(crate) fn tail_len(&self) -> usize {
+        self.closed.len() + self.keys.len()
+    }
+
+    pub(crate) fn active_len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// A hold that is known without a read, or `None`.
+    pub(crate) fn known_hold(&self, id: ReservationId) -> Option<&Hold> {
+        self.active.get(&id).or_else(|| self.closed.get(&id).map(|(hold, _)| hold))
+    }
+
+    /// The index has every closed hold up to this batch.
+    pub(crate) fn forget_closed(&mut self, indexed: u64) {
+        self.closed_from = self.closed_from.max(indexed);
+        while let Some((batch, id)) = self.closed_order.front().copied() {
+            if batch > indexed {
+                break;
+            }
+            self.closed_order.pop_front();
+            // A hold that changed again since has a later entry of its own.
+            if self.closed.get(&id).is_some_and(|(_, changed)| *changed <= indexed) {
+                self.closed.remove(&id);
+            }
+        }
+    }
+
+    /// The index has every key up to this batch, and this is what rules keys out from now on.
+    pub(crate) fn forget_keys(&mut self, keyed: u64, filters: Vec<Arc<Filter>>) {
+        self.keys_from = self.keys_from.max(keyed);
+        self.filters = filters;
+        while let Some((batch, hash)) = self.keys_order.front().copied() {
+            if batch > keyed {
+                break;
+            }
+            self.keys_order.pop_front();
+            self.keys.remove(&hash);
+        }
+    }
+
+    fn put_deadline(&mut self, hold: &Hold) {
+        let entry = (hold.expires_at, hold.id);
+        self.deadlines.insert(entry);
+        for line in &*hold.lines {
+            if let Some(slot) = self.items.get_mut(&line.item) {
+                slot.deadlines.insert(entry);
+            }
+        }
+    }
+
+    fn drop_deadline(&mut self, hold: &Hold) {
+        let entry = (hold.expires_at, hold.id);
+        self.deadlines.remove(&entry);
+        for line in &*hold.lines {
+            if let Some(slot) = self.items.get_mut(&line.item) {
+                slot.deadlines.remove(&entry);
+            }
+        }
+    }
+
+    fn apply_hold(&mut self, hold: &Hold) {
+        if let Some(before) = self.active.remove(&hold.id) {
+            self.drop_deadline(&before);
+        }
+        if hold.status == Status::Active {
+            self.put_active(hold.clone());
+        } else {
+            self.closed.insert(hold.id, (hold.clone(), self.batch));
+            self.closed_order.push_back((self.batch, hold.id));
+        }
+    }
+}
+
+impl State for Memory {
+    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
+        Ok(self.items.get(key).map(|slot| &slot.item))
+    }
+
+    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
+        if let Some(hold) = self.known_hold(id) {
+            return Ok(Some(hold));
+        }
+        let brought = self.brought.holds.iter().rev().find(|(found, ..)| *found == id);
+        match brought {
+            Some((_, hold, as_of)) if *as_of >= self.closed_from => Ok(hold.as_ref()),
+            _ => Err(Missing(Name::Hold(id))),
+        }
+    }
+
+    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
+        if let Some(record) = self.keys.get(&hash) {
+            return Ok(Some(record));
+        }
+        if !self.filters.iter().any(|filter| filter.may_have(hash)) {
+            return Ok(None);
+        }
+        let brought = self.brought.keys.iter().rev().find(|(found, ..)| *found == hash);
+        match brought {
+            Some((_, record, as_of)) if *as_of >= self.keys_from => Ok(record.as_ref()),
+            _ => Err(Missing(Name::Key(hash))),
+        }
+    }
+
+    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
+        Ok(location.map_or(self.paused_all, |location| self.paused_locations.contains(location)))
+    }
+
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
+        let deadlines = match item {
+            None => Some(&self.deadlines),
+            Some(key) => self.items.get(key).map(|slot| &slot.deadlines),
+        };
+        Ok(deadlines.and_then(BTreeSet::first).copied())
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match &event.transition {
+            Transition::Hold { hold, figures, .. } => {
+                for (line, figures) in hold.lines.iter().zip(figures) {
+                    if let Some(slot) = self.items.get_mut(&line.item) {
+                        slot.item.figures = *figures;
+                    }
+                }
+                self.apply_hold(hold);
+            }
+            Transition::Stock { item, .. } => self.put_item(item.clone()),
+            Transition::Sale { scope, paused, .. } => match scope {
+                Scope::Everything => self.put_pause(None, *paused),
+                Scope::Location(location) => self.put_pause(Some(location.as_str()), *paused),
+                Scope::Item(key) => {
+                    if let Some(slot) = self.items.get_mut(key) {
+                        slot.item.paused = *paused;
+                    }
+                }
+            },
+        }
+    }
+
+    fn remember(&mut self, key: &KeyRecord) {
+        self.keys.insert(key.hash, key.clone());
+        self.keys_order.push_back((self.batch, key.hash));
+    }
+}

@@ -1,0 +1,295 @@
+//! The store with its threads: a committer, an indexer, a housekeeper and readers around one [`Core`].
+
+use crate::committer::{Committer, deliver};
+use crate::core::{Admitted, Core, Pending};
+use crate::error::OpenError;
+use crate::files;
+use crate::housekeeper::{ACTOR, Housekeeper};
+use crate::index::Index;
+use crate::indexer::{Indexer, Message};
+use crate::log::Log;
+use crate::published::Published;
+use crate::reader;
+use crate::recover::{Recovered, recover};
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use stockhold_domain::{Item, ItemKey, Label, Name, Rules};
+use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::ids::IdSource;
+use stockhold_store::{EventRow, Failure, Store, Work};
+
+/// How the store is to run.
+#[derive(Clone)]
+pub struct Options {
+    /// How long holds may last.
+    pub rules: Rules,
+    /// How long an idempotency key is kept at least.
+    pub key_retention: Duration,
+    /// Free bytes on the disk below which no new reservations are taken.
+    pub free_floor: u64,
+    /// Whether due holds are expired in the background.
+    pub sweeps: bool,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Options {
+    /// Shortest time that keys may be kept.
+    pub const KEY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+    /// Enough for the confirms and releases of what is held, the index and a checkpoint.
+    pub const FREE_FLOOR: u64 = 256 << 20;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            rules: Rules::default(),
+            key_retention: Self::KEY_RETENTION,
+            free_floor: Self::FREE_FLOOR,
+            sweeps: true,
+            clock: Arc::new(SteadyClock::start()),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+/// What the store's threads share.
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    committer: Condvar,
+    reads: Mutex<Option<SyncSender<(Pending, Name)>>>,
+    pub(crate) published: Published,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) stopping: AtomicBool,
+    /// Whether the stop is to look like a crash.
+    pub(crate) abandoned: AtomicBool,
+    pub(crate) checkpoint_wanted: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
+        self.committer.wait(core).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn admit(&self, pending: Pending) {
+        let admitted = self.core().admit(pending, self.clock.now());
+        match admitted {
+            Admitted::Waits => {}
+            Admitted::Answered(reply, answer) => reply.answer(answer),
+            Admitted::Read(pending, name) => self.read(pending, name),
+        }
+    }
+
+    /// Hands something to the readers.
+    pub(crate) fn read(&self, pending: Pending, name: Name) {
+        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = match reads.as_ref() {
+            Some(reads) => reads.try_send((pending, name)),
+            None => Err(TrySendError::Disconnected((pending, name))),
+        };
+        match sent {
+            Ok(()) => {}
+            Err(TrySendError::Full((pending, _))) => pending.reply.answer(Err(Failure::Overloaded)),
+            Err(TrySendError::Disconnected((pending, _))) => {
+                pending.reply.answer(Err(Failure::Unavailable("the store is stopping".to_owned())));
+            }
+        }
+    }
+
+    pub(crate) fn kick(&self) {
+        let core = self.core();
+        if core.committer_sleeps && core.has_work() {
+            self.committer.notify_one();
+        }
+    }
+
+    /// Nothing is decided any more, for this reason.
+    pub(crate) fn poison(&self, why: String) {
+        self.core().poison(why);
+        self.committer.notify_one();
+    }
+}
+
+/// The store on one data directory.
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    committer: Option<JoinHandle<()>>,
+    indexer: Option<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+    to_indexer: Sender<Message>,
+    log_file: PathBuf,
+    events: Mutex<Option<Log>>,
+    _lock: File,
+}
+
+impl EmbeddedStore {
+    /// Opens a data directory, making it when it is not there, and starts to serve.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
+        let Recovered { lock, log, acked, index, memory, published, head, indexed_position, unindexed } =
+            recover(dir)?;
+        let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
+        let shared = Arc::new(Shared {
+            core: Mutex::new(Core::new(memory, options.rules, head, indexed_position)),
+            committer: Condvar::new(),
+            reads: Mutex::new(Some(reads)),
+            published,
+            clock: options.clock,
+            stopping: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            checkpoint_wanted: AtomicBool::new(false),
+        });
+        let log_file = dir.join(files::LOG);
+        let index_file = dir.join(files::INDEX);
+        let (to_indexer, messages) = channel();
+
+        let mut others = Vec::new();
+        let read_queue = Arc::new(Mutex::new(read_queue));
+        for _ in 0..reader::READERS {
+            let (db, queue, shared) =
+                (Index::open_reader(&index_file)?, Arc::clone(&read_queue), Arc::clone(&shared));
+            others.push(spawn("reader", move || reader::run(&shared, &db, &queue))?);
+        }
+        let housekeeper = Housekeeper {
+            shared: Arc::clone(&shared),
+            log: Log::open_reader(&log_file)?,
+            log_file: log_file.clone(),
+            free_floor: options.free_floor,
+            sweeps: options.sweeps,
+            ids: IdSource::from_system().map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?,
+            actor: Label::new(ACTOR).map_err(|error| OpenError::io("naming the sweeper", error.to_string()))?,
+        };
+        others.push(spawn("housekeeper", move || housekeeper.run())?);
+        let mut indexer = Indexer::new(Arc::clone(&shared), index, options.key_retention);
+        for (batch, sum) in unindexed {
+            indexer.take(batch, sum);
+        }
+        let indexer = spawn("indexer", move || indexer.run(&messages))?;
+        let committer =
+            Committer { shared: Arc::clone(&shared), log, acked, indexer: to_indexer.clone() };
+        let committer = spawn("committer", move || committer.run())?;
+        Ok(Self {
+            shared,
+            committer: Some(committer),
+            indexer: Some(indexer),
+            others,
+            to_indexer,
+            log_file,
+            events: Mutex::new(None),
+            _lock: lock,
+        })
+    }
+
+    /// Ends as a crash would: nothing more is written than what is being written now. For tests.
+    pub fn abandon(mut self) {
+        self.shared.abandoned.store(true, Ordering::Release);
+        self.stop(Message::Abandon);
+    }
+
+    /// Active reservations, for metrics.
+    pub fn active_holds(&self) -> usize {
+        self.shared.core().memory.active_len()
+    }
+
+    /// Answers that wait for a commit, for metrics.
+    pub fn queue_len(&self) -> usize {
+        self.shared.core().queue_len()
+    }
+
+    fn stop(&mut self, last: Message) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.reads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.shared.core());
+        self.shared.committer.notify_one();
+        join(self.committer.take());
+        // From here on nothing is admitted, and who came too late for the committer is told.
+        let late = {
+            let mut core = self.shared.core();
+            core.poison("the store has stopped".to_owned());
+            core.abandon()
+        };
+        deliver(late);
+        // The indexer may have stopped by itself.
+        let _ = self.to_indexer.send(last);
+        join(self.indexer.take());
+        for thread in self.others.drain(..) {
+            join(Some(thread));
+        }
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.stop(Message::Stop);
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|error| OpenError::io(format!("starting the {name}"), error))
+}
+
+fn join(thread: Option<JoinHandle<()>>) {
+    if let Some(thread) = thread
+        && thread.join().is_err()
+    {
+        tracing::error!("a thread of the store panicked");
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn submit(&self, work: Work) {
+        self.shared.admit(work.into());
+    }
+
+    fn kick(&self) {
+        self.shared.kick();
+    }
+
+    fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
+        Some(self.shared.published.get(item))
+    }
+
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
+        let mut log = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |error: OpenError| Failure::Unavailable(error.to_string());
+        let log = match &mut *log {
+            Some(log) => log,
+            none => none.insert(Log::open_reader(&self.log_file).map_err(failed)?),
+        };
+        let mut found = Vec::new();
+        let first = log.batch_at(after.saturating_add(1)).map_err(failed)?;
+        let before = log.head(first.saturating_sub(1)).map_err(failed)?;
+        log.walk(before.number, before.sum, |batch, _| {
+            let rows = (batch.position..).zip(batch.events);
+            found.extend(
+                rows.filter(|(position, _)| *position > after)
+                    .take(limit - found.len())
+                    .map(|(position, event)| EventRow { position, event }),
+            );
+            Ok(found.len() < limit)
+        })
+        .map_err(failed)?;
+        Ok(found)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.shared.core().poisoned().map(str::to_owned)
+    }
+}

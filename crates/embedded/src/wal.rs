@@ -1,0 +1,169 @@
+//! Looks through a write-ahead log before SQLite does. SQLite takes the frames up to the first one whose checksum does
+//! not fit and drops the rest without a word: right after a power cut, where the rest was never synced, and wrong after
+//! a flipped bit, where it was. The two differ: a transaction is written only after the one before it was synced, so a
+//! good frame of a later transaction behind a broken frame means damage.
+//!
+//! Format: <https://www.sqlite.org/fileformat2.html#walformat>.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// Largest page that SQLite knows.
+const PAGE_MAX: usize = 65_536;
+const MAGIC: u32 = 0x377f_0682;
+
+/// What is wrong with a write-ahead log, if something is. A log that is not there is fine, and so is one whose header
+/// can't be read: SQLite takes that for empty, and the mark of the newest synced batch tells whether it may be.
+pub(crate) fn damage(path: &Path) -> io::Result<Option<String>> {
+    let mut file = match File::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut header = [0; HEADER];
+    if !fill(&mut file, &mut header)? {
+        return Ok(None);
+    }
+    let Some(mut scan) = Scan::start(&header) else { return Ok(None) };
+    let mut frame = vec![0; FRAME_HEADER + scan.page];
+    let mut number = 0_u64;
+    while fill(&mut file, &mut frame)? {
+        number += 1;
+        if let Some(what) = scan.frame(number, &frame) {
+            return Ok(Some(what));
+        }
+    }
+    Ok(None)
+}
+
+fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match file.read_exact(buffer) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+type Sum = (u32, u32);
+
+struct Scan {
+    little_endian: bool,
+    page: usize,
+    salt: [u8; 8],
+    /// The checksum that the frame before says it has.
+    stored: Sum,
+    /// Number of the first broken frame.
+    broken: Option<u64>,
+    /// Whether a transaction ended at or after the broken frame.
+    ended: bool,
+}
+
+impl Scan {
+    fn start(header: &[u8; HEADER]) -> Option<Self> {
+        let magic = word(header, 0)?;
+        let little_endian = magic == MAGIC;
+        if !little_endian && magic != MAGIC | 1 {
+            return None;
+        }
+        let page = usize::try_from(word(header, 8)?).ok()?;
+        let stored = (word(header, 24)?, word(header, 28)?);
+        let fits = checksum(little_endian, (0, 0), header.get(..24)?) == stored;
+        if !fits || !page.is_power_of_two() || page > PAGE_MAX {
+            return None;
+        }
+        let salt = header.get(16..24)?.try_into().ok()?;
+        Some(Self { little_endian, page, salt, stored, broken: None, ended: false })
+    }
+
+    fn frame(&mut self, number: u64, frame: &[u8]) -> Option<String> {
+        let (header, page) = frame.split_at_checked(FRAME_HEADER)?;
+        let stored = (word(header, 16)?, word(header, 20)?);
+        let sum = checksum(self.little_endian, self.stored, header.get(..8)?);
+        let sum = checksum(self.little_endian, sum, page);
+        let good = header.get(8..16)? == self.salt && sum == stored;
+        let commit = word(header, 4)? != 0;
+        self.stored = stored;
+        match self.broken {
+            None if good => {}
+            None => {
+                self.broken = Some(number);
+                self.ended = commit;
+            }
+            Some(broken) if good && self.ended => {
+                return Some(format!(
+                    "frame {broken} of its write-ahead log is broken and frame {number}, written after it was synced, \
+                     is not"
+                ));
+            }
+            Some(_) => self.ended |= good && commit,
+        }
+        None
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn checksum(little_endian: bool, (mut a, mut b): Sum, bytes: &[u8]) -> Sum {
+    let word = |bytes: [u8; 4]| {
+        if little_endian { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
+    };
+    for [b0, b1, b2, b3, b4, b5, b6, b7] in bytes.as_chunks::<8>().0 {
+        a = a.wrapping_add(word([*b0, *b1, *b2, *b3])).wrapping_add(b);
+        b = b.wrapping_add(word([*b4, *b5, *b6, *b7])).wrapping_add(a);
+    }
+    (a, b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+    use std::fs;
+    use std::path::PathBuf;
+
+    /// A database whose write-ahead log holds several transactions of one or more frames, as after a crash.
+    fn crashed(dir: &Path) -> PathBuf {
+        let path = dir.join("live.db");
+        let db = Connection::open(&path).unwrap();
+        db.pragma_update(None, "journal_mode", "WAL").unwrap();
+        db.execute("CREATE TABLE t (x BLOB)", []).unwrap();
+        for n in 0..6 {
+            db.execute("INSERT INTO t VALUES (?1)", [vec![n; if n % 2 == 0 { 100 } else { 9_000 }]]).unwrap();
+        }
+        let copy = dir.join("copy.db-wal");
+        fs::copy(dir.join("live.db-wal"), &copy).unwrap();
+        copy
+    }
+
+    #[test]
+    fn a_whole_log_and_a_torn_end_are_fine_and_a_flipped_byte_before_the_end_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let wal = crashed(dir.path());
+        assert_eq!(damage(&wal).unwrap(), None);
+        assert_eq!(damage(&dir.path().join("none")).unwrap(), None);
+
+        let good = fs::read(&wal).unwrap();
+        let frame = FRAME_HEADER + 4096;
+        let frames = (good.len() - HEADER) / frame;
+        for cut in 0..frames {
+            fs::write(&wal, &good[..HEADER + cut * frame + 100]).unwrap();
+            assert_eq!(damage(&wal).unwrap(), None, "cut in frame {cut}");
+        }
+        let commits: Vec<usize> =
+            (0..frames).filter(|n| good[HEADER + n * frame + 4..][..4] != [0; 4]).collect();
+        let last_begins = commits[commits.len() - 2] + 1;
+        for n in 0..frames {
+            for at in [0, 9, 17, FRAME_HEADER + 5, frame - 1] {
+                let mut bad = good.clone();
+                bad[HEADER + n * frame + at] ^= 0x10;
+                fs::write(&wal, bad).unwrap();
+                assert_eq!(damage(&wal).unwrap().is_some(), n < last_begins, "frame {n}, byte {at}");
+            }
+        }
+    }
+}
