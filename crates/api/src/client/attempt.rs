@@ -1,0 +1,244 @@
+//! Sending: one try, and tries until there is an answer that says something.
+
+use super::request::{Request, random_below};
+use crate::wire::Problem;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use hyper_util::client::legacy::Client as Http;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Pause before the second try; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Longest pause between tries that the client chooses itself.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Longest pause that a server may ask for.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
+/// Longest answer that is read, in bytes: a reservation of 2,000 lines with the longest names fits.
+const ANSWER_BYTES: usize = 4 * 1024 * 1024;
+/// Longest piece of an answer that an error shows, in characters.
+const SHOWN_CHARS: usize = 200;
+
+/// Why there is no good answer.
+#[derive(Debug)]
+pub enum Error {
+    /// The server said no, and why. A 503 is here when the last try got it.
+    Refused(Box<Problem>),
+    /// No answer came, on any try. A command may have taken effect: sent again with the same key, it takes effect once.
+    Unreachable {
+        /// How often the request was sent.
+        tries: u32,
+        /// What the last try failed with.
+        last: String,
+    },
+    /// The answer is not Stockhold's.
+    Unexpected {
+        /// The HTTP status.
+        status: u16,
+        /// What is odd, and how the answer begins.
+        what: String,
+    },
+    /// The request can't be sent as it is; nothing was.
+    Unsendable(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(problem) => write!(f, "{}: {}", problem.reason, problem.detail),
+            Self::Unreachable { tries, last } => write!(f, "no answer after {tries} tries: {last}"),
+            Self::Unexpected { status, what } => write!(f, "an unexpected answer, status {status}: {what}"),
+            Self::Unsendable(why) => write!(f, "the request can't be sent: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// An answer as it came.
+#[derive(Clone, Debug)]
+pub struct Raw {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Raw {
+    /// The body of a success, or what was refused.
+    fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        self.check()?;
+        serde_json::from_slice(&self.body).map_err(|error| self.unexpected(&error.to_string()))
+    }
+
+    /// For answers whose body says nothing.
+    pub(super) fn done(&self) -> Result<(), Error> {
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if (200..300).contains(&self.status) {
+            return Ok(());
+        }
+        match serde_json::from_slice::<Problem>(&self.body) {
+            Ok(problem) => Err(Error::Refused(Box::new(problem))),
+            Err(error) => Err(self.unexpected(&error.to_string())),
+        }
+    }
+
+    fn unexpected(&self, what: &str) -> Error {
+        let begins: String = String::from_utf8_lossy(&self.body).chars().take(SHOWN_CHARS).collect();
+        Error::Unexpected { status: self.status, what: format!("{what}; it begins with {begins:?}") }
+    }
+
+    /// How long the server wants to be left alone.
+    fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+        Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Retrying {
+    http: Http<HttpConnector, Full<Bytes>>,
+    base: String,
+    tries: NonZeroU32,
+    timeout: Duration,
+}
+
+impl Retrying {
+    pub(super) fn new(base: &str, tries: NonZeroU32, timeout: Duration) -> Result<Self, Error> {
+        let base = base.trim_end_matches('/').to_owned();
+        let uri: hyper::Uri =
+            base.parse().map_err(|error| Error::Unsendable(format!("{base:?}: {error}")))?;
+        if uri.scheme_str() != Some("http") || uri.authority().is_none() {
+            let why = format!("{base:?} is no address of a server: write it like http://127.0.0.1:8101");
+            return Err(Error::Unsendable(why));
+        }
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let http = Http::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Ok(Self { http, base, tries, timeout })
+    }
+
+    pub(super) fn set_patience(&mut self, tries: NonZeroU32, timeout: Duration) {
+        self.tries = tries;
+        self.timeout = timeout;
+    }
+
+    pub(super) async fn read<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
+        self.send(request).await?.read()
+    }
+
+    /// Tries until there is an answer other than 503, or the last try is done.
+    pub(super) async fn send(&self, request: Request) -> Result<Raw, Error> {
+        let most = if request.repeatable() { self.tries.get() } else { 1 };
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 1;
+        loop {
+            let result = self.send_once(&request).await;
+            let asked = match &result {
+                Ok(answer) if answer.status == 503 => answer.retry_after(),
+                Err(Error::Unreachable { .. }) => None,
+                Ok(_) | Err(_) => return result,
+            };
+            if tries >= most {
+                return match result {
+                    Err(Error::Unreachable { last, .. }) => Err(Error::Unreachable { tries, last }),
+                    other => other,
+                };
+            }
+            tokio::time::sleep(asked.unwrap_or_else(|| jittered(pause))).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            tries += 1;
+        }
+    }
+
+    pub(super) async fn send_once(&self, request: &Request) -> Result<Raw, Error> {
+        let unreachable = |last: String| Error::Unreachable { tries: 1, last };
+        let http_request = self.prepare(request)?;
+        let answer = async {
+            let answer = self.http.request(http_request).await.map_err(|error| unreachable(chain(&error)))?;
+            let (head, body) = answer.into_parts();
+            let body = Limited::new(body, ANSWER_BYTES).collect().await;
+            let body = body.map_err(|error| unreachable(chain(&*error)))?.to_bytes();
+            Ok(Raw { status: head.status.as_u16(), headers: head.headers, body })
+        };
+        match tokio::time::timeout(self.timeout, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(unreachable(format!("no answer within {:?}", self.timeout))),
+        }
+    }
+
+    fn prepare(&self, request: &Request) -> Result<hyper::Request<Full<Bytes>>, Error> {
+        let mut builder = hyper::Request::builder()
+            .method(request.method.as_str())
+            .uri(format!("{}{}", self.base, request.path));
+        if request.body.is_some() {
+            builder = builder.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(key) = &request.key {
+            builder = builder.header("idempotency-key", key.as_bytes());
+        }
+        if let Some(version) = request.if_match {
+            builder = builder.header(IF_MATCH, crate::encode::etag(version));
+        }
+        let body = Full::new(request.body.clone().unwrap_or_default());
+        builder.body(body).map_err(|error| Error::Unsendable(error.to_string()))
+    }
+}
+
+/// Between half of a pause and all of it, so that callers who failed together do not come back together.
+fn jittered(pause: Duration) -> Duration {
+    let half = pause / 2;
+    let span = u64::try_from(half.as_micros()).unwrap_or(u64::MAX);
+    half + Duration::from_micros(random_below(span))
+}
+
+/// An error with what caused it, which is where a connection's errors say what happened.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_pause_is_kept_within_bounds() {
+        let asked = |value: &'static str| {
+            let headers = [(RETRY_AFTER, HeaderValue::from_static(value))].into_iter().collect();
+            Raw { status: 503, headers, body: Bytes::new() }.retry_after()
+        };
+        assert_eq!(asked("0"), Some(Duration::ZERO));
+        assert_eq!(asked("7"), Some(Duration::from_secs(7)));
+        assert_eq!(asked("86400"), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(asked("-1"), None);
+        assert_eq!(asked("Fri, 20 Nov 2026 12:00:00 GMT"), None);
+        assert_eq!(Raw { status: 503, headers: HeaderMap::new(), body: Bytes::new() }.retry_after(), None);
+    }
+
+    #[test]
+    fn jitter_stays_between_half_and_all_of_a_pause() {
+        for pause in [Duration::ZERO, Duration::from_micros(1), FIRST_PAUSE, LONGEST_PAUSE] {
+            for _ in 0..100 {
+                let jittered = jittered(pause);
+                assert!(pause / 2 <= jittered && jittered <= pause, "{pause:?}: {jittered:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A typed client. It sends an idempotency key with every command that takes one, and repeats a request that got no
+//! answer or a 503 with the same key, so that what it reports as done was done once.
+//!
+//! It never repeats a refusal: whether to ask again for what is sold out is the caller's decision.
+
+mod attempt;
+mod request;
+
+pub use attempt::{Error, Raw};
+
+use crate::wire::{Availability, Item, Reservation, Sale, Stock, Terms, Want};
+use attempt::Retrying;
+use request::Request;
+use serde::Serialize;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use stockhold_domain::ReservationId;
+
+/// Most times that one request is sent.
+pub const TRIES: NonZeroU32 = NonZeroU32::new(6).expect("not 0");
+/// How long one try may take.
+pub const TRY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client of one server. Cloning shares its connections, and any number of tasks may use it at once.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: Retrying,
+}
+
+/// Which item: a SKU, and a location unless it is the default one.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// What.
+    pub sku: &'a str,
+    /// Where.
+    pub location: Option<&'a str>,
+}
+
+impl Client {
+    /// Speaks to the server at `base`, like `http://127.0.0.1:8101`. Nothing is sent yet.
+    pub fn new(base: &str) -> Result<Self, Error> {
+        Ok(Self { http: Retrying::new(base, TRIES, TRY_TIMEOUT)? })
+    }
+
+    /// Sends a request at most so many times, each for at most so long, instead of [`TRIES`] and [`TRY_TIMEOUT`].
+    pub fn with_patience(mut self, tries: NonZeroU32, timeout: Duration) -> Self {
+        self.http.set_patience(tries, timeout);
+        self
+    }
+
+    /// Creates an item or sets its figures. With a version the item must have it, and then the request is sent only
+    /// once: a second try could not tell its own success from another's change.
+    pub async fn put_stock(&self, at: At<'_>, stock: &Stock, version: Option<u64>) -> Result<Item, Error> {
+        let mut request = Request::new("PUT", at.path("")).json(stock)?;
+        if let Some(version) = version {
+            request = request.if_match(version);
+        }
+        self.http.read(request).await
+    }
+
+    /// Moves an item's total. A key is made when none is given.
+    pub async fn adjust(
+        &self,
+        at: At<'_>,
+        delta: i64,
+        reason: &str,
+        key: Option<&str>,
+    ) -> Result<Item, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            delta: i64,
+            reason: &'a str,
+        }
+        self.http.read(Request::new("POST", at.path("/adjust")).json(&Body { delta, reason })?.key(key)).await
+    }
+
+    /// One item.
+    pub async fn item(&self, at: At<'_>) -> Result<Item, Error> {
+        self.http.read(Request::new("GET", at.path(""))).await
+    }
+
+    /// What of an item is to be had.
+    pub async fn available(&self, at: At<'_>) -> Result<Availability, Error> {
+        self.http.read(Request::new("GET", at.path("/available"))).await
+    }
+
+    /// Holds units of one item. A key is made when none is given.
+    pub async fn reserve(
+        &self,
+        at: At<'_>,
+        quantity: u64,
+        terms: &Terms,
+        key: Option<&str>,
+    ) -> Result<Reservation, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            quantity: u64,
+            #[serde(flatten)]
+            terms: &'a Terms,
+        }
+        self.http
+            .read(Request::new("POST", at.path("/reserve")).json(&Body { quantity, terms })?.key(key))
+            .await
+    }
+
+    /// Holds a basket: all of its lines, or as the terms say. A key is made when none is given.
+    pub async fn reserve_basket(
+        &self,
+        lines: &[Want],
+        terms: &Terms,
+        key: Option<&str>,
+    ) -> Result<Reservation, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            lines: &'a [Want],
+            #[serde(flatten)]
+            terms: &'a Terms,
+        }
+        let request = Request::new("POST", "/v1/reservations".to_owned()).json(&Body { lines, terms })?;
+        self.http.read(request.key(key)).await
+    }
+
+    /// Turns a hold into a sale. A key is made when none is given.
+    pub async fn confirm(
+        &self,
+        id: ReservationId,
+        order_id: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Reservation, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            order_id: Option<&'a str>,
+        }
+        let request = Request::new("POST", reservation(id, "/confirm")).json(&Body { order_id })?;
+        self.http.read(request.key(key)).await
+    }
+
+    /// Gives a hold's units back. Repeating it does no harm, so it takes no key.
+    pub async fn release(&self, id: ReservationId, reason: Option<&str>) -> Result<(), Error> {
+        let mut path = reservation(id, "");
+        if let Some(reason) = reason {
+            path.push_str("?reason=");
+            request::push_encoded(&mut path, reason);
+        }
+        self.http.send(Request::new("DELETE", path)).await?.done()
+    }
+
+    /// Moves a hold's deadline to so many seconds from now. A key is made when none is given.
+    pub async fn extend(
+        &self,
+        id: ReservationId,
+        ttl_seconds: u32,
+        key: Option<&str>,
+    ) -> Result<Reservation, Error> {
+        #[derive(Serialize)]
+        struct Body {
+            ttl_seconds: u32,
+        }
+        let request = Request::new("POST", reservation(id, "/extend")).json(&Body { ttl_seconds })?;
+        self.http.read(request.key(key)).await
+    }
+
+    /// Takes sold units back; without lines, all of them. A key is made when none is given.
+    pub async fn return_units(
+        &self,
+        id: ReservationId,
+        lines: Option<&[Want]>,
+        reason: &str,
+        key: Option<&str>,
+    ) -> Result<Reservation, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            lines: Option<&'a [Want]>,
+            reason: &'a str,
+        }
+        let request = Request::new("POST", reservation(id, "/return")).json(&Body { lines, reason })?;
+        self.http.read(request.key(key)).await
+    }
+
+    /// One reservation.
+    pub async fn reservation(&self, id: ReservationId) -> Result<Reservation, Error> {
+        self.http.read(Request::new("GET", reservation(id, ""))).await
+    }
+
+    /// Pauses or resumes the sale of one item.
+    pub async fn set_item_sale(&self, at: At<'_>, paused: bool) -> Result<Sale, Error> {
+        self.http.read(Request::new("POST", at.path(if paused { "/pause" } else { "/resume" }))).await
+    }
+
+    /// Pauses or resumes the sale of everything, or of one location.
+    pub async fn set_sale(&self, location: Option<&str>, paused: bool) -> Result<Sale, Error> {
+        let mut path = format!("/v1/sale/{}", if paused { "pause" } else { "resume" });
+        request::push_location(&mut path, location);
+        self.http.read(Request::new("POST", path)).await
+    }
+
+    /// Sends anything, once, and gives back whatever was answered. `path` is sent as it is.
+    pub async fn send_raw(&self, method: &str, path: &str, body: &[u8]) -> Result<Raw, Error> {
+        self.http.send_once(&Request::new(method, path.to_owned()).bytes(body)).await
+    }
+}
+
+impl At<'_> {
+    fn path(self, tail: &str) -> String {
+        let mut path = "/v1/inventory/".to_owned();
+        request::push_encoded(&mut path, self.sku);
+        path.push_str(tail);
+        request::push_location(&mut path, self.location);
+        path
+    }
+}
+
+fn reservation(id: ReservationId, tail: &str) -> String {
+    format!("/v1/reservations/{id}{tail}")
+}

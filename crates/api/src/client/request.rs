@@ -1,0 +1,93 @@
+//! One request as it is sent, the same bytes and the same key on every try.
+
+use super::Error;
+use bytes::Bytes;
+use serde::Serialize;
+use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) body: Option<Bytes>,
+    pub(super) key: Option<String>,
+    pub(super) if_match: Option<u64>,
+}
+
+impl Request {
+    pub(super) fn new(method: &str, path: String) -> Self {
+        Self { method: method.to_owned(), path, body: None, key: None, if_match: None }
+    }
+
+    pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
+        let bytes = serde_json::to_vec(body).map_err(|error| Error::Unsendable(error.to_string()))?;
+        self.body = Some(bytes.into());
+        Ok(self)
+    }
+
+    pub(super) fn bytes(mut self, body: &[u8]) -> Self {
+        self.body = Some(Bytes::copy_from_slice(body));
+        self
+    }
+
+    /// Takes the caller's key, or makes one.
+    pub(super) fn key(mut self, key: Option<&str>) -> Self {
+        self.key = Some(key.map_or_else(fresh_key, quoted));
+        self
+    }
+
+    pub(super) fn if_match(mut self, version: u64) -> Self {
+        self.if_match = Some(version);
+        self
+    }
+
+    /// Whether a second try means the same as the first.
+    pub(super) fn repeatable(&self) -> bool {
+        self.if_match.is_none()
+    }
+}
+
+/// Keys go quoted, so that no character of theirs is taken for a quotation mark.
+fn quoted(key: &str) -> String {
+    let mut text = String::with_capacity(key.len() + 2);
+    text.push('"');
+    for c in key.chars() {
+        if matches!(c, '"' | '\\') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text.push('"');
+    text
+}
+
+/// 128 bits that no other key has: the standard library's hash seeds are random.
+fn fresh_key() -> String {
+    let random = || RandomState::new().hash_one(());
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// Appends a path segment or a query value, percent-encoded but for what RFC 3986 calls unreserved.
+pub(super) fn push_encoded(path: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            path.push(char::from(byte));
+        } else {
+            // Writing to a String does not fail.
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+}
+
+pub(super) fn push_location(path: &mut String, location: Option<&str>) {
+    if let Some(location) = location {
+        path.push_str("?location=");
+        push_encoded(path, location);
+    }
+}
+
+/// A number from 0 up to but not including `bound`, for jitter.
+pub(super) fn random_below(bound: u64) -> u64 {
+    RandomState::new().hash_one(()).checked_rem(bound).unwrap_or(0)
+}

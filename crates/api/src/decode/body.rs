@@ -1,0 +1,149 @@
+//! The bodies of the routes, field by field. Every optional field refuses `null`: to leave something out is to not
+//! name it.
+
+use super::Invalid;
+use super::explain::explain;
+use super::field::{
+    Delta, FulfilmentWord, Key, ModeWord, NoUnits, Object, Quantity, Stock, Text, Ttl, given,
+};
+use super::metadata::Metadata;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReserveBody<'a> {
+    pub(super) owner_id: Text,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) quantity: Option<Quantity>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) ttl_seconds: Option<Ttl>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) fulfilment: Option<FulfilmentWord>,
+    #[serde(default, rename = "units")]
+    _units: NoUnits,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) channel: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) pool: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) customer_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) session_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BasketBody<'a> {
+    pub(super) owner_id: Text,
+    pub(super) lines: Vec<Object<LineBody>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) ttl_seconds: Option<Ttl>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) fulfilment: Option<FulfilmentWord>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) channel: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) pool: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) customer_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) session_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LineBody {
+    pub(super) sku: Text,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) location: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) quantity: Option<Quantity>,
+    #[serde(default, rename = "units")]
+    _units: NoUnits,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConfirmBody<'a> {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) order_id: Option<Text>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExtendBody<'a> {
+    pub(super) ttl_seconds: Ttl,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReturnBody<'a> {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) lines: Option<Vec<Object<LineBody>>>,
+    #[serde(default, rename = "units")]
+    _units: NoUnits,
+    pub(super) reason: Text,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StockBody {
+    pub(super) total_units: Stock,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) mode: Option<ModeWord>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) safety_stock: Option<Stock>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) default_ttl_seconds: Option<Ttl>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) max_hold_seconds: Option<Ttl>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AdjustBody<'a> {
+    pub(super) delta: Delta,
+    pub(super) reason: Text,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SaleBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) reason: Option<Text>,
+}
+
+/// Reads a body. What is wrong with one is looked for only when it can't be read: the second reading keeps track of
+/// where it is, which costs several times as much.
+pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
+    match serde_json::from_slice::<Object<T>>(body) {
+        Ok(Object(read)) => Ok(read),
+        Err(error) => Err(explain::<T>(body, &error)),
+    }
+}
+
+/// The same where a body may be left out.
+pub(super) fn read_or_default<'a, T: Default + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
+    if body.trim_ascii().is_empty() {
+        return Ok(T::default());
+    }
+    read(body)
+}

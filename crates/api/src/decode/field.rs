@@ -1,0 +1,185 @@
+//! What one field may hold: each type reads one JSON value, checks it, and says what would have been right.
+//!
+//! The words of an expectation never contain `, expected `, which is where [`super::explain`] cuts the parser's
+//! messages.
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use stockhold_domain::{Fulfilment, Label, Mode, Seconds};
+
+/// A field that was given: `null` is not "left out".
+pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+/// A JSON object. (Derived structs read arrays too, by position.)
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        from.deserialize_map(Members(PhantomData))
+    }
+}
+
+/// Declares a type that reads one JSON value: its expectation and the visits it accepts.
+macro_rules! field {
+    ($(#[$doc:meta])* $name:ident($inner:ty), $method:ident, $expects:literal, $($visit:item)+) => {
+        $(#[$doc])*
+        pub(super) struct $name(pub(super) $inner);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                struct Value;
+                impl Visitor<'_> for Value {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expects)
+                    }
+
+                    $($visit)+
+                }
+                from.$method(Value)
+            }
+        }
+    };
+}
+
+field! {
+    /// A label: a SKU, a location, an owner, …
+    Text(Label), deserialize_str, "a string of 1 to 128 bytes without control characters",
+    fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
+        Label::new(text).map(Text).map_err(E::custom)
+    }
+}
+
+field! {
+    /// Units asked for. The upper bound is the rules' to judge; one that no integer holds is refused with it.
+    Quantity(u64), deserialize_u64, "a whole number from 1 to 1,000,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
+        if number == 0 {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(Quantity(number))
+    }
+}
+
+field! {
+    /// Units that exist or are kept back.
+    Stock(u64), deserialize_u64, "a whole number from 0 to 1,000,000,000,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Stock, E> {
+        if number > stockhold_domain::limits::TOTAL_UNITS {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(Stock(number))
+    }
+}
+
+field! {
+    /// Units that arrived or left.
+    Delta(i64), deserialize_i64, "a whole number of at most 64 bits other than 0, negative for units that left",
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Delta, E> {
+        if number == 0 {
+            return Err(E::invalid_value(Unexpected::Signed(number), &self));
+        }
+        Ok(Delta(number))
+    }
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Delta, E> {
+        match i64::try_from(number) {
+            Ok(signed) => self.visit_i64(signed),
+            Err(_) => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
+        }
+    }
+}
+
+field! {
+    /// A time to live or a longest hold.
+    Ttl(Seconds), deserialize_u64, "a whole number of seconds from 1 to 2,592,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Ttl, E> {
+        Seconds::new(number).map(Ttl).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+}
+
+field! {
+    /// How units are told apart.
+    ModeWord(Mode), deserialize_str, "\"counted\" or \"units\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<ModeWord, E> {
+        match word {
+            "counted" => Ok(ModeWord(Mode::Counted)),
+            "units" => Ok(ModeWord(Mode::Units)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+field! {
+    /// What to do with a line that does not fit.
+    #[derive(Default)]
+    FulfilmentWord(Fulfilment), deserialize_str, "\"all\" or \"partial\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<FulfilmentWord, E> {
+        match word {
+            "all" => Ok(FulfilmentWord(Fulfilment::All)),
+            "partial" => Ok(FulfilmentWord(Fulfilment::Partial)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+// The words above name the limits; these keep them true.
+const _: () = assert!(stockhold_domain::limits::LABEL_BYTES == 128);
+const _: () = assert!(stockhold_domain::limits::LINE_QUANTITY == 1_000_000);
+const _: () = assert!(stockhold_domain::limits::TOTAL_UNITS == 1_000_000_000_000);
+const _: () = assert!(stockhold_domain::limits::TTL_MIN_SECONDS == 1);
+const _: () = assert!(stockhold_domain::limits::TTL_CEILING_SECONDS == 2_592_000);
+
+/// An idempotency key; what it may be is judged with the header's.
+pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Value;
+        impl<'de> Visitor<'de> for Value {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string of 1 to 255 bytes without control characters")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Key<'de>, E> {
+                super::header::check_key(text).map_err(E::custom)?;
+                Ok(Key(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Key<'de>, E> {
+                super::header::check_key(text).map_err(E::custom)?;
+                Ok(Key(Cow::Owned(text.to_owned())))
+            }
+        }
+        from.deserialize_str(Value)
+    }
+}
+
+/// The place of `units`, which no counted item has.
+#[derive(Default)]
+pub(super) struct NoUnits;
+
+impl<'de> Deserialize<'de> for NoUnits {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(D::Error::custom("names units, which counted items do not have; give a quantity instead"))
+    }
+}

@@ -1,0 +1,232 @@
+//! From a request's path, query, headers and body to a command of the rules.
+//!
+//! Every function takes the parts as they came (still percent-encoded) and answers with all that is wrong, each fault
+//! with a pointer: RFC 6901 into the body, and `/{name}` for a path parameter, a query parameter or a header. A body's
+//! first fault ends its reading. Nothing is looked up and no limit of the stock is judged here: a quantity over the
+//! line limit is read, and refused by the rules.
+
+mod body;
+mod explain;
+mod field;
+mod header;
+mod metadata;
+mod path;
+
+pub(crate) use explain::clip;
+pub use header::{idempotency_key, is_json};
+pub(crate) use path::uuid;
+
+use body::{
+    AdjustBody, BasketBody, ConfirmBody, ExtendBody, LineBody, ReserveBody, ReturnBody, SaleBody, StockBody,
+};
+use std::borrow::Cow;
+use std::sync::LazyLock;
+use stockhold_domain::limits::BASKET_LINES;
+use stockhold_domain::{
+    AdjustStock, Basket, BasketError, Command, Confirm, Extend, FieldError, ItemKey, Label, Release,
+    ReservationId, Reserve, Return, Returning, Scope, SetSale, SetStock, Want,
+};
+
+/// Longest body of most routes in bytes.
+pub const BODY_BYTES: usize = 64 * 1024;
+/// Longest body of `POST /v1/reservations` in bytes: 2,000 lines fit many times over.
+pub const BASKET_BODY_BYTES: usize = 1024 * 1024;
+/// Deepest nesting of a body; the body's own object is the first level.
+pub const JSON_DEPTH: usize = 32;
+
+/// What is wrong with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// At least one fault.
+    pub errors: Vec<FieldError>,
+}
+
+impl Invalid {
+    pub(crate) fn new(pointer: impl Into<Box<str>>, detail: impl Into<String>) -> Self {
+        Self { errors: vec![FieldError { pointer: pointer.into(), detail: detail.into() }] }
+    }
+}
+
+/// A command, and the idempotency key that its body named; see [`idempotency_key`] for the header's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyed<'a> {
+    /// What is asked.
+    pub command: Command,
+    /// The body's `idempotency_key`.
+    pub key: Option<Cow<'a, str>>,
+}
+
+/// `POST /v1/inventory/{sku}/reserve?location=`
+pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
+    let (item, body) = both(item(sku, query), body::read::<ReserveBody<'a>>(body))?;
+    let basket = Basket::new(vec![Want { item, quantity: body.quantity.map_or(1, |quantity| quantity.0) }])
+        .map_err(|error| basket_error(error, "/quantity"))?;
+    let command = Command::Reserve(Reserve {
+        owner_id: body.owner_id.0,
+        basket,
+        ttl: body.ttl_seconds.map(|ttl| ttl.0),
+        fulfilment: body.fulfilment.unwrap_or_default().0,
+        pool: body.pool.map(|text| text.0),
+        channel: body.channel.map(|text| text.0),
+        customer_id: body.customer_id.map(|text| text.0),
+        session_id: body.session_id.map(|text| text.0),
+        metadata: body.metadata.map(|metadata| metadata.0),
+    });
+    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+/// `POST /v1/reservations`
+pub fn reserve_basket<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
+    let ((), body) = both(path::no_query(query), body::read::<BasketBody<'a>>(body))?;
+    let basket = basket(body.lines)?;
+    let command = Command::Reserve(Reserve {
+        owner_id: body.owner_id.0,
+        basket,
+        ttl: body.ttl_seconds.map(|ttl| ttl.0),
+        fulfilment: body.fulfilment.unwrap_or_default().0,
+        pool: body.pool.map(|text| text.0),
+        channel: body.channel.map(|text| text.0),
+        customer_id: body.customer_id.map(|text| text.0),
+        session_id: body.session_id.map(|text| text.0),
+        metadata: body.metadata.map(|metadata| metadata.0),
+    });
+    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+/// `POST /v1/reservations/{id}/confirm`; an empty body is `{}`.
+pub fn confirm<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
+    let (id, body) = both(reservation(id, query), body::read_or_default::<ConfirmBody<'a>>(body))?;
+    let command = Command::Confirm(Confirm { id, order_id: body.order_id.map(|text| text.0) });
+    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+/// `POST /v1/reservations/{id}/extend`
+pub fn extend<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
+    let (id, body) = both(reservation(id, query), body::read::<ExtendBody<'a>>(body))?;
+    let command = Command::Extend(Extend { id, ttl: body.ttl_seconds.0 });
+    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+/// `POST /v1/reservations/{id}/return`; without `lines` everything comes back.
+pub fn return_units<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
+    let (id, body) = both(reservation(id, query), body::read::<ReturnBody<'a>>(body))?;
+    let returning = match body.lines {
+        None => Returning::All,
+        Some(lines) => Returning::Lines(basket(lines)?),
+    };
+    let command = Command::Return(Return { id, returning, reason: body.reason.0 });
+    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+/// `DELETE /v1/reservations/{id}?reason=`
+pub fn release(id: &str, query: Option<&str>) -> Result<Command, Invalid> {
+    let (id, [reason]) = both(path::reservation_id(id), path::query(query, ["reason"]))?;
+    Ok(Command::Release(Release { id, reason }))
+}
+
+/// `GET /v1/reservations/{id}`
+pub fn reservation(id: &str, query: Option<&str>) -> Result<ReservationId, Invalid> {
+    let (id, ()) = both(path::reservation_id(id), path::no_query(query))?;
+    Ok(id)
+}
+
+/// `GET /v1/inventory/{sku}?location=` and `GET /v1/inventory/{sku}/available?location=`
+pub fn item(sku: &str, query: Option<&str>) -> Result<ItemKey, Invalid> {
+    let (sku, [location]) = both(path::label("/sku", sku), path::query(query, ["location"]))?;
+    Ok(ItemKey::new(location.as_ref().unwrap_or(&DEFAULT_LOCATION), &sku))
+}
+
+/// `PUT /v1/inventory/{sku}?location=`, with the value of `If-Match`.
+pub fn set_stock(
+    sku: &str,
+    query: Option<&str>,
+    if_match: Option<&[u8]>,
+    body: &[u8],
+) -> Result<Command, Invalid> {
+    let target = both(item(sku, query), header::expected_version(if_match));
+    let ((item, expected_version), body) = both(target, body::read::<StockBody>(body))?;
+    Ok(Command::SetStock(SetStock {
+        item,
+        total_units: body.total_units.0,
+        mode: body.mode.map(|mode| mode.0),
+        safety_stock: body.safety_stock.map(|units| units.0),
+        default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
+        max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
+        metadata: body.metadata.map(|metadata| metadata.0),
+        expected_version,
+    }))
+}
+
+/// `POST /v1/inventory/{sku}/adjust?location=`, with the value of `If-Match`.
+pub fn adjust<'a>(
+    sku: &str,
+    query: Option<&str>,
+    if_match: Option<&[u8]>,
+    body: &'a [u8],
+) -> Result<Keyed<'a>, Invalid> {
+    let target = both(item(sku, query), header::expected_version(if_match));
+    let ((item, expected_version), body) = both(target, body::read::<AdjustBody<'a>>(body))?;
+    let command = Command::AdjustStock(AdjustStock {
+        item,
+        delta: body.delta.0,
+        reason: body.reason.0,
+        expected_version,
+    });
+    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+/// `POST /v1/inventory/{sku}/pause` or `/resume`, `?location=`; an empty body is `{}`.
+pub fn set_item_sale(sku: &str, query: Option<&str>, body: &[u8], paused: bool) -> Result<Command, Invalid> {
+    let (item, body) = both(item(sku, query), body::read_or_default::<SaleBody>(body))?;
+    let reason = body.reason.map(|text| text.0);
+    Ok(Command::SetSale(SetSale { scope: Scope::Item(item), paused, reason }))
+}
+
+/// `POST /v1/sale/pause` or `/resume`; `?location=` for one location, else everything; an empty body is `{}`.
+pub fn set_sale(query: Option<&str>, body: &[u8], paused: bool) -> Result<Command, Invalid> {
+    let query = path::query(query, ["location"]);
+    let ([location], body) = both(query, body::read_or_default::<SaleBody>(body))?;
+    let reason = body.reason.map(|text| text.0);
+    let scope = location.map_or(Scope::Everything, Scope::Location);
+    Ok(Command::SetSale(SetSale { scope, paused, reason }))
+}
+
+static DEFAULT_LOCATION: LazyLock<Label> = LazyLock::new(|| match Label::new(Label::DEFAULT_LOCATION) {
+    Ok(label) => label,
+    Err(error) => unreachable!("the default location {error}"),
+});
+
+fn basket(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
+    let wants = lines.into_iter().map(|field::Object(line)| {
+        let location = line.location.as_ref().map_or(&*DEFAULT_LOCATION, |text| &text.0);
+        Want {
+            item: ItemKey::new(location, &line.sku.0),
+            quantity: line.quantity.map_or(1, |quantity| quantity.0),
+        }
+    });
+    Basket::new(wants.collect()).map_err(|error| basket_error(error, "/lines"))
+}
+
+fn basket_error(error: BasketError, pointer: &str) -> Invalid {
+    let lines = crate::problem::grouped(BASKET_LINES as u64);
+    match error {
+        BasketError::Empty => Invalid::new(pointer, format!("must have 1 to {lines} lines, found none")),
+        BasketError::TooMany(found) => {
+            let found = crate::problem::grouped(found as u64);
+            Invalid::new(pointer, format!("must have 1 to {lines} lines, found {found}"))
+        }
+        BasketError::Zero(line) => Invalid::new(format!("{pointer}/{line}"), "must ask for at least 1 unit"),
+    }
+}
+
+/// Both, or all that is wrong with either.
+fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B), Invalid> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(mut a), Err(b)) => {
+            a.errors.extend(b.errors);
+            Err(a)
+        }
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+    }
+}

@@ -1,0 +1,111 @@
+//! Path segments and queries: percent-decoded, checked, and no parameter that is not known or is there twice.
+//!
+//! In a query `+` is a space, as forms write it; in a path it is itself.
+
+use super::Invalid;
+use super::explain::{clip, push};
+use std::borrow::Cow;
+use stockhold_domain::{Label, ReservationId};
+
+/// A label in a path segment.
+pub(super) fn label(pointer: &str, segment: &str) -> Result<Label, Invalid> {
+    let text = percent_decoded(segment).map_err(|detail| Invalid::new(pointer, detail))?;
+    Label::new(&text).map_err(|error| Invalid::new(pointer, error.to_string()))
+}
+
+/// Any UUID with hyphens.
+pub(super) fn reservation_id(segment: &str) -> Result<ReservationId, Invalid> {
+    uuid(segment).map(ReservationId::from_u128).ok_or_else(|| {
+        let found = clip(segment);
+        let detail = format!("must be a UUID like 018bcfe5-6800-7fff-bfff-ffffffffffff, found \"{found}\"");
+        Invalid::new("/reservation_id", detail)
+    })
+}
+
+/// A UUID's 128 bits: 8-4-4-4-12 hexadecimal digits of either case.
+pub(crate) fn uuid(text: &str) -> Option<u128> {
+    const LENGTH: usize = 36;
+    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+    if text.len() != LENGTH {
+        return None;
+    }
+    text.bytes().enumerate().try_fold(0, |bits, (at, byte)| {
+        if HYPHENS.contains(&at) {
+            return (byte == b'-').then_some(bits);
+        }
+        Some((bits << 4) | u128::from(hex(byte)?))
+    })
+}
+
+/// The named parameters of a query, each a label and each optional.
+pub(super) fn query<const N: usize>(
+    query: Option<&str>,
+    names: [&str; N],
+) -> Result<[Option<Label>; N], Invalid> {
+    let mut values = [const { None }; N];
+    let mut errors = Vec::new();
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = form_decoded(name).unwrap_or(name.into());
+        let mut pointer = String::new();
+        push(&mut pointer, &name);
+        let slot = names.iter().position(|known| *known == name).and_then(|at| values.get_mut(at));
+        let checked = match slot {
+            None => Err(match names.join("` and `") {
+                known if known.is_empty() => "is not known: there are no query parameters here".to_owned(),
+                known => format!("is not a query parameter here; known is `{known}`"),
+            }),
+            Some(Some(_)) => Err("is given twice".to_owned()),
+            Some(slot) => form_decoded(value).and_then(|text| {
+                *slot = Some(Label::new(&text).map_err(|error| error.to_string())?);
+                Ok(())
+            }),
+        };
+        if let Err(detail) = checked {
+            errors.extend(Invalid::new(pointer, detail).errors);
+        }
+    }
+    if errors.is_empty() { Ok(values) } else { Err(Invalid { errors }) }
+}
+
+/// For routes without parameters.
+pub(super) fn no_query(text: Option<&str>) -> Result<(), Invalid> {
+    let [] = query(text, [])?;
+    Ok(())
+}
+
+fn form_decoded(text: &str) -> Result<Cow<'_, str>, String> {
+    if text.contains('+') {
+        return percent_decoded(&text.replace('+', " ")).map(|text| Cow::Owned(text.into_owned()));
+    }
+    percent_decoded(text)
+}
+
+fn percent_decoded(text: &str) -> Result<Cow<'_, str>, String> {
+    if !text.contains('%') {
+        return Ok(text.into());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes().enumerate();
+    while let Some((at, byte)) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|(_, byte)| hex(byte));
+        match (digit(), digit()) {
+            (Some(high), Some(low)) => bytes.push(high << 4 | low),
+            _ => return Err(format!("has a % at byte {at} that two hexadecimal digits do not follow")),
+        }
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| "is not UTF-8 once it is percent-decoded".to_owned())
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}

@@ -1,0 +1,133 @@
+//! The answers as JSON, appended to a buffer: reservations, items, availability, the state of a sale.
+//!
+//! Written by hand because these bytes are most of what a hot request costs; [`crate::wire`] has the same shapes for
+//! readers, and a test holds the two together. Absent values are left out, never `null`.
+
+pub(crate) mod json;
+
+use json::Object;
+use stockhold_domain::{Hold, Instant, Item, Label, Line, Mode, Status};
+
+/// A reservation.
+pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
+    let mut object = Object::open(out);
+    object.uuid("reservation_id", hold.id.as_u128());
+    object.word("status", status(hold.status));
+    object.text("owner_id", hold.terms.owner_id.as_str());
+    json::array(object.value("lines"), &*hold.lines, line);
+    object.number("quantity", hold.quantity());
+    object.time("created_at", hold.terms.created_at);
+    object.time("expires_at", hold.expires_at);
+    object.time("max_expires_at", hold.terms.max_expires_at);
+    if let Some(closing) = &hold.closing {
+        if hold.status == Status::Confirmed {
+            object.time("confirmed_at", closing.at);
+        }
+        object.time("closed_at", closing.at);
+        object.optional_text("close_reason", closing.reason.as_ref().map(Label::as_str));
+        object.optional_text("order_id", closing.order_id.as_ref().map(Label::as_str));
+    }
+    if let Some(extras) = &hold.terms.extras {
+        object.optional_text("channel", extras.channel.as_ref().map(Label::as_str));
+        object.optional_text("customer_id", extras.customer_id.as_ref().map(Label::as_str));
+        object.optional_text("session_id", extras.session_id.as_ref().map(Label::as_str));
+        if let Some(metadata) = &extras.metadata {
+            object.raw("metadata", metadata);
+        }
+    }
+    object.close();
+}
+
+fn line(out: &mut Vec<u8>, line: &Line) {
+    let mut object = Object::open(out);
+    object.text("sku", line.item.sku());
+    object.text("location", line.item.location());
+    object.number("quantity", u64::from(line.quantity));
+    object.number("requested_quantity", u64::from(line.requested));
+    object.number("sequence", line.sequence);
+    if line.returned > 0 {
+        object.number("returned_quantity", u64::from(line.returned));
+    }
+    object.close();
+}
+
+/// An item. Its `ETag` is [`etag`] of its version.
+pub fn item(out: &mut Vec<u8>, item: &Item) {
+    let mut object = Object::open(out);
+    object.text("sku", item.key.sku());
+    object.text("location", item.key.location());
+    object.word(
+        "mode",
+        match item.mode {
+            Mode::Counted => "counted",
+            Mode::Units => "units",
+        },
+    );
+    object.number("total_units", item.figures.total_units);
+    object.number("confirmed_sold", item.figures.confirmed_sold);
+    object.number("held_units", item.figures.held);
+    object.number("safety_stock", item.settings.safety_stock);
+    object.number("available", item.available());
+    object.number("active_reservations", item.figures.active);
+    object.flag("paused", item.paused);
+    if item.mode == Mode::Counted {
+        object.number("sequence", item.figures.sequence);
+    }
+    object.number("version", item.version);
+    if let Some(ttl) = item.settings.default_ttl {
+        object.number("default_ttl_seconds", u64::from(ttl.get()));
+    }
+    if let Some(ttl) = item.settings.max_hold {
+        object.number("max_hold_seconds", u64::from(ttl.get()));
+    }
+    object.time("created_at", item.created_at);
+    object.time("updated_at", item.figures.at);
+    if let Some(metadata) = &item.settings.metadata {
+        object.raw("metadata", metadata);
+    }
+    object.close();
+}
+
+/// What of an item is to be had. `as_of` is when the figures were true.
+pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
+    let mut object = Object::open(out);
+    object.text("sku_id", item.key.sku());
+    object.text("sku", item.key.sku());
+    object.text("location", item.key.location());
+    object.number("available", item.available());
+    object.number("active_reservations", item.figures.active);
+    object.number("held_units", item.figures.held);
+    if item.mode == Mode::Counted {
+        object.number("sequence", item.figures.sequence);
+    }
+    object.time("as_of", as_of);
+    object.close();
+}
+
+/// Whether a sale is paused.
+pub fn sale(out: &mut Vec<u8>, paused: bool) {
+    let mut object = Object::open(out);
+    object.flag("paused", paused);
+    object.close();
+}
+
+/// The `ETag` of an item's version.
+pub fn etag(version: u64) -> String {
+    format!("\"{version}\"")
+}
+
+/// An instant as RFC 3339 in UTC with milliseconds, rounded down; what four digits of a year can't show is shown as
+/// the first or the last instant that they can.
+pub fn time(at: Instant) -> String {
+    json::rfc3339(at).iter().copied().map(char::from).collect()
+}
+
+/// A reservation's status as it is written.
+pub fn status(status: Status) -> &'static str {
+    match status {
+        Status::Active => "active",
+        Status::Confirmed => "confirmed",
+        Status::Cancelled => "cancelled",
+        Status::Expired => "expired",
+    }
+}

@@ -1,0 +1,157 @@
+//! How it is told that something was not done: `application/problem+json`, one reason each, with the figures that say
+//! what to do next.
+//!
+//! The one place where an outcome becomes a status. It repeats no rule, and says nothing of the inside: what broke is
+//! for the log, not for the caller.
+
+mod page;
+mod reason;
+mod refusal;
+mod write;
+
+pub use page::page_html;
+pub use reason::Reason;
+
+use crate::decode::Invalid;
+use stockhold_domain::{FieldError, Instant, ItemKey, Scope, Shortage};
+use stockhold_store::Failure;
+
+/// The media type of a problem.
+pub const CONTENT_TYPE: &str = "application/problem+json";
+/// Faults, items and shortages that a sentence names; the fields name all.
+const NAMED_IN_DETAIL: usize = 3;
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    reason: Reason,
+    detail: String,
+    fields: Fields,
+}
+
+/// What a reason carries beyond what all do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fields {
+    None,
+    Errors(Vec<FieldError>),
+    Items(Vec<ItemKey>),
+    Scope(Scope),
+    Quantity { item: ItemKey, requested: u64 },
+    Shortages(Vec<Shortage>),
+    ExpiresAt(Instant),
+    MaxExpiresAt(Instant),
+    ReturnExceeds { item: ItemKey, requested: u64, sold: u64 },
+    BelowCommitted { confirmed_sold: u64, held: u64, total_units: u64 },
+    Version(u64),
+    Limit(u64),
+}
+
+impl Problem {
+    /// Which reason; its status and headers go with it.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// What happened, in a sentence or two.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// There is no such path.
+    pub fn unknown_route(path: &str) -> Self {
+        let path = crate::decode::clip(path);
+        Self::plain(
+            Reason::UnknownRoute,
+            format!(
+                "There is nothing at {path}. Paths begin with /v1/inventory, /v1/reservations or /v1/sale."
+            ),
+        )
+    }
+
+    /// The path takes other methods; `allowed` is the content of the `Allow` header.
+    pub fn method_not_allowed(method: &str, allowed: &str) -> Self {
+        let method = crate::decode::clip(method);
+        Self::plain(Reason::MethodNotAllowed, format!("{method} is not possible here. Use {allowed}."))
+    }
+
+    /// The body is longer than the route takes, in bytes.
+    pub fn too_large(limit: usize) -> Self {
+        let limit = limit as u64;
+        let detail = format!("The body may have at most {} bytes. Send less at a time.", grouped(limit));
+        Self { reason: Reason::TooLarge, detail, fields: Fields::Limit(limit) }
+    }
+
+    /// The body is not JSON by its `Content-Type`.
+    pub fn unsupported_media_type(found: &str) -> Self {
+        let found = crate::decode::clip(found);
+        Self::plain(
+            Reason::UnsupportedMediaType,
+            format!("The body is sent as \"{found}\". Send JSON, with Content-Type: application/json."),
+        )
+    }
+
+    /// Something broke in here.
+    pub fn internal() -> Self {
+        Self::plain(
+            Reason::Internal,
+            "Something broke inside of Stockhold and nothing was done. Try again; if it stays, the log has it \
+             under this request_id."
+                .to_owned(),
+        )
+    }
+
+    fn plain(reason: Reason, detail: String) -> Self {
+        Self { reason, detail, fields: Fields::None }
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        let mut detail = "The request can't be understood".to_owned();
+        for (n, error) in invalid.errors.iter().take(NAMED_IN_DETAIL).enumerate() {
+            detail.push_str(if n == 0 { ": " } else { "; " });
+            let whole = error.pointer.is_empty();
+            detail.push_str(if whole { "the body" } else { &error.pointer });
+            detail.push(' ');
+            detail.push_str(&error.detail);
+        }
+        detail.push('.');
+        Self { reason: Reason::InvalidRequest, detail, fields: Fields::Errors(invalid.errors) }
+    }
+}
+
+impl From<&Failure> for Problem {
+    fn from(failure: &Failure) -> Self {
+        let (reason, detail) = match failure {
+            Failure::Overloaded => (
+                Reason::Overloaded,
+                "More is asked than can be done, so this was turned away and nothing was done. Try again after \
+                 the time in Retry-After.",
+            ),
+            Failure::Unavailable(_) => (
+                Reason::Unavailable,
+                "The store can't take this now and nothing was done. Try again after the time in Retry-After.",
+            ),
+            Failure::OutcomeUnknown => (
+                Reason::OutcomeUnknown,
+                "It is not known whether this took effect. Repeat the request with the same idempotency key: it \
+                 takes effect once, whatever happened to this one.",
+            ),
+            Failure::Internal(_) => return Self::internal(),
+        };
+        Self::plain(reason, detail.to_owned())
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,115 @@
+//! The reasons, and what goes with each: status, title, whether to try again, and its page.
+
+use stockhold_domain::Rejection;
+
+/// Declares the reasons in one table, so that none lacks a part.
+macro_rules! reasons {
+    ($($reason:ident $name:literal $status:literal $retryable:literal $title:literal)+) => {
+        /// Why something was not done.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Reason {
+            $(#[doc = $title] $reason,)+
+        }
+
+        impl Reason {
+            /// All of them, by status.
+            pub const ALL: &[Self] = &[$(Self::$reason),+];
+
+            /// Its name in answers, paths and metrics.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$reason => $name),+ }
+            }
+
+            /// By its name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$reason),)+ _ => None }
+            }
+
+            /// The status that it is answered with.
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$reason => $status),+ }
+            }
+
+            /// Whether the same request, unchanged, may succeed later.
+            pub const fn retryable(self) -> bool {
+                match self { $(Self::$reason => $retryable),+ }
+            }
+
+            /// What it is called in a few words.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$reason => $title),+ }
+            }
+
+            /// Its page in Markdown: what it means, why it happens, what to do.
+            pub const fn page(self) -> &'static str {
+                match self { $(Self::$reason => include_str!(concat!("../../problems/", $name, ".md"))),+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    InvalidRequest "invalid_request" 400 false "The request can't be understood"
+    UnknownItem "unknown_item" 404 false "No such item"
+    UnknownReservation "unknown_reservation" 404 false "No such reservation"
+    UnknownRoute "unknown_route" 404 false "No such path"
+    MethodNotAllowed "method_not_allowed" 405 false "Not with this method"
+    InsufficientInventory "insufficient_inventory" 409 true "Too little is left"
+    SalePaused "sale_paused" 409 true "The sale is paused"
+    ReservationExpired "reservation_expired" 409 false "The reservation has expired"
+    ReservationCancelled "reservation_cancelled" 409 false "The reservation was released"
+    ReservationConfirmed "reservation_confirmed" 409 false "The reservation is confirmed"
+    ReservationNotConfirmed "reservation_not_confirmed" 409 false "The reservation was never confirmed"
+    ReturnExceedsSold "return_exceeds_sold" 409 false "More would come back than was sold"
+    ExtensionLimit "extension_limit" 409 false "The deadline is as late as it may be"
+    BelowCommitted "below_committed" 409 false "Less would exist than is sold and held"
+    PreconditionFailed "precondition_failed" 412 false "The item has another version"
+    TooLarge "too_large" 413 false "The body is too large"
+    UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
+    IdempotencyMismatch "idempotency_mismatch" 422 false "The key was used for another request"
+    QuantityLimit "quantity_limit" 422 false "More than one reservation may hold"
+    Internal "internal" 500 true "Something broke"
+    Overloaded "overloaded" 503 true "Too much is asked at once"
+    Unavailable "unavailable" 503 true "The store can't work now"
+    OutcomeUnknown "outcome_unknown" 503 true "It is not known whether it took effect"
+}
+
+/// After a full queue: it drains in much less.
+const OVERLOADED_SECONDS: u32 = 1;
+/// After trouble with the store: a restart or a failover takes about so long.
+const UNAVAILABLE_SECONDS: u32 = 5;
+/// After a lost commit: the answer is known as soon as the store works again.
+const UNKNOWN_SECONDS: u32 = 1;
+
+impl Reason {
+    /// The `Retry-After` that goes with it, in seconds.
+    pub const fn retry_after(self) -> Option<u32> {
+        match self {
+            Self::Overloaded => Some(OVERLOADED_SECONDS),
+            Self::Unavailable => Some(UNAVAILABLE_SECONDS),
+            Self::OutcomeUnknown => Some(UNKNOWN_SECONDS),
+            _ => None,
+        }
+    }
+
+    /// What a refusal of the rules is called.
+    pub fn of(rejection: &Rejection) -> Self {
+        match rejection {
+            Rejection::InvalidRequest(_) => Self::InvalidRequest,
+            Rejection::UnknownItem(_) => Self::UnknownItem,
+            Rejection::SalePaused(_) => Self::SalePaused,
+            Rejection::QuantityLimit { .. } => Self::QuantityLimit,
+            Rejection::InsufficientInventory(_) => Self::InsufficientInventory,
+            Rejection::IdempotencyMismatch => Self::IdempotencyMismatch,
+            Rejection::UnknownReservation(_) => Self::UnknownReservation,
+            Rejection::ReservationConfirmed(_) => Self::ReservationConfirmed,
+            Rejection::ReservationCancelled(_) => Self::ReservationCancelled,
+            Rejection::ReservationExpired { .. } => Self::ReservationExpired,
+            Rejection::ReservationNotConfirmed(_) => Self::ReservationNotConfirmed,
+            Rejection::ExtensionLimit { .. } => Self::ExtensionLimit,
+            Rejection::ReturnExceedsSold { .. } => Self::ReturnExceedsSold,
+            Rejection::BelowCommitted { .. } => Self::BelowCommitted,
+            Rejection::PreconditionFailed { .. } => Self::PreconditionFailed,
+        }
+    }
+}

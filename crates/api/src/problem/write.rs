@@ -1,0 +1,102 @@
+//! A problem as JSON: what all have in common first, then the reason's own fields.
+
+use super::{Fields, Problem};
+use crate::encode::json::{Object, array};
+use stockhold_domain::limits::LINE_QUANTITY;
+use stockhold_domain::{ItemKey, RequestId, Scope, Shortage};
+
+impl Problem {
+    /// Appends the problem as JSON.
+    pub fn write(&self, out: &mut Vec<u8>, request_id: &RequestId) {
+        let reason = self.reason;
+        let mut object = Object::open(out);
+        let kind = object.value("type");
+        kind.extend_from_slice(b"\"/problems/");
+        kind.extend_from_slice(reason.name().as_bytes());
+        kind.push(b'"');
+        object.word("title", reason.title());
+        object.number("status", u64::from(reason.status()));
+        object.text("detail", &self.detail);
+        object.word("reason", reason.name());
+        object.flag("retryable", reason.retryable());
+        match request_id {
+            RequestId::Made(bits) => object.uuid("request_id", *bits),
+            RequestId::Given(text) => object.text("request_id", text.as_str()),
+        }
+        self.fields.write(&mut object);
+        object.close();
+    }
+}
+
+impl Fields {
+    fn write(&self, object: &mut Object<'_>) {
+        match self {
+            Self::None => {}
+            Self::Errors(errors) => array(object.value("errors"), errors, |out, error| {
+                let mut object = Object::open(out);
+                object.text("pointer", &error.pointer);
+                object.text("detail", &error.detail);
+                object.close();
+            }),
+            Self::Items(items) => array(object.value("items"), items, |out, key| {
+                let mut object = Object::open(out);
+                put_key(&mut object, key);
+                object.close();
+            }),
+            Self::Scope(Scope::Everything) => object.word("scope", "everything"),
+            Self::Scope(Scope::Location(location)) => {
+                object.word("scope", "location");
+                object.text("location", location.as_str());
+            }
+            Self::Scope(Scope::Item(key)) => {
+                object.word("scope", "item");
+                put_key(object, key);
+            }
+            Self::Quantity { item, requested } => {
+                put_key(object, item);
+                object.number("requested_quantity", *requested);
+                object.number("limit", LINE_QUANTITY);
+            }
+            Self::Shortages(lines) => {
+                array(object.value("lines"), lines, put_shortage);
+                if let [only] = &**lines {
+                    put_availability(object, only);
+                }
+            }
+            Self::ExpiresAt(at) => object.time("expires_at", *at),
+            Self::MaxExpiresAt(at) => object.time("max_expires_at", *at),
+            Self::ReturnExceeds { item, requested, sold } => {
+                put_key(object, item);
+                object.number("requested_quantity", *requested);
+                object.number("confirmed_sold", *sold);
+            }
+            Self::BelowCommitted { confirmed_sold, held, total_units } => {
+                object.number("confirmed_sold", *confirmed_sold);
+                object.number("held_units", *held);
+                object.number("total_units", *total_units);
+            }
+            Self::Version(version) => object.number("version", *version),
+            Self::Limit(limit) => object.number("limit", *limit),
+        }
+    }
+}
+
+fn put_shortage(out: &mut Vec<u8>, line: &Shortage) {
+    let mut object = Object::open(out);
+    put_key(&mut object, &line.item);
+    object.number("requested_quantity", line.requested);
+    put_availability(&mut object, line);
+    object.close();
+}
+
+fn put_availability(object: &mut Object<'_>, line: &Shortage) {
+    object.number("available", line.available);
+    if let Some(at) = line.next_expiry_at {
+        object.time("next_expiry_at", at);
+    }
+}
+
+fn put_key(object: &mut Object<'_>, key: &ItemKey) {
+    object.text("sku", key.sku());
+    object.text("location", key.location());
+}

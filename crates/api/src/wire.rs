@@ -1,0 +1,294 @@
+//! Answers and requests as those see them who speak to Stockhold: the shapes that [`crate::encode`] writes and
+//! [`crate::decode`] reads. Fields that are not known are passed over, since the API may gain some.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use stockhold_domain::{Instant, ReservationId};
+
+/// A reservation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Reservation {
+    /// Its id.
+    #[serde(deserialize_with = "form::id")]
+    pub reservation_id: ReservationId,
+    /// Where it stands.
+    pub status: Status,
+    /// Who the hold is for.
+    pub owner_id: String,
+    /// What it holds, one line per item.
+    pub lines: Vec<Line>,
+    /// Units over all lines.
+    pub quantity: u64,
+    /// When it was made.
+    #[serde(deserialize_with = "form::time")]
+    pub created_at: Instant,
+    /// When it falls due.
+    #[serde(deserialize_with = "form::time")]
+    pub expires_at: Instant,
+    /// The latest deadline that extensions can reach.
+    #[serde(deserialize_with = "form::time")]
+    pub max_expires_at: Instant,
+    /// When it was confirmed.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub confirmed_at: Option<Instant>,
+    /// When its terminal state was reached.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub closed_at: Option<Instant>,
+    /// Why it was released.
+    pub close_reason: Option<String>,
+    /// The order it became.
+    pub order_id: Option<String>,
+    /// Sales channel.
+    pub channel: Option<String>,
+    /// The buyer.
+    pub customer_id: Option<String>,
+    /// The buyer's session.
+    pub session_id: Option<String>,
+    /// The caller's own data.
+    pub metadata: Option<serde_json::Value>,
+}
+
+/// Where a reservation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Its units are held.
+    Active,
+    /// Its units are sold.
+    Confirmed,
+    /// It was released.
+    Cancelled,
+    /// Its deadline came first.
+    Expired,
+}
+
+/// One item of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Line {
+    /// What.
+    pub sku: String,
+    /// Where.
+    pub location: String,
+    /// Units granted.
+    pub quantity: u64,
+    /// Units asked for.
+    pub requested_quantity: u64,
+    /// The item's sequence at the line's latest transition.
+    pub sequence: Option<u64>,
+    /// Units that came back after the sale.
+    #[serde(default)]
+    pub returned_quantity: u64,
+}
+
+/// An item.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Item {
+    /// What.
+    pub sku: String,
+    /// Where.
+    pub location: String,
+    /// `counted` or `units`.
+    pub mode: String,
+    /// Units that exist.
+    pub total_units: u64,
+    /// Units sold, less returns.
+    pub confirmed_sold: u64,
+    /// Units in active reservations.
+    pub held_units: u64,
+    /// Units kept from sale.
+    pub safety_stock: u64,
+    /// Units to be had.
+    pub available: u64,
+    /// Active reservations with a line on the item.
+    pub active_reservations: u64,
+    /// Whether its sale is paused.
+    pub paused: bool,
+    /// Transitions so far.
+    pub sequence: Option<u64>,
+    /// Changes by an operator so far.
+    pub version: u64,
+    /// Time to live of a hold that names none.
+    pub default_ttl_seconds: Option<u32>,
+    /// Longest hold.
+    pub max_hold_seconds: Option<u32>,
+    /// When it was created.
+    #[serde(deserialize_with = "form::time")]
+    pub created_at: Instant,
+    /// When its figures last changed.
+    #[serde(deserialize_with = "form::time")]
+    pub updated_at: Instant,
+    /// The caller's own data.
+    pub metadata: Option<serde_json::Value>,
+}
+
+/// What of an item is to be had.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Availability {
+    /// The SKU, by its longer name.
+    pub sku_id: String,
+    /// What.
+    pub sku: String,
+    /// Where.
+    pub location: String,
+    /// Units to be had.
+    pub available: u64,
+    /// Active reservations with a line on the item.
+    pub active_reservations: u64,
+    /// Units in active reservations.
+    pub held_units: u64,
+    /// Transitions of the item so far.
+    pub sequence: Option<u64>,
+    /// When this was true.
+    #[serde(deserialize_with = "form::time")]
+    pub as_of: Instant,
+}
+
+/// Whether a sale is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Sale {
+    /// As it is now.
+    pub paused: bool,
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Problem {
+    /// The path of the reason's page.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The reason in a few words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened, and what to do next.
+    pub detail: String,
+    /// The reason's name; see [`crate::problem::Reason::from_name`].
+    pub reason: String,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// What the request is called in the server's log.
+    pub request_id: String,
+    /// What is wrong with which field.
+    #[serde(default)]
+    pub errors: Vec<FieldProblem>,
+    /// The items that fall short.
+    #[serde(default)]
+    pub lines: Vec<ShortLine>,
+    /// The reason's other fields.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, serde_json::Value>,
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct FieldProblem {
+    /// Where: RFC 6901 into the body, or the name of a path parameter, a query parameter or a header.
+    pub pointer: String,
+    /// What is wrong and what would be right.
+    pub detail: String,
+}
+
+/// An item that falls short.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ShortLine {
+    /// What.
+    pub sku: String,
+    /// Where.
+    pub location: String,
+    /// Units asked for.
+    pub requested_quantity: u64,
+    /// Units to be had.
+    pub available: u64,
+    /// When the earliest hold on the item falls due.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub next_expiry_at: Option<Instant>,
+}
+
+/// What reserve asks for, apart from the units.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Terms {
+    /// Who the hold is for.
+    pub owner_id: String,
+    /// How long, in seconds; the items' default when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u32>,
+    /// Take what there is when it is less than asked for.
+    #[serde(rename = "fulfilment", skip_serializing_if = "is_all", serialize_with = "form::fulfilment")]
+    pub partial: bool,
+    /// Sales channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// The buyer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub customer_id: Option<String>,
+    /// The buyer's session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The caller's own data: an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<serde_json::Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_all(partial: &bool) -> bool {
+    !partial
+}
+
+/// One wish of a basket, or one line of a return.
+#[derive(Clone, Debug, Serialize)]
+pub struct Want {
+    /// What.
+    pub sku: String,
+    /// Where; `default` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// How many units.
+    pub quantity: u64,
+}
+
+/// What sets an item. Settings that are not named stay.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Stock {
+    /// Units that exist.
+    pub total_units: u64,
+    /// Units kept from sale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub safety_stock: Option<u64>,
+    /// Time to live of a hold that names none, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_ttl_seconds: Option<u32>,
+    /// Longest hold in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_hold_seconds: Option<u32>,
+    /// The caller's own data: an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<serde_json::Value>,
+}
+
+/// How ids, times and words stand in JSON.
+mod form {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use std::borrow::Cow;
+    use stockhold_domain::{Instant, ReservationId};
+
+    pub(super) fn id<'de, D: Deserializer<'de>>(from: D) -> Result<ReservationId, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        let bits = crate::decode::uuid(&text).ok_or_else(|| D::Error::custom("an id is no UUID"))?;
+        Ok(ReservationId::from_u128(bits))
+    }
+
+    pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Instant, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        let stamp: jiff::Timestamp = text.parse().map_err(D::Error::custom)?;
+        Ok(Instant::from_micros(stamp.as_microsecond()))
+    }
+
+    pub(super) fn optional_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Instant>, D::Error> {
+        time(from).map(Some)
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(super) fn fulfilment<S: serde::Serializer>(partial: &bool, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(if *partial { "partial" } else { "all" })
+    }
+}

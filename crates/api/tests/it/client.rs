@@ -1,0 +1,301 @@
+//! The client against a server that answers as it is told and remembers what it was asked.
+
+use crate::samples::{ID, full_hold, hold, id, item, written};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use stockhold_api::client::{At, Client, Error, TRIES};
+use stockhold_api::wire::{Stock, Terms, Want};
+use stockhold_api::{encode, wire};
+
+/// What the server does with one request.
+#[derive(Clone)]
+enum Act {
+    Answer(u16, &'static str, String),
+    /// Closes the connection without a word.
+    HangUp,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Asked {
+    line: String,
+    key: Option<String>,
+    if_match: Option<String>,
+    content_type: Option<String>,
+    body: String,
+}
+
+struct Server {
+    base: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// The last act is repeated for ever.
+fn server(acts: Vec<Act>) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (seen, acts) = (Arc::clone(&seen), acts.clone());
+            thread::spawn(move || serve(stream.unwrap(), &seen, &acts));
+        }
+    });
+    Server { base, asked }
+}
+
+fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Asked>>, acts: &[Act]) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    while let Some(asked) = read(&mut reader) {
+        let turn = {
+            let mut seen = seen.lock().unwrap();
+            seen.push(asked);
+            seen.len() - 1
+        };
+        match acts.get(turn).or(acts.last()).unwrap() {
+            Act::HangUp => return,
+            Act::Answer(status, headers, body) => {
+                let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
+                stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+            }
+        }
+    }
+}
+
+fn read(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
+    let mut asked = Asked::default();
+    let mut length = 0;
+    reader.read_line(&mut asked.line).ok().filter(|read| *read > 0)?;
+    asked.line = asked.line.trim_end().to_owned();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, text)) = line.trim_end().split_once(": ") else { break };
+        let value = Some(text.to_owned());
+        match name.to_ascii_lowercase().as_str() {
+            "idempotency-key" => asked.key = value,
+            "if-match" => asked.if_match = value,
+            "content-type" => asked.content_type = value,
+            "content-length" => length = text.parse().unwrap(),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    asked.body = String::from_utf8(body).unwrap();
+    Some(asked)
+}
+
+fn answer(status: u16, put: impl FnOnce(&mut Vec<u8>)) -> Act {
+    Act::Answer(status, "", written(put))
+}
+
+fn refusal(status: u16, headers: &'static str, reason: &str) -> Act {
+    let body = format!(
+        r#"{{"type":"/problems/{reason}","title":"t","status":{status},"detail":"d","reason":"{reason}","retryable":true,"request_id":"r"}}"#
+    );
+    Act::Answer(status, headers, body)
+}
+
+const TEA: At<'static> = At { sku: "tea / é", location: Some("hub 9") };
+
+fn terms() -> Terms {
+    Terms { owner_id: "cart".to_owned(), ..Terms::default() }
+}
+
+#[tokio::test]
+async fn requests_go_out_as_the_routes_want_them() {
+    let reservation = || answer(200, |out| encode::reservation(out, &hold()));
+    let one_item = || answer(200, |out| encode::item(out, &item()));
+    let server = server(vec![
+        one_item(),
+        one_item(),
+        one_item(),
+        answer(200, |out| encode::availability(out, &item(), item().created_at)),
+        reservation(),
+        answer(201, |out| encode::reservation(out, &hold())),
+        answer(200, |out| encode::reservation(out, &full_hold())),
+        reservation(),
+        reservation(),
+        reservation(),
+        answer(204, |_| {}),
+        answer(200, |out| encode::sale(out, true)),
+        answer(200, |out| encode::sale(out, false)),
+        Act::Answer(418, "X-Odd: yes\r\n", "odd".to_owned()),
+    ]);
+    let client = Client::new(&server.base).unwrap();
+    let stock = Stock { total_units: 9, safety_stock: Some(1), ..Stock::default() };
+    assert_eq!(client.put_stock(TEA, &stock, Some(3)).await.unwrap().total_units, 100);
+    client.adjust(TEA, -4, "shrinkage", Some("k1")).await.unwrap();
+    client.item(At { sku: "tea", location: None }).await.unwrap();
+    assert_eq!(client.available(TEA).await.unwrap().available, 70);
+    let partial = Terms { partial: true, ttl_seconds: Some(60), ..terms() };
+    let made = client.reserve(TEA, 2, &partial, Some("a\"b\\c")).await.unwrap();
+    assert_eq!((made.reservation_id, made.status), (id(), wire::Status::Active));
+    let want = Want { sku: "tea".to_owned(), location: None, quantity: 2 };
+    client.reserve_basket(std::slice::from_ref(&want), &terms(), Some("k2")).await.unwrap();
+    let sold = client.confirm(id(), Some("o-1"), Some("k3")).await.unwrap();
+    assert_eq!(sold.status, wire::Status::Confirmed);
+    client.extend(id(), 60, Some("k4")).await.unwrap();
+    client.return_units(id(), Some(&[want]), "broken", Some("k5")).await.unwrap();
+    client.reservation(id()).await.unwrap();
+    client.release(id(), Some("changed mind")).await.unwrap();
+    assert!(client.set_item_sale(TEA, true).await.unwrap().paused);
+    assert!(!client.set_sale(Some("hub 9"), false).await.unwrap().paused);
+    let raw = client.send_raw("PATCH", "/x?y=1", b"?").await.unwrap();
+    assert_eq!(
+        (raw.status, &raw.body[..], raw.headers["x-odd"].to_str().unwrap()),
+        (418, &b"odd"[..], "yes")
+    );
+
+    let asked = server.asked.lock().unwrap();
+    let tea = "/v1/inventory/tea%20%2F%20%C3%A9";
+    let expected = [
+        (format!("PUT {tea}?location=hub%209"), None, r#"{"total_units":9,"safety_stock":1}"#),
+        (
+            format!("POST {tea}/adjust?location=hub%209"),
+            Some("\"k1\""),
+            r#"{"delta":-4,"reason":"shrinkage"}"#,
+        ),
+        ("GET /v1/inventory/tea".to_owned(), None, ""),
+        (format!("GET {tea}/available?location=hub%209"), None, ""),
+        (
+            format!("POST {tea}/reserve?location=hub%209"),
+            Some(r#""a\"b\\c""#),
+            r#"{"quantity":2,"owner_id":"cart","ttl_seconds":60,"fulfilment":"partial"}"#,
+        ),
+        (
+            "POST /v1/reservations".to_owned(),
+            Some("\"k2\""),
+            r#"{"lines":[{"sku":"tea","quantity":2}],"owner_id":"cart"}"#,
+        ),
+        (format!("POST /v1/reservations/{ID}/confirm"), Some("\"k3\""), r#"{"order_id":"o-1"}"#),
+        (format!("POST /v1/reservations/{ID}/extend"), Some("\"k4\""), r#"{"ttl_seconds":60}"#),
+        (
+            format!("POST /v1/reservations/{ID}/return"),
+            Some("\"k5\""),
+            r#"{"lines":[{"sku":"tea","quantity":2}],"reason":"broken"}"#,
+        ),
+        (format!("GET /v1/reservations/{ID}"), None, ""),
+        (format!("DELETE /v1/reservations/{ID}?reason=changed%20mind"), None, ""),
+        (format!("POST {tea}/pause?location=hub%209"), None, ""),
+        ("POST /v1/sale/resume?location=hub%209".to_owned(), None, ""),
+        ("PATCH /x?y=1".to_owned(), None, "?"),
+    ];
+    assert_eq!(asked.len(), expected.len());
+    for (asked, (line, key, body)) in asked.iter().zip(expected) {
+        assert_eq!(asked.line, format!("{line} HTTP/1.1"));
+        assert_eq!((asked.key.as_deref(), &*asked.body), (key, body));
+        assert_eq!(asked.content_type.is_some(), !body.is_empty(), "{asked:?}");
+    }
+    assert_eq!(asked[0].if_match.as_deref(), Some("\"3\""));
+}
+
+#[tokio::test]
+async fn what_got_no_answer_or_503_is_repeated_with_the_same_key() {
+    let server = server(vec![
+        refusal(503, "Retry-After: 0\r\n", "overloaded"),
+        Act::HangUp,
+        refusal(503, "", "outcome_unknown"),
+        answer(200, |out| encode::reservation(out, &hold())),
+    ]);
+    let client = Client::new(&server.base).unwrap();
+    assert_eq!(client.reserve(TEA, 1, &terms(), None).await.unwrap().reservation_id, id());
+    {
+        let asked = server.asked.lock().unwrap();
+        assert_eq!(asked.len(), 4);
+        assert!(asked.iter().all(|one| *one == asked[0]), "{asked:?}");
+        assert!(asked[0].key.as_ref().is_some_and(|key| key.len() == 32), "{asked:?}");
+    }
+    client.reserve(TEA, 1, &terms(), None).await.unwrap();
+    let asked = server.asked.lock().unwrap();
+    assert_ne!(asked[4].key, asked[0].key);
+}
+
+#[tokio::test]
+async fn refusals_are_not_repeated() {
+    let server = server(vec![refusal(409, "", "insufficient_inventory"), refusal(500, "", "internal")]);
+    let client = Client::new(&server.base).unwrap();
+    for reason in ["insufficient_inventory", "internal"] {
+        match client.reserve(TEA, 1, &terms(), None).await {
+            Err(Error::Refused(problem)) => assert_eq!(problem.reason, reason),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(server.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn tries_end() {
+    let patience = NonZeroU32::new(3).unwrap();
+    assert!(patience < TRIES);
+    let busy = server(vec![refusal(503, "Retry-After: 0\r\n", "overloaded")]);
+    let client = Client::new(&busy.base).unwrap().with_patience(patience, Duration::from_secs(60));
+    match client.reservation(id()).await {
+        Err(Error::Refused(problem)) => assert_eq!(problem.reason, "overloaded"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(busy.asked.lock().unwrap().len(), 3);
+
+    let silent = server(vec![Act::HangUp]);
+    let client = Client::new(&silent.base).unwrap().with_patience(patience, Duration::from_secs(60));
+    match client.reservation(id()).await {
+        Err(Error::Unreachable { tries, .. }) => assert_eq!(tries, 3),
+        other => panic!("{other:?}"),
+    }
+    // Its own success and another's change would look the same to a second try.
+    let stock = Stock::default();
+    let before = silent.asked.lock().unwrap().len();
+    assert!(matches!(client.put_stock(TEA, &stock, Some(1)).await, Err(Error::Unreachable { tries: 1, .. })));
+    assert_eq!(silent.asked.lock().unwrap().len(), before + 1);
+
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client =
+        Client::new(&format!("http://{closed}")).unwrap().with_patience(patience, Duration::from_secs(60));
+    assert!(matches!(client.item(TEA).await, Err(Error::Unreachable { tries: 3, .. })));
+}
+
+#[tokio::test]
+async fn strangers_are_told_apart() {
+    let stranger =
+        server(vec![Act::Answer(200, "", "<html>".to_owned()), Act::Answer(502, "", String::new())]);
+    let client = Client::new(&stranger.base).unwrap();
+    for expected in [200, 502] {
+        match client.item(TEA).await {
+            Err(Error::Unexpected { status, .. }) => assert_eq!(status, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+    for bad in ["", "127.0.0.1:8101", "https://shop", "ftp://x", "http://", "/v1"] {
+        assert!(matches!(Client::new(bad), Err(Error::Unsendable(_))), "{bad}");
+    }
+    let key = client.reserve(TEA, 1, &terms(), Some("a\nb")).await;
+    assert!(matches!(key, Err(Error::Unsendable(_))), "{key:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_share_one_client() {
+    let server = server(vec![answer(200, |out| encode::reservation(out, &hold()))]);
+    let client = Client::new(&server.base).unwrap();
+    let tasks: Vec<_> = (0..64)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for _ in 0..4 {
+                    client.reserve(TEA, 1, &terms(), None).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let mut keys: Vec<_> = server.asked.lock().unwrap().iter().map(|asked| asked.key.clone()).collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 256);
+}

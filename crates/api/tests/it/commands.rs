@@ -1,0 +1,180 @@
+//! Requests that are right, and the commands they are.
+
+use crate::samples::{ID, id, key, label};
+use stockhold_api::decode::{self, Keyed};
+use stockhold_domain::{
+    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, Release, Reserve, Return, Returning,
+    Scope, Seconds, SetSale, SetStock, Want,
+};
+
+fn seconds(n: u64) -> Seconds {
+    Seconds::new(n).unwrap()
+}
+
+fn basket(wants: &[(&str, &str, u64)]) -> Basket {
+    let want = |(location, sku, quantity): &(&str, &str, u64)| Want {
+        item: key(location, sku),
+        quantity: *quantity,
+    };
+    Basket::new(wants.iter().map(want).collect()).unwrap()
+}
+
+fn plain(owner: &str, basket: Basket) -> Reserve {
+    Reserve {
+        owner_id: label(owner),
+        basket,
+        ttl: None,
+        fulfilment: Fulfilment::All,
+        pool: None,
+        channel: None,
+        customer_id: None,
+        session_id: None,
+        metadata: None,
+    }
+}
+
+#[test]
+fn reserves() {
+    let Keyed { command, key } = decode::reserve_single("tea", None, br#" {"owner_id":"o"} "#).unwrap();
+    assert_eq!(command, Command::Reserve(plain("o", basket(&[("default", "tea", 1)]))));
+    assert_eq!(key, None);
+
+    let body = br#"{"owner_id":"o \u00e9","quantity":18446744073709551615,"ttl_seconds":60,
+        "idempotency_key":"k\"1","fulfilment":"partial","channel":"web","pool":"vip","customer_id":"c",
+        "session_id":"s","metadata":{"b": [1, 2.50 , true],"a":{"z":null,"y":"\u0041\n/"}}}"#;
+    let Keyed { command, key } = decode::reserve_single("tea", Some("location=hub"), body).unwrap();
+    let full = Reserve {
+        ttl: Some(seconds(60)),
+        fulfilment: Fulfilment::Partial,
+        pool: Some(label("vip")),
+        channel: Some(label("web")),
+        customer_id: Some(label("c")),
+        session_id: Some(label("s")),
+        metadata: Some(r#"{"a":{"y":"A\n/","z":null},"b":[1,2.50,true]}"#.into()),
+        ..plain("o é", basket(&[("hub", "tea", u64::MAX)]))
+    };
+    assert_eq!(command, Command::Reserve(full));
+    assert_eq!(key.as_deref(), Some("k\"1"));
+}
+
+#[test]
+fn baskets_sum_lines_of_one_item() {
+    let body = br#"{"lines":[{"sku":"a","quantity":2},{"sku":"b","location":"hub"},
+        {"sku":"a","location":"default","quantity":3}],"owner_id":"o","idempotency_key":"k"}"#;
+    let Keyed { command, key } = decode::reserve_basket(None, body).unwrap();
+    assert_eq!(command, Command::Reserve(plain("o", basket(&[("default", "a", 5), ("hub", "b", 1)]))));
+    assert_eq!(key.as_deref(), Some("k"));
+}
+
+#[test]
+fn what_a_reservation_goes_through() {
+    for empty in ["", "  ", "{}"] {
+        let Keyed { command, key } = decode::confirm(ID, None, empty.as_bytes()).unwrap();
+        assert_eq!((command, key), (Command::Confirm(Confirm { id: id(), order_id: None }), None));
+    }
+    let Keyed { command, .. } = decode::confirm(ID, None, br#"{"order_id":"7"}"#).unwrap();
+    assert_eq!(command, Command::Confirm(Confirm { id: id(), order_id: Some(label("7")) }));
+
+    let Keyed { command, key } =
+        decode::extend(ID, None, br#"{"ttl_seconds":5,"idempotency_key":"k"}"#).unwrap();
+    assert_eq!(command, Command::Extend(Extend { id: id(), ttl: seconds(5) }));
+    assert_eq!(key.as_deref(), Some("k"));
+
+    assert_eq!(decode::release(ID, None).unwrap(), Command::Release(Release { id: id(), reason: None }));
+    assert_eq!(
+        decode::release(ID, Some("reason=changed+mind")).unwrap(),
+        Command::Release(Release { id: id(), reason: Some(label("changed mind")) })
+    );
+
+    let reason = label("broken");
+    let Keyed { command, .. } = decode::return_units(ID, None, br#"{"reason":"broken"}"#).unwrap();
+    assert_eq!(
+        command,
+        Command::Return(Return { id: id(), returning: Returning::All, reason: reason.clone() })
+    );
+    let body = br#"{"reason":"broken","lines":[{"sku":"a","location":"hub","quantity":2}]}"#;
+    let Keyed { command, .. } = decode::return_units(ID, None, body).unwrap();
+    let returning = Returning::Lines(basket(&[("hub", "a", 2)]));
+    assert_eq!(command, Command::Return(Return { id: id(), returning, reason }));
+}
+
+#[test]
+fn metadata_has_one_form_and_keeps_its_meaning() {
+    let stored = |metadata: &str| {
+        let body = format!(r#"{{"total_units":1,"metadata":{metadata}}}"#);
+        match decode::set_stock("a", None, None, body.as_bytes()) {
+            Ok(Command::SetStock(set)) => set.metadata.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    for (given, expected) in [
+        ("{}", "{}"),
+        ("{\n}", "{}"),
+        (r#"{"b":{},"a":[ ],"":""}"#, r#"{"":"","a":[],"b":{}}"#),
+        (
+            r#"{ "b" : [ 1 , [ -2.50e+3 , { } ] , null ] , "a" : "}\"],\\" }"#,
+            r#"{"a":"}\"],\\","b":[1,[-2.50e+3,{}],null]}"#,
+        ),
+        (r#"{"n":12345678901234567890123,"x":0.1000000000000000000001}"#, ""),
+        (r#"{"\u00e9":"\ud83e\udd80\u0000\/"}"#, r#"{"é":"🦀\u0000/"}"#),
+        (r#"{"é":true,"z":false,"Z":0}"#, r#"{"Z":0,"z":false,"é":true}"#),
+        ("{\"a\":\r\n\t[true\t,false\n]}", r#"{"a":[true,false]}"#),
+    ] {
+        let form = stored(given);
+        assert_eq!(&*form, if expected.is_empty() { given } else { expected });
+        assert_eq!(stored(&form), form);
+        let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
+        assert_eq!(value(&form), value(given));
+    }
+}
+
+#[test]
+fn what_operators_do() {
+    let bare = SetStock {
+        item: key("default", "tea"),
+        total_units: 0,
+        mode: None,
+        safety_stock: None,
+        default_ttl: None,
+        max_hold: None,
+        metadata: None,
+        expected_version: None,
+    };
+    let command = decode::set_stock("tea", None, None, br#"{"total_units":0}"#).unwrap();
+    assert_eq!(command, Command::SetStock(bare.clone()));
+    let body = br#"{"total_units":1000000000000,"mode":"counted","safety_stock":5,"default_ttl_seconds":30,
+        "max_hold_seconds":2592000,"metadata":{ }}"#;
+    let command = decode::set_stock("tea", None, Some(b"\"7\""), body).unwrap();
+    let full = SetStock {
+        total_units: 1_000_000_000_000,
+        mode: Some(Mode::Counted),
+        safety_stock: Some(5),
+        default_ttl: Some(seconds(30)),
+        max_hold: Some(seconds(2_592_000)),
+        metadata: Some("{}".into()),
+        expected_version: Some(7),
+        ..bare
+    };
+    assert_eq!(command, Command::SetStock(full));
+
+    for delta in [i64::MIN, -1, 1, i64::MAX] {
+        let body = format!(r#"{{"delta":{delta},"reason":"count"}}"#);
+        let Keyed { command, .. } = decode::adjust("tea", None, None, body.as_bytes()).unwrap();
+        let (item, reason) = (key("default", "tea"), label("count"));
+        assert_eq!(
+            command,
+            Command::AdjustStock(AdjustStock { item, delta, reason, expected_version: None })
+        );
+    }
+
+    let sale = |scope, paused, reason| Command::SetSale(SetSale { scope, paused, reason });
+    assert_eq!(decode::set_sale(None, b"", true).unwrap(), sale(Scope::Everything, true, None));
+    assert_eq!(
+        decode::set_sale(Some("location=hub"), br#"{"reason":"fire"}"#, false).unwrap(),
+        sale(Scope::Location(label("hub")), false, Some(label("fire")))
+    );
+    assert_eq!(
+        decode::set_item_sale("tea", None, b"{}", true).unwrap(),
+        sale(Scope::Item(key("default", "tea")), true, None)
+    );
+}

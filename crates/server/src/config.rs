@@ -1,0 +1,269 @@
+//! The configuration: flags before `STOCKHOLD_*` variables before `stockhold.toml` before defaults. Unknown keys are
+//! errors. `stockhold config` prints what is in force and where it came from.
+
+use clap::{Args, ValueEnum};
+use figment::providers::{Env, Format, Serialized, Toml};
+use figment::{Figment, Profile};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use stockhold_domain::{Label, Rules, Seconds, limits};
+use stockhold_embedded::Options;
+
+/// The file that is read when it is there and no other is named.
+pub(crate) const FILE: &str = "stockhold.toml";
+/// Beginning of the variables that set a key.
+pub(crate) const PREFIX: &str = "STOCKHOLD_";
+/// Most worker threads.
+const THREADS: usize = 64;
+
+/// Every key, with its value in force.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// Address of the API.
+    pub(crate) listen: SocketAddr,
+    /// Address of health and metrics.
+    pub(crate) admin_listen: SocketAddr,
+    /// Directory of the embedded store.
+    pub(crate) data_dir: PathBuf,
+    /// Threads that serve requests; 0 for one per core.
+    pub(crate) threads: usize,
+    /// Time to live of a hold that names none.
+    pub(crate) default_ttl_seconds: u64,
+    /// Longest hold, extensions included.
+    pub(crate) max_hold_seconds: u64,
+    /// Hours that idempotency keys are kept, at least 24.
+    pub(crate) key_retention_hours: u32,
+    /// Free space on the data directory's disk below which no new reservations are taken.
+    pub(crate) free_space_floor_mib: u64,
+    /// `trace`, `debug`, `info`, `warn`, `error`, or a list of `target=level`.
+    pub(crate) log_level: String,
+    /// `text` or `json`.
+    pub(crate) log_format: LogFormat,
+    /// Locations whose holds last differently.
+    pub(crate) locations: BTreeMap<String, LocationTimes>,
+}
+
+/// See [`Config::locations`].
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LocationTimes {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    default_ttl_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_hold_seconds: Option<u64>,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: ([127, 0, 0, 1], 8101).into(),
+            admin_listen: ([127, 0, 0, 1], 8102).into(),
+            data_dir: "./stockhold-data".into(),
+            threads: 0,
+            default_ttl_seconds: limits::DEFAULT_TTL_SECONDS.into(),
+            max_hold_seconds: limits::DEFAULT_MAX_HOLD_SECONDS.into(),
+            key_retention_hours: 24,
+            free_space_floor_mib: Options::FREE_FLOOR >> 20,
+            log_level: "info".to_owned(),
+            log_format: LogFormat::Text,
+            locations: BTreeMap::new(),
+        }
+    }
+}
+
+/// The keys as flags.
+#[derive(Args, Clone, Debug, Default, Serialize)]
+pub(crate) struct Flags {
+    /// Read this configuration file instead of ./stockhold.toml
+    #[arg(long, value_name = "FILE", env = "STOCKHOLD_CONFIG")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+    /// Address of the API [default: 127.0.0.1:8101]
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<SocketAddr>,
+    /// Address of /livez, /readyz and /metrics [default: 127.0.0.1:8102]
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admin_listen: Option<SocketAddr>,
+    /// Directory of the store; made if it is not there [default: ./stockhold-data]
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_dir: Option<PathBuf>,
+    /// Threads that serve requests [default: one per core]
+    #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<usize>,
+    /// Time to live of a hold that names none [default: 600]
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_ttl_seconds: Option<u64>,
+    /// Longest hold, extensions included [default: 1800]
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_hold_seconds: Option<u64>,
+    /// Hours that idempotency keys are kept, 24 or more [default: 24]
+    #[arg(long, value_name = "HOURS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_retention_hours: Option<u32>,
+    /// Take no new reservations when less than this is free on the disk [default: 256]
+    #[arg(long, value_name = "MIB")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_space_floor_mib: Option<u64>,
+    /// trace, debug, info, warn, error, or a list of target=level [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_level: Option<String>,
+    /// Log lines for people or as JSON [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_format: Option<LogFormat>,
+}
+
+/// Name of the flags among the sources.
+const FLAGS: &str = "command line";
+/// Name of the defaults among the sources.
+const DEFAULTS: &str = "default";
+
+/// A configuration and where each value came from.
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    figment: Figment,
+}
+
+impl Flags {
+    /// Puts all sources together and checks what comes of it.
+    pub(crate) fn load(&self) -> Result<Loaded, String> {
+        let file = match &self.config {
+            Some(file) if !file.exists() => return Err(format!("{}: there is no such file", file.display())),
+            Some(file) => file.clone(),
+            None => FILE.into(),
+        };
+        let file = if file.exists() { Toml::file_exact(file) } else { Toml::string("") };
+        let variables = Env::prefixed(PREFIX).ignore(&["config"]);
+        let figment = Figment::from(figment::providers::Serialized::defaults(Config::default()))
+            .merge(file)
+            .merge(variables)
+            .merge(Serialized::from(self, Profile::Default));
+        let config: Config = figment.extract().map_err(|error| explain(&error))?;
+        config.check()?;
+        Ok(Loaded { config, figment })
+    }
+}
+
+/// All that is wrong, a line each.
+fn explain(error: &figment::Error) -> String {
+    let lines = error.clone().into_iter().map(|error| {
+        let source = error.metadata.as_ref().map(source_name).unwrap_or_default();
+        let key = error.path.join(".");
+        match (key.is_empty(), source.is_empty()) {
+            (false, false) => format!("{key} ({source}): {}", error.kind),
+            (false, true) => format!("{key}: {}", error.kind),
+            (true, false) => format!("{source}: {}", error.kind),
+            (true, true) => error.kind.to_string(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn source_name(metadata: &figment::Metadata) -> String {
+    if metadata.name.contains("Config") {
+        DEFAULTS.to_owned()
+    } else if metadata.name.contains("Flags") {
+        FLAGS.to_owned()
+    } else if metadata.name.contains("environment") {
+        format!("{PREFIX}* in the environment")
+    } else {
+        metadata.source.as_ref().map_or_else(|| metadata.name.to_string(), ToString::to_string)
+    }
+}
+
+impl Loaded {
+    /// Every key, its value and its source.
+    pub(crate) fn entries(&self) -> Vec<(String, serde_json::Value, String)> {
+        let Ok(serde_json::Value::Object(values)) = serde_json::to_value(&self.config) else {
+            return Vec::new();
+        };
+        let source =
+            |key: &str| self.figment.find_metadata(key).map_or_else(|| DEFAULTS.to_owned(), source_name);
+        values
+            .into_iter()
+            .map(|(key, value)| {
+                let from = source(&key);
+                (key, value, from)
+            })
+            .collect()
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), String> {
+        self.rules()?;
+        for (key, address) in [("listen", self.listen), ("admin_listen", self.admin_listen)] {
+            if !address.ip().is_loopback() {
+                return Err(format!(
+                    "{key} {address}: without credentials the server listens on loopback only, since whoever reaches \
+                     it may do anything; use 127.0.0.1 and put what checks callers in front of it"
+                ));
+            }
+        }
+        if self.threads > THREADS {
+            return Err(format!("threads {}: must be at most {THREADS}", self.threads));
+        }
+        if u64::from(self.key_retention_hours) * 3600 < Options::KEY_RETENTION.as_secs() {
+            return Err(format!("key_retention_hours {}: must be at least 24", self.key_retention_hours));
+        }
+        Ok(())
+    }
+
+    /// Threads that serve requests.
+    pub(crate) fn workers(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS),
+            threads => threads,
+        }
+    }
+
+    /// What the store runs with.
+    pub(crate) fn options(&self) -> Result<Options, String> {
+        Ok(Options {
+            rules: self.rules()?,
+            key_retention: Duration::from_secs(u64::from(self.key_retention_hours) * 3600),
+            free_floor: self.free_space_floor_mib << 20,
+            ..Options::default()
+        })
+    }
+
+    fn rules(&self) -> Result<Rules, String> {
+        let seconds =
+            |key: &str, value: u64| Seconds::new(value).map_err(|error| format!("{key} {value}: {error}"));
+        let optional = |key: String, value: Option<u64>| value.map(|value| seconds(&key, value)).transpose();
+        let mut locations = Vec::new();
+        for (name, times) in &self.locations {
+            let label = Label::new(name).map_err(|error| format!("locations.{name:?}: {error}"))?;
+            let default =
+                optional(format!("locations.{name}.default_ttl_seconds"), times.default_ttl_seconds)?;
+            let max = optional(format!("locations.{name}.max_hold_seconds"), times.max_hold_seconds)?;
+            locations.push((label, default, max));
+        }
+        Ok(Rules {
+            default_ttl: seconds("default_ttl_seconds", self.default_ttl_seconds)?,
+            max_hold: seconds("max_hold_seconds", self.max_hold_seconds)?,
+            locations,
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! The HTTP side: an acceptor that deals connections out to workers, each a thread with a runtime, a desk and connections
+//! of its own. A request stays on its worker's thread from its first byte to its last.
+
+mod admin;
+mod answer;
+mod desk;
+mod handle;
+mod intake;
+mod metrics;
+mod route;
+
+pub(crate) use admin::Admin;
+
+use desk::Desk;
+use handle::Worker;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use stockhold_domain::Label;
+use stockhold_store::Store;
+use stockhold_store::clock::Clock;
+use stockhold_store::ids::IdSource;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::LocalSet;
+
+/// Connections that are open at once; more wait in the listener's backlog.
+const CONNECTIONS: usize = 16_384;
+/// Longest wait for a request's headers, and longest rest between two requests.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest request line and headers together.
+const HEADER_BYTES: usize = 16 * 1024;
+/// How long a server that is told to stop goes on reading: enough for what is on its way.
+const QUIET: Duration = Duration::from_millis(500);
+/// How long what is under way may take after that.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// The requests' threads.
+pub(crate) struct Http {
+    workers: Vec<JoinHandle<()>>,
+    connections: Vec<mpsc::UnboundedSender<TcpStream>>,
+    shared: Shared,
+}
+
+/// What all workers share.
+#[derive(Clone)]
+struct Shared {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    principal: Label,
+    draining: Arc<AtomicBool>,
+    open: Arc<AtomicUsize>,
+    stop: watch::Sender<bool>,
+}
+
+impl Http {
+    /// Starts the workers.
+    pub(crate) fn start(
+        threads: usize,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        principal: Label,
+    ) -> io::Result<Self> {
+        let shared = Shared {
+            store,
+            clock,
+            principal,
+            draining: Arc::default(),
+            open: Arc::default(),
+            stop: watch::Sender::new(false),
+        };
+        let mut http = Self { workers: Vec::new(), connections: Vec::new(), shared };
+        for n in 0..threads {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
+            let shared = http.shared.clone();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let run = move || LocalSet::new().block_on(&runtime, work(shared, ids, receiver));
+            http.workers.push(std::thread::Builder::new().name(format!("http-{n}")).spawn(run)?);
+            http.connections.push(sender);
+        }
+        Ok(http)
+    }
+
+    /// Whether the server has been told to stop.
+    pub(crate) fn draining(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.shared.draining)
+    }
+
+    /// Accepts connections until dropped.
+    pub(crate) async fn accept(&self, listener: TcpListener) {
+        let mut turn = self.connections.iter().cycle();
+        loop {
+            if self.shared.open.load(Ordering::Relaxed) >= CONNECTIONS {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    self.shared.open.fetch_add(1, Ordering::Relaxed);
+                    let worker = turn.next();
+                    // A worker ends only when all do.
+                    if worker.is_none_or(|worker| worker.send(stream).is_err()) {
+                        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    /// Lets what is under way end, tells callers to go, and waits until they are gone.
+    pub(crate) async fn drain(self) {
+        self.shared.draining.store(true, Ordering::Relaxed);
+        tokio::time::sleep(QUIET).await;
+        self.shared.stop.send_replace(true);
+        let waited = async {
+            while self.shared.open.load(Ordering::Relaxed) > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(DRAIN, waited).await.is_err() {
+            let open = self.shared.open.load(Ordering::Relaxed);
+            tracing::warn!(open, "connections are cut that did not end in time");
+        }
+        drop(self.connections);
+        for worker in self.workers {
+            if worker.join().is_err() {
+                tracing::error!("a worker panicked");
+            }
+        }
+    }
+}
+
+async fn work(shared: Shared, ids: IdSource, mut connections: mpsc::UnboundedReceiver<TcpStream>) {
+    let desk = Desk::new(Arc::clone(&shared.store));
+    tokio::task::spawn_local(Rc::clone(&desk).hand_out());
+    tokio::task::spawn_local(Rc::clone(&desk).end_rounds());
+    tokio::task::spawn_local(Rc::clone(&desk).mind_deadlines());
+    let worker = Rc::new(Worker {
+        store: shared.store,
+        desk,
+        ids: RefCell::new(ids),
+        clock: shared.clock,
+        principal: shared.principal,
+        metrics: metrics::RouteMetrics::new(),
+        draining: shared.draining,
+    });
+    while let Some(stream) = connections.recv().await {
+        let (worker, stop) = (Rc::clone(&worker), shared.stop.subscribe());
+        let open = Open(Arc::clone(&shared.open));
+        tokio::task::spawn_local(async move {
+            converse(worker, stream, stop).await;
+            drop(open);
+        });
+    }
+}
+
+/// Counts a connection for as long as it lives.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One connection, until its caller or the server ends it.
+async fn converse(worker: Rc<Worker>, stream: TcpStream, mut stop: watch::Receiver<bool>) {
+    // A failure here only costs latency.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let worker = Rc::clone(&worker);
+        async move { Ok::<_, Infallible>(worker.handle(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        }
+        _ = stop.wait_for(|stop| *stop) => {
+            connection.as_mut().graceful_shutdown();
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Which route a request is for. Paths are matched by hand: there are few, and a miss says what the path takes.
+
+use hyper::Method;
+
+/// A route with the path's parameters, still percent-encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route<'a> {
+    ReserveSingle(&'a str),
+    ReserveBasket,
+    Reservation(&'a str),
+    Confirm(&'a str),
+    Extend(&'a str),
+    Release(&'a str),
+    Return(&'a str),
+    Available(&'a str),
+    Item(&'a str),
+    SetStock(&'a str),
+    Adjust(&'a str),
+    ItemSale(&'a str, bool),
+    Sale(bool),
+    ProblemPage(&'a str),
+    Index,
+}
+
+/// Why a request is for no route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Miss {
+    /// There is no such path.
+    Path,
+    /// The path takes these methods.
+    Method(&'static str),
+}
+
+impl<'a> Route<'a> {
+    /// Finds the route.
+    pub(super) fn find(method: &Method, path: &'a str) -> Result<Self, Miss> {
+        let mut segments = [""; 5];
+        let mut parts = path.strip_prefix('/').ok_or(Miss::Path)?.split('/');
+        for (slot, part) in segments.iter_mut().zip(&mut parts) {
+            *slot = part;
+        }
+        if parts.next().is_some() {
+            return Err(Miss::Path);
+        }
+        let get = *method == Method::GET || *method == Method::HEAD;
+        let post = |route| if *method == Method::POST { Ok(route) } else { Err(Miss::Method("POST")) };
+        let read = |route| if get { Ok(route) } else { Err(Miss::Method("GET, HEAD")) };
+        match segments {
+            ["v1", "inventory", sku, "reserve", ""] => post(Self::ReserveSingle(sku)),
+            ["v1", "reservations", id, "confirm", ""] => post(Self::Confirm(id)),
+            ["v1", "inventory", sku, "available", ""] => read(Self::Available(sku)),
+            ["v1", "reservations", "", "", ""] => post(Self::ReserveBasket),
+            ["v1", "reservations", id, "", ""] => match *method {
+                Method::DELETE => Ok(Self::Release(id)),
+                _ if get => Ok(Self::Reservation(id)),
+                _ => Err(Miss::Method("GET, HEAD, DELETE")),
+            },
+            ["v1", "reservations", id, "extend", ""] => post(Self::Extend(id)),
+            ["v1", "reservations", id, "return", ""] => post(Self::Return(id)),
+            ["v1", "inventory", sku, "", ""] if !sku.is_empty() => match *method {
+                Method::PUT => Ok(Self::SetStock(sku)),
+                _ if get => Ok(Self::Item(sku)),
+                _ => Err(Miss::Method("GET, HEAD, PUT")),
+            },
+            ["v1", "inventory", sku, "adjust", ""] => post(Self::Adjust(sku)),
+            ["v1", "inventory", sku, "pause", ""] => post(Self::ItemSale(sku, true)),
+            ["v1", "inventory", sku, "resume", ""] => post(Self::ItemSale(sku, false)),
+            ["v1", "sale", "pause", "", ""] => post(Self::Sale(true)),
+            ["v1", "sale", "resume", "", ""] => post(Self::Sale(false)),
+            ["problems", reason, "", "", ""] if !reason.is_empty() => read(Self::ProblemPage(reason)),
+            ["", "", "", "", ""] => read(Self::Index),
+            _ => Err(Miss::Path),
+        }
+    }
+
+    /// What the route is called in metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ReserveSingle(_) | Self::ReserveBasket => "reserve",
+            Self::Reservation(_) => "reservation",
+            Self::Confirm(_) => "confirm",
+            Self::Extend(_) => "extend",
+            Self::Release(_) => "release",
+            Self::Return(_) => "return",
+            Self::Available(_) => "available",
+            Self::Item(_) => "item",
+            Self::SetStock(_) => "set_stock",
+            Self::Adjust(_) => "adjust",
+            Self::ItemSale(..) | Self::Sale(_) => "set_sale",
+            Self::ProblemPage(_) | Self::Index => "page",
+        }
+    }
+
+    /// Every name that [`Route::name`] gives, for metrics to be made beforehand.
+    pub(super) const NAMES: [&'static str; 12] = [
+        "reserve",
+        "reservation",
+        "confirm",
+        "extend",
+        "release",
+        "return",
+        "available",
+        "item",
+        "set_stock",
+        "adjust",
+        "set_sale",
+        "page",
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_methods() {
+        let find = |method: Method, path: &'static str| Route::find(&method, path);
+        assert_eq!(find(Method::POST, "/v1/inventory/a%2Fb/reserve"), Ok(Route::ReserveSingle("a%2Fb")));
+        assert_eq!(find(Method::GET, "/v1/inventory/a/reserve"), Err(Miss::Method("POST")));
+        assert_eq!(find(Method::PATCH, "/v1/reservations/x"), Err(Miss::Method("GET, HEAD, DELETE")));
+        assert_eq!(find(Method::GET, "/v1/inventory/"), Err(Miss::Path));
+        assert_eq!(find(Method::GET, "/v1/inventory/a/b/c/d"), Err(Miss::Path));
+        assert_eq!(find(Method::GET, "*"), Err(Miss::Path));
+        assert_eq!(find(Method::GET, "/"), Ok(Route::Index));
+        assert_eq!(find(Method::POST, "/v1/sale/pause"), Ok(Route::Sale(true)));
+    }
+
+    #[test]
+    fn every_route_has_a_metric() {
+        for route in
+            [Route::ReserveBasket, Route::Sale(true), Route::Index, Route::Item("x"), Route::Return("x")]
+        {
+            assert!(Route::NAMES.contains(&route.name()));
+        }
+    }
+}

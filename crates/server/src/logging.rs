@@ -1,0 +1,21 @@
+//! Where log lines go: standard error, one line per event, as text or JSON.
+
+use crate::config::LogFormat;
+use std::panic;
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging. `level` is a level or a list of `target=level`.
+pub(crate) fn start(level: &str, format: LogFormat) -> Result<(), String> {
+    let filter = EnvFilter::try_new(level).map_err(|error| format!("log_level {level:?}: {error}"))?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match format {
+        LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    panic::set_hook(Box::new(|panic| {
+        let at = panic.location().map(ToString::to_string).unwrap_or_default();
+        let what = panic.payload_as_str().unwrap_or("no message");
+        tracing::error!(at, what, "a panic: this is a bug");
+    }));
+    started.map_err(|error| error.to_string())
+}

@@ -1,0 +1,15 @@
+//! `stockhold`: the service and the tools to run it.
+
+mod cli;
+mod config;
+mod exit;
+mod http;
+mod logging;
+mod serve;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}

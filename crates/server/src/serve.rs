@@ -1,0 +1,153 @@
+//! `stockhold serve`: opens the store, serves, and ends in order.
+
+use crate::config::Config;
+use crate::exit;
+use crate::http::{Admin, Http};
+use crate::logging;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use stockhold_domain::Label;
+use stockhold_embedded::{EmbeddedStore, OpenError};
+use stockhold_store::Store;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Who calls, as long as nobody has to say.
+const PRINCIPAL: &str = "anonymous";
+/// How often the store is asked whether it still works.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 4_096;
+/// How long a store that failed goes on answering that it can't, so that its last answers leave.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+/// Bounds of the latency histograms, in seconds.
+const SECONDS: [f64; 14] =
+    [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+/// Bounds of the histogram of batch sizes.
+const ANSWERS: [f64; 12] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0, 16384.0];
+
+/// Serves until told to stop or until the store fails.
+pub(crate) fn serve(config: &Config) -> ExitCode {
+    if let Err(error) = logging::start(&config.log_level, config.log_format) {
+        return exit::because(exit::USAGE, error);
+    }
+    let options = match config.options() {
+        Ok(options) => options,
+        Err(error) => return exit::because(exit::USAGE, error),
+    };
+    let metrics = match metrics() {
+        Ok(metrics) => metrics,
+        Err(error) => return exit::because(exit::FAILED, error),
+    };
+    let clock = Arc::clone(&options.clock);
+    let store = match EmbeddedStore::open(&config.data_dir, options) {
+        Ok(store) => Arc::new(store),
+        Err(error @ OpenError::Io { .. }) => return exit::because(exit::FAILED, error),
+        Err(error) => return exit::because(exit::DATA, error),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::because(exit::FAILED, format!("starting the runtime: {error}")),
+    };
+    let principal = match Label::new(PRINCIPAL) {
+        Ok(principal) => principal,
+        Err(error) => return exit::because(exit::FAILED, error),
+    };
+    let api: Arc<dyn Store> = store.clone();
+    let http = match Http::start(config.workers(), api, clock, principal) {
+        Ok(http) => http,
+        Err(error) => return exit::because(exit::FAILED, format!("starting the workers: {error}")),
+    };
+    let admin = Admin { store: Arc::clone(&store), metrics, draining: http.draining() };
+    let ended = runtime.block_on(run(config, http, admin, &store));
+    drop(runtime);
+    // Nobody else has the store any more: its threads end, and what waits for the index is written.
+    drop(store);
+    ended
+}
+
+async fn run(config: &Config, http: Http, admin: Admin, store: &EmbeddedStore) -> ExitCode {
+    let (api, admin_api) = match (listen(config.listen), listen(config.admin_listen)) {
+        (Ok(api), Ok(admin)) => (api, admin),
+        (Err(error), _) | (_, Err(error)) => return exit::because(exit::FAILED, error),
+    };
+    let (mut terminate, mut interrupt) =
+        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+            (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+            (Err(error), _) | (_, Err(error)) => {
+                return exit::because(exit::FAILED, format!("listening for signals: {error}"));
+            }
+        };
+    say_hello(config);
+    let admin = tokio::spawn(admin.serve(admin_api));
+    tokio::select! {
+        () = http.accept(api) => {}
+        _ = terminate.recv() => tracing::info!("SIGTERM: draining"),
+        _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
+        why = failure(store) => {
+            tracing::error!(why, "the store has failed: ending, so that a restart recovers it");
+            tokio::time::sleep(LAST_ANSWERS).await;
+            return exit::because(exit::STORE_FAILED, why);
+        }
+    }
+    http.drain().await;
+    admin.abort();
+    tracing::info!("drained");
+    ExitCode::from(exit::DONE)
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, String> {
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    open().map_err(|error| format!("listening on {address}: {error}"))
+}
+
+async fn failure(store: &EmbeddedStore) -> String {
+    loop {
+        if let Some(why) = store.trouble() {
+            return why;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn say_hello(config: &Config) {
+    tracing::info!(
+        api = %config.listen,
+        admin = %config.admin_listen,
+        data_dir = %config.data_dir.display(),
+        threads = config.workers(),
+        "serving; everything answered survives a crash and a power cut, not the loss of this disk"
+    );
+    tracing::info!("no credentials are configured: listening on loopback only");
+}
+
+fn metrics() -> Result<PrometheusHandle, String> {
+    let built = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_answers".to_owned()), &ANSWERS))
+        .map_err(|error| error.to_string())?
+        .install_recorder()
+        .map_err(|error| error.to_string())?;
+    metrics::describe_counter!("stockhold_requests_total", "Requests by route and outcome");
+    metrics::describe_histogram!(
+        "stockhold_request_seconds",
+        "Time from a request's headers to its response"
+    );
+    metrics::describe_histogram!("stockhold_commit_seconds", "Time of one commit, its sync included");
+    metrics::describe_histogram!("stockhold_batch_answers", "Answers that one commit made durable");
+    metrics::describe_counter!(
+        "stockhold_invariant_alarms_total",
+        "Broken invariants: each is a bug or damage"
+    );
+    metrics::describe_gauge!("stockhold_active_holds", "Active reservations");
+    metrics::describe_gauge!("stockhold_queue_depth", "Answers that wait for a commit");
+    Ok(built)
+}
