@@ -36,7 +36,7 @@ pub struct KeyUse {
 pub struct Fresh {
     /// Of the reservation.
     pub reservation: ReservationId,
-    /// Of the first event.
+    /// Of the command's own event; those of holds that it expires have theirs.
     pub event: EventId,
 }
 

@@ -6,8 +6,6 @@ use core::fmt;
 /// Number of buckets that reservations are spread over, after their first item.
 pub const BUCKETS: u16 = 1 << BUCKET_BITS;
 const BUCKET_BITS: u32 = 10;
-/// Events that one seed can number.
-pub(crate) const EVENTS_PER_SEED: u128 = 1 << 12;
 
 /// A `UUIDv7` (RFC 9562) with the bucket of the reservation's first item in the last ten of its random bits: sorts by
 /// the time it was made, and tells where its rows live without a look-up.
@@ -40,6 +38,9 @@ const VERSION_MASK: u128 = 0xf << 76;
 const VARIANT: u128 = 0b10 << 62;
 const VARIANT_MASK: u128 = 0b11 << 62;
 const TIME_BITS: u32 = 48;
+/// Random bits in which the id of a reservation's expiry differs from the reservation's own.
+const EXPIRY: u128 = 0x2aaa_aaaa_aaaa_aaaa;
+const _: () = assert!(EXPIRY & (VERSION_MASK | VARIANT_MASK) == 0 && EXPIRY >> (128 - TIME_BITS) == 0);
 
 fn uuid_v7(now: Instant, random: u128) -> u128 {
     let millis = u128::from(now.millis().unsigned_abs()) & ((1 << TIME_BITS) - 1);
@@ -84,15 +85,15 @@ impl ReservationId {
 }
 
 impl EventId {
-    /// A seed for the events of one command: [`EventId::nth`] numbers them.
-    pub fn seed(now: Instant, random: u128) -> Self {
-        Self(uuid_v7(now, random) / EVENTS_PER_SEED * EVENTS_PER_SEED)
+    /// Makes an id from the time and random bits.
+    pub fn new(now: Instant, random: u128) -> Self {
+        Self(uuid_v7(now, random))
     }
 
-    /// The id of the `n`-th event of the command that was given this seed.
-    #[must_use]
-    pub const fn nth(self, n: u32) -> Self {
-        Self(self.0 + n as u128 % EVENTS_PER_SEED)
+    /// The id of the event that expires a reservation. A hold expires once and whatever command comes across it makes it
+    /// so, which may be many holds a command: their events' ids follow from theirs.
+    pub const fn of_expiry(id: ReservationId) -> Self {
+        Self(id.0 ^ EXPIRY)
     }
 
     /// Takes the 128 bits.
@@ -177,9 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn events_of_one_command_are_numbered_from_its_seed() {
-        let seed = EventId::seed(Instant::from_millis(5), u128::MAX);
-        assert_eq!(seed.nth(0), seed);
-        assert_eq!(seed.nth(3).as_u128(), seed.as_u128() + 3);
+    fn the_id_of_an_expiry_is_another_uuid_of_the_same_time() {
+        let id = ReservationId::new(Instant::from_millis(5), u128::MAX, 3);
+        let expiry = EventId::of_expiry(id).as_u128();
+        assert_ne!(expiry, id.as_u128());
+        assert_eq!(expiry >> 64, id.as_u128() >> 64);
+        assert_eq!(expiry & VARIANT_MASK, VARIANT);
     }
 }

@@ -33,8 +33,6 @@ const _: () = assert!(DEFAULT_TTL_SECONDS <= DEFAULT_MAX_HOLD_SECONDS);
 const _: () = assert!(DEFAULT_MAX_HOLD_SECONDS <= TTL_CEILING_SECONDS);
 const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
 const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);
-// An event's id is its command's seed plus its number within the command: the expiries and the command's own.
-const _: () = assert!((EXPIRIES_PER_BATCH as u128) < crate::id::EVENTS_PER_SEED);
 
 /// How long holds may last: the service's settings, and the locations that differ. An item's own settings stand
 /// before both.

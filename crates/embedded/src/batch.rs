@@ -87,11 +87,5 @@ fn read(row: &Row) -> Result<Batch, DecodeError> {
         return Err(DecodeError { what: "number of events", left: 0 });
     }
     reader.finish()?;
-    Ok(Batch {
-        number: row.number,
-        position: row.position,
-        at: Instant::from_micros(row.at),
-        events,
-        keys,
-    })
+    Ok(Batch { number: row.number, position: row.position, at: Instant::from_micros(row.at), events, keys })
 }

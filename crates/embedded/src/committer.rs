@@ -41,7 +41,7 @@ impl Committer {
             return;
         }
         if !self.shared.abandoned.load(Ordering::Acquire)
-            && let Err(error) = self.log.checkpoint_rest()
+            && let Err(error) = self.log.checkpoint_last()
         {
             tracing::warn!(%error, "the log's checkpoint has to wait for the next start");
         }
@@ -73,16 +73,19 @@ impl Committer {
             return true;
         };
         let begun = Monotonic::now();
-        let written = self.log.append(&batch, previous_sum).map_err(|error| error.to_string()).and_then(|sum| {
-            let mark = Mark { batch: batch.number, sum };
-            self.acked.set(mark).map(|()| sum).map_err(|error| error.to_string())
-        });
+        let written =
+            self.log.append(&batch, previous_sum).map_err(|error| error.to_string()).and_then(|sum| {
+                let mark = Mark { batch: batch.number, sum };
+                self.acked.set(mark).map(|()| sum).map_err(|error| error.to_string())
+            });
         let sum = match written {
             Ok(sum) => sum,
             Err(error) => {
                 tracing::error!(error, batch = batch.number, "a commit failed; nothing more is written");
                 self.shared.core().poison(format!("a commit failed ({error}); a restart recovers"));
-                deliver(waiting.into_iter().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))).collect());
+                deliver(
+                    waiting.into_iter().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))).collect(),
+                );
                 return false;
             }
         };

@@ -215,8 +215,12 @@ impl Core {
                 events: effects.events,
                 keys: effects.keys,
             };
-            self.head =
-                Head { number: batch.number, next_position: batch.next_position(), at: batch.at, ..self.head };
+            self.head = Head {
+                number: batch.number,
+                next_position: batch.next_position(),
+                at: batch.at,
+                ..self.head
+            };
             self.memory.enter_batch(batch.number + 1);
             batch
         });

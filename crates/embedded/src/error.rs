@@ -68,7 +68,9 @@ impl fmt::Display for OpenError {
                 "{} was written by a newer stockhold (format {found}, this one knows {known}): use that version or newer",
                 file.display()
             ),
-            Self::Damaged { file, what } => write!(f, "{} is damaged and is not used: {what}", file.display()),
+            Self::Damaged { file, what } => {
+                write!(f, "{} is damaged and is not used: {what}", file.display())
+            }
             Self::Io { doing, error } => write!(f, "{doing}: {error}"),
         }
     }

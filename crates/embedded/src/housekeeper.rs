@@ -69,8 +69,7 @@ impl Housekeeper {
                 },
             };
             let inbox: Arc<dyn Inbox> = answer.clone();
-            let work =
-                Work { ask: Ask::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket: 0 } };
+            let work = Work { ask: Ask::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket: 0 } };
             self.shared.admit(work.into());
             self.shared.kick();
             match answer.wait() {

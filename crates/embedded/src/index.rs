@@ -5,7 +5,7 @@
 use crate::error::OpenError;
 use crate::keys::{self, Run};
 use crate::log::{open_reader, open_sqlite};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use stockhold_domain::{Hold, Item, KeyHash, KeyRecord, ReservationId};
@@ -147,19 +147,6 @@ impl Index {
         open_reader(file)
     }
 
-    /// Calls back for every item, paused location and active reservation, and checks that none is missing.
-    pub(crate) fn load(
-        &self,
-        item: impl FnMut(Item),
-        pause: impl FnMut(&str),
-        active: impl FnMut(Hold),
-    ) -> Result<(), Damage> {
-        let Position { items, pauses, active: holds, .. } = self.position;
-        expect("items", load_items(&self.db, item)?, items)?;
-        expect("pauses", load_pauses(&self.db, pause)?, pauses)?;
-        expect("active reservations", load_holds(&self.db, "active", active)?, holds)
-    }
-
     /// Takes a chunk in, and with it the position that it leads to.
     pub(crate) fn write(&mut self, chunk: &Chunk, indexed: u64, indexed_sum: u32) -> rusqlite::Result<()> {
         let mut position = Position { indexed, indexed_sum, ..self.position };
@@ -202,6 +189,19 @@ impl Index {
         write.commit()?;
         Ok(merged || retired)
     }
+}
+
+/// Calls back for every item, paused location and active reservation, and checks that none is missing.
+pub(crate) fn load(
+    db: &Connection,
+    position: Position,
+    item: impl FnMut(Item),
+    pause: impl FnMut(&str),
+    active: impl FnMut(Hold),
+) -> Result<(), Damage> {
+    expect("items", load_items(db, item)?, position.items)?;
+    expect("pauses", load_pauses(db, pause)?, position.pauses)?;
+    expect("active reservations", load_holds(db, "active", active)?, position.active)
 }
 
 /// The checksum of a row: its key and its data.
@@ -297,8 +297,9 @@ fn load_items(db: &Connection, mut each: impl FnMut(Item)) -> Result<Totals, Dam
 
 fn write_pauses(db: &Connection, pauses: &[(String, bool)], totals: &mut Totals) -> rusqlite::Result<()> {
     for (scope, paused) in pauses {
-        let before =
-            db.query_row("DELETE FROM pauses WHERE scope = ?1 RETURNING sum", [scope], |row| row.get(0)).optional()?;
+        let before = db
+            .query_row("DELETE FROM pauses WHERE scope = ?1 RETURNING sum", [scope], |row| row.get(0))
+            .optional()?;
         totals.put(before, None);
         if *paused {
             let sum = row_sum(scope.as_bytes(), &[]);
@@ -333,7 +334,8 @@ fn write_holds(
     data: &mut Vec<u8>,
 ) -> rusqlite::Result<()> {
     let mut find = db.prepare_cached(&format!("SELECT sum FROM {table} WHERE id = ?1"))?;
-    let mut put = db.prepare_cached(&format!("INSERT OR REPLACE INTO {table} (id, data, sum) VALUES (?1, ?2, ?3)"))?;
+    let mut put =
+        db.prepare_cached(&format!("INSERT OR REPLACE INTO {table} (id, data, sum) VALUES (?1, ?2, ?3)"))?;
     for hold in holds {
         let id = hold.id.as_u128().to_be_bytes();
         data.clear();
@@ -379,8 +381,37 @@ pub(crate) fn find_closed(db: &Connection, id: ReservationId) -> Result<(Option<
         .prepare_cached("SELECT data, sum FROM closed WHERE id = ?1")?
         .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let hold = row.map(|(data, sum)| decode_hold(key, &data, sum)).transpose()?;
-    Ok((hold, as_of))
+    match row {
+        Some((data, sum)) => Ok((Some(decode_hold(key, &data, sum)?), as_of)),
+        None => {
+            let around = [
+                "SELECT id, data, sum FROM closed WHERE id < ?1 ORDER BY id DESC LIMIT 1",
+                "SELECT id, data, sum FROM closed WHERE id > ?1 ORDER BY id LIMIT 1",
+            ];
+            check_around(&read, &around, &[&key])?;
+            Ok((None, as_of))
+        }
+    }
+}
+
+/// Before a row is said not to exist: checks the rows on both sides of where it would stand. A row whose key has changed
+/// is not found by it, and stands there.
+pub(crate) fn check_around(db: &Connection, queries: &[&str], place: &[&dyn ToSql]) -> Result<(), Damage> {
+    for query in queries {
+        let row = db
+            .prepare_cached(query)?
+            .query_row(place, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        if let Some((key, data, sum)) = row {
+            let (key, data): (Vec<u8>, Vec<u8>) = (key, data);
+            if row_sum(&key, &data) != sum {
+                return Err(Damage::What(
+                    "the checksum of a row beside the one looked for does not fit".to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Finds a used key; with it the batch that the index knew up to.

@@ -9,9 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant as Monotonic};
-use stockhold_domain::{
-    Hold, HoldChange, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
-};
+use stockhold_domain::{Hold, HoldChange, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition};
 
 /// Events that make a chunk worth writing before its time.
 const CHUNK_EVENTS: usize = 4_096;
@@ -78,7 +76,7 @@ impl Indexer {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.write_chunk()?;
                     self.write_run()?;
-                    return crate::log::checkpoint(&self.index.db, "RESTART");
+                    return crate::log::checkpoint(&self.index.db, "TRUNCATE");
                 }
                 Ok(Message::Abandon) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => self.tend()?,

@@ -2,7 +2,7 @@
 //! memory. Keys are random, and inserting them one by one into one tree costs ten times that.
 
 use crate::filter::Filter;
-use crate::index::{Damage, row_sum};
+use crate::index::{Damage, check_around, row_sum};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::Arc;
 use stockhold_domain::{KeyHash, KeyRecord};
@@ -119,6 +119,11 @@ pub(crate) fn find(db: &Connection, hash: KeyHash) -> Result<Option<KeyRecord>, 
         if let Some((rest, sum)) = row {
             return decode(&bytes, &rest, sum).map(Some);
         }
+        let around = [
+            "SELECT hash, data, sum FROM keys WHERE run = ?1 AND hash < ?2 ORDER BY hash DESC LIMIT 1",
+            "SELECT hash, data, sum FROM keys WHERE run = ?1 AND hash > ?2 ORDER BY hash LIMIT 1",
+        ];
+        check_around(db, &around, &[&run, &bytes])?;
     }
     Ok(None)
 }
@@ -135,9 +140,11 @@ fn decode(hash: &[u8; 16], rest: &[u8], sum: u32) -> Result<KeyRecord, Damage> {
 
 /// Merges a tier that has become crowded. Answers whether it did.
 pub(crate) fn merge(db: &Connection, runs: &mut Vec<Run>) -> rusqlite::Result<bool> {
-    let crowded = (0..TOP_TIER).find(|tier| runs.iter().filter(|run| run.tier == *tier).count() >= MERGE_RUNS);
+    let crowded =
+        (0..TOP_TIER).find(|tier| runs.iter().filter(|run| run.tier == *tier).count() >= MERGE_RUNS);
     let Some(tier) = crowded else { return Ok(false) };
-    let (merged, kept): (Vec<Run>, Vec<Run>) = std::mem::take(runs).into_iter().partition(|run| run.tier == tier);
+    let (merged, kept): (Vec<Run>, Vec<Run>) =
+        std::mem::take(runs).into_iter().partition(|run| run.tier == tier);
     *runs = kept;
     let newest = merged.iter().map(|run| run.newest).max().unwrap_or(i64::MIN);
     let run = next_run(db)?;
@@ -195,4 +202,71 @@ fn take_out(db: &Connection, runs: &[Run]) -> rusqlite::Result<()> {
 
 fn list(runs: &[Run]) -> String {
     runs.iter().map(|run| run.number.to_string()).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::{Fingerprint, Instant, ReservationId, Subject};
+
+    fn record(n: u64, at: i64) -> KeyRecord {
+        KeyRecord {
+            hash: stockhold_store::digest::key_hash("p", "o", &n.to_string()),
+            fingerprint: Fingerprint(n.into()),
+            subject: Subject::Reservation(ReservationId::from_u128(n.into())),
+            at: Instant::from_micros(at),
+        }
+    }
+
+    fn has(db: &Connection, runs: &[Run], n: u64) -> bool {
+        let wanted = record(n, 0);
+        let found = find(db, wanted.hash).unwrap();
+        let may_have = runs.iter().any(|run| run.filter.may_have(wanted.hash));
+        assert!(found.is_none() || may_have, "a filter ruled out what is there");
+        found.is_some_and(|found| found.fingerprint == wanted.fingerprint)
+    }
+
+    #[test]
+    fn runs_are_merged_and_retired_and_keep_their_keys_until_then() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(SCHEMA).unwrap();
+        let mut runs = load(&db).unwrap();
+        for run in 0..MERGE_RUNS as u64 {
+            let mut records: Vec<_> = (run * 100..run * 100 + 100).map(|n| record(n, 1_000)).collect();
+            runs.push(write_run(&db, &mut records).unwrap());
+        }
+        let mut late: Vec<_> = (5_000..5_010).map(|n| record(n, 9_000)).collect();
+        assert!(merge(&db, &mut runs).unwrap());
+        assert_eq!((runs.len(), runs[0].tier), (1, 1));
+        assert!(!merge(&db, &mut runs).unwrap());
+        runs.push(write_run(&db, &mut late).unwrap());
+        assert!((0..800).chain(5_000..5_010).all(|n| has(&db, &runs, n)));
+        assert!((800..1_000).all(|n| !has(&db, &runs, n)));
+
+        let reloaded = load(&db).unwrap();
+        assert_eq!(
+            reloaded.iter().map(|run| run.number).collect::<Vec<_>>(),
+            [runs[0].number, runs[1].number]
+        );
+
+        while retire(&db, &mut runs, 2_000).unwrap() {}
+        assert!((0..800).all(|n| !has(&db, &runs, n)));
+        assert!((5_000..5_010).all(|n| has(&db, &runs, n)));
+        let left: i64 = db.query_row("SELECT count(*) FROM keys", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 10);
+    }
+
+    #[test]
+    fn a_key_that_changed_is_damage_and_not_an_absent_key() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(SCHEMA).unwrap();
+        let mut records: Vec<_> = (0..50).map(|n| record(n, 1)).collect();
+        write_run(&db, &mut records).unwrap();
+        let wanted = records[20].hash;
+        let mut changed = wanted.0.to_be_bytes();
+        changed[15] ^= 1;
+        db.execute("UPDATE keys SET hash = ?1 WHERE hash = ?2", params![changed, wanted.0.to_be_bytes()])
+            .unwrap();
+        assert!(find(&db, wanted).is_err());
+    }
 }

@@ -39,6 +39,7 @@ mod verify;
 
 pub use error::OpenError;
 pub use store::{EmbeddedStore, Options};
+pub use verify::{Verdict, verify};
 
 /// Names of the files in a data directory.
 pub mod files {

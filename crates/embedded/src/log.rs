@@ -24,7 +24,8 @@ const SCHEMA: &str = "
     ) STRICT;
 ";
 
-const INSERT: &str = "INSERT INTO batches (number, position, events, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const INSERT: &str =
+    "INSERT INTO batches (number, position, events, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const COLUMNS: &str = "SELECT number, position, events, at, data, sum FROM batches";
 
 /// Where a log stands.
@@ -69,7 +70,8 @@ pub(crate) fn open_sqlite(
     let pragma = |db: &Connection, name: &str| -> rusqlite::Result<i64> {
         db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
     };
-    let found = (pragma(&db, "application_id").map_err(failed)?, pragma(&db, "user_version").map_err(failed)?);
+    let found =
+        (pragma(&db, "application_id").map_err(failed)?, pragma(&db, "user_version").map_err(failed)?);
     let tables: i64 =
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
     match found {
@@ -211,6 +213,11 @@ impl Log {
     /// Copies all of the write-ahead log, so that the next write starts it anew. Only by the writer, between batches.
     pub(crate) fn checkpoint_rest(&self) -> rusqlite::Result<()> {
         checkpoint(&self.db, "RESTART")
+    }
+
+    /// Copies all of the write-ahead log and empties it, at the end.
+    pub(crate) fn checkpoint_last(&self) -> rusqlite::Result<()> {
+        checkpoint(&self.db, "TRUNCATE")
     }
 }
 

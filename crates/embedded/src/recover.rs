@@ -39,8 +39,8 @@ pub(crate) fn recover(dir: &Path) -> Result<Recovered, OpenError> {
     let log = Log::open(&log_file)?;
     let index = Index::open(&dir.join(files::INDEX))?;
     let acked_file = dir.join(files::ACKED);
-    let (acked, mark) =
-        Acked::open(&acked_file).map_err(|error| OpenError::io(format!("opening {}", acked_file.display()), error))?;
+    let (acked, mark) = Acked::open(&acked_file)
+        .map_err(|error| OpenError::io(format!("opening {}", acked_file.display()), error))?;
     let mark = mark.map_err(|what| OpenError::Damaged { file: acked_file, what })?;
     check_end(&log, &log_file, &index, mark)?;
 
@@ -127,7 +127,9 @@ fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<Mark>) -> R
 fn load(index: &Index, memory: &mut Memory) -> Result<(), crate::index::Damage> {
     let mut pauses = Vec::new();
     let mut holds = Vec::new();
-    index.load(
+    crate::index::load(
+        &index.db,
+        index.position,
         |item| memory.put_item(item),
         |scope| pauses.push(scope.to_owned()),
         |hold| holds.push(hold),

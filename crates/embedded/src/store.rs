@@ -170,8 +170,10 @@ impl EmbeddedStore {
             log_file: log_file.clone(),
             free_floor: options.free_floor,
             sweeps: options.sweeps,
-            ids: IdSource::from_system().map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?,
-            actor: Label::new(ACTOR).map_err(|error| OpenError::io("naming the sweeper", error.to_string()))?,
+            ids: IdSource::from_system()
+                .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?,
+            actor: Label::new(ACTOR)
+                .map_err(|error| OpenError::io("naming the sweeper", error.to_string()))?,
         };
         others.push(spawn("housekeeper", move || housekeeper.run())?);
         let mut indexer = Indexer::new(Arc::clone(&shared), index, options.key_retention);
@@ -179,8 +181,7 @@ impl EmbeddedStore {
             indexer.take(batch, sum);
         }
         let indexer = spawn("indexer", move || indexer.run(&messages))?;
-        let committer =
-            Committer { shared: Arc::clone(&shared), log, acked, indexer: to_indexer.clone() };
+        let committer = Committer { shared: Arc::clone(&shared), log, acked, indexer: to_indexer.clone() };
         let committer = spawn("committer", move || committer.run())?;
         Ok(Self {
             shared,

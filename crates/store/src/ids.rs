@@ -45,7 +45,7 @@ impl IdSource {
     pub fn fresh(&mut self, now: Instant, bucket: u16) -> Fresh {
         Fresh {
             reservation: ReservationId::new(now, self.random(), bucket),
-            event: EventId::seed(now, self.random()),
+            event: EventId::new(now, self.random()),
         }
     }
 }

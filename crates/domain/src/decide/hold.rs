@@ -5,7 +5,7 @@ use super::{Halt, Run, add, sub};
 use crate::command::{Confirm, Extend, Release, Return, Returning};
 use crate::event::{HoldChange, Subject, Transition};
 use crate::hold::{Closing, Hold, Line, Status};
-use crate::id::ReservationId;
+use crate::id::{EventId, ReservationId};
 use crate::item::Figures;
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
@@ -81,10 +81,10 @@ pub(super) fn extend<S: State>(
         figures.push(Figures { at, ..figures_of(run, line)? });
     }
     let previous = hold.last_event;
-    let hold = Hold { expires_at, last_event: run.next_event(), ..hold };
+    let hold = Hold { expires_at, last_event: run.fresh.event, ..hold };
     let transition =
         Transition::Hold { change: HoldChange::Extended, hold: hold.clone(), figures: figures.into() };
-    run.emit(at, Some(previous), transition);
+    run.emit(run.fresh.event, at, Some(previous), transition);
     Ok(done(run, hold, at))
 }
 
@@ -123,10 +123,10 @@ pub(super) fn take_back<S: State>(
         figures.push(after);
     }
     let previous = hold.last_event;
-    let hold = Hold { lines: lines.into(), last_event: run.next_event(), ..hold };
+    let hold = Hold { lines: lines.into(), last_event: run.fresh.event, ..hold };
     let change = HoldChange::Returned { quantities, reason: command.reason.clone() };
     let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
-    run.emit(at, Some(previous), transition);
+    run.emit(run.fresh.event, at, Some(previous), transition);
     Ok(done(run, hold, at))
 }
 
@@ -237,15 +237,14 @@ fn close<S: State>(
         figures.push(after);
     }
     let previous = hold.last_event;
-    let hold = Hold {
-        status,
-        lines: lines.into(),
-        closing: Some(Box::new(closing)),
-        last_event: run.next_event(),
-        ..hold
+    let event = match change {
+        HoldChange::Expired => EventId::of_expiry(hold.id),
+        _ => run.fresh.event,
     };
+    let hold =
+        Hold { status, lines: lines.into(), closing: Some(Box::new(closing)), last_event: event, ..hold };
     let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
-    run.emit(at, Some(previous), transition);
+    run.emit(event, at, Some(previous), transition);
     Ok(hold)
 }
 

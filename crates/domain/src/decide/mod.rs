@@ -65,15 +65,8 @@ pub fn decide<S: State>(
     if let Some(known) = known_key(state, envelope.key)? {
         return Ok(known);
     }
-    let mut run = Run {
-        state,
-        rules,
-        effects,
-        fresh: envelope.fresh,
-        origin: &envelope.origin,
-        key: envelope.key,
-        emitted: 0,
-    };
+    let mut run =
+        Run { state, rules, effects, fresh: envelope.fresh, origin: &envelope.origin, key: envelope.key };
     match &envelope.command {
         Command::Reserve(reserve) => reserve::reserve(&mut run, reserve, now),
         Command::Confirm(confirm) => hold::confirm(&mut run, confirm, now),
@@ -115,22 +108,14 @@ struct Run<'a, S> {
     fresh: Fresh,
     origin: &'a Origin,
     key: Option<KeyUse>,
-    emitted: u32,
 }
 
 impl<S: State> Run<'_, S> {
-    /// The id that the next event will have.
-    fn next_event(&self) -> EventId {
-        self.fresh.event.nth(self.emitted)
-    }
-
     /// Makes it so: the state takes the event in and the batch keeps it.
-    fn emit(&mut self, at: Instant, previous: Option<EventId>, transition: Transition) {
-        let id = self.next_event();
+    fn emit(&mut self, id: EventId, at: Instant, previous: Option<EventId>, transition: Transition) {
         let event = Event { id, at, origin: self.origin.clone(), previous, transition };
         self.state.apply(&event);
         self.effects.events.push(event);
-        self.emitted += 1;
     }
 
     /// Keeps the command's key, if it has one, with its effect.

@@ -202,12 +202,12 @@ fn hold<S: State>(
         }),
         lines: lines.into(),
         closing: None,
-        last_event: run.next_event(),
+        last_event: run.fresh.event,
     };
     let reply = Reply::Reservation(hold.clone());
     run.remember(Subject::Reservation(hold.id), now);
     let transition = Transition::Hold { change: HoldChange::Created, hold, figures: figures.into() };
-    run.emit(now, None, transition);
+    run.emit(run.fresh.event, now, None, transition);
     Ok(Outcome::Done(reply))
 }
 

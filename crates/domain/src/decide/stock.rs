@@ -60,7 +60,7 @@ fn create<S: State>(run: &mut Run<'_, S>, command: &SetStock, now: Instant) -> O
         paused: false,
         created_at: now,
     };
-    run.emit(now, None, Transition::Stock { change: StockChange::Set, item: item.clone() });
+    run.emit(run.fresh.event, now, None, Transition::Stock { change: StockChange::Set, item: item.clone() });
     Outcome::Done(Reply::Item { item, created: true })
 }
 
@@ -108,7 +108,7 @@ fn changed<S: State>(
         version: add(before.version, 1)?,
         ..before
     };
-    run.emit(at, None, Transition::Stock { change, item: item.clone() });
+    run.emit(run.fresh.event, at, None, Transition::Stock { change, item: item.clone() });
     run.remember(Subject::Item(item.key.clone()), at);
     Ok(Outcome::Done(Reply::Item { item, created: false }))
 }
@@ -147,7 +147,7 @@ pub(super) fn set_sale<S: State>(
     };
     if before != command.paused {
         let SetSale { scope, paused, reason } = command.clone();
-        run.emit(now, None, Transition::Sale { scope, paused, reason });
+        run.emit(run.fresh.event, now, None, Transition::Sale { scope, paused, reason });
     }
     Ok(Outcome::Done(Reply::Sale { paused: command.paused }))
 }

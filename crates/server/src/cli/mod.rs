@@ -1,6 +1,8 @@
 //! The command line. Doc comments here are the help texts.
 #![expect(clippy::doc_markdown, reason = "help texts are plain text")]
 
+mod verify;
+
 use crate::config::Flags;
 use crate::{exit, serve};
 use clap::{Parser, Subcommand};
@@ -32,6 +34,13 @@ enum Command {
         #[command(flatten)]
         flags: Flags,
     },
+    /// Recount everything and say whether it adds up
+    ///
+    /// Folds every event from the first one, and holds the rules' invariants and the index against what comes of it. Reads
+    /// only; a server may be running on the directory.
+    ///
+    /// Exit codes: 0 it adds up, 1 it does not or can't be read, 3 the data is damaged.
+    Verify(verify::Verify),
     /// Print every setting in force and where it came from
     ///
     /// Flags go before STOCKHOLD_* variables (STOCKHOLD_LISTEN=127.0.0.1:9000), those before stockhold.toml, that before
@@ -52,6 +61,7 @@ pub(crate) fn run() -> ExitCode {
             Ok(loaded) => serve::serve(&loaded.config),
             Err(error) => exit::because(exit::USAGE, error),
         },
+        Command::Verify(verify) => verify.run(),
         Command::Config { flags, json } => config(&flags, json),
     }
 }

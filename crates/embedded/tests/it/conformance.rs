@@ -1,0 +1,35 @@
+use crate::desk::Bench;
+use stockhold_embedded::verify;
+use stockhold_store::conformance::{cases, random_history, stepping_history};
+
+#[test]
+fn passes_every_case() {
+    let mut bench = Bench::new();
+    for case in cases() {
+        if let Err(error) = (case.run)(&mut bench) {
+            panic!("{}: {error}", case.name);
+        }
+    }
+    bench.stop();
+    let verdict = verify(&bench.dir(), |_, _| ()).unwrap();
+    assert_eq!(verdict.findings, Vec::<String>::new());
+    assert!(verdict.events > 1_000);
+}
+
+#[test]
+fn random_histories_go_as_the_model_says() {
+    for seed in 0..12 {
+        let mut bench = Bench::new();
+        random_history(&mut bench, seed, 250).unwrap();
+        bench.crash();
+        let verdict = verify(&bench.dir(), |_, _| ()).unwrap();
+        assert_eq!(verdict.findings, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn random_histories_keep_the_invariants_while_the_clock_steps() {
+    for seed in 0..12 {
+        stepping_history(&mut Bench::new(), seed, 250).unwrap();
+    }
+}

@@ -1,0 +1,144 @@
+//! A byte flipped anywhere: a clear refusal, or right answers. Never a wrong figure, and never a panic.
+
+use crate::desk::{Bench, ask, open};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use stockhold_domain::{Hold, Item, Outcome, Reply, ReservationId};
+use stockhold_embedded::EmbeddedStore;
+use stockhold_store::clock::HandClock;
+use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
+use stockhold_store::conformance::{Maker, START, World};
+use stockhold_store::{Answer, Ask, Failure, Query};
+
+/// Flips in each file; each opens a copy of the directory.
+const FLIPS: usize = 60;
+
+/// A store with something of everything, and what is true of it.
+fn shop() -> (Bench, Vec<Item>, Vec<Hold>) {
+    let mut bench = Bench::new();
+    let mut maker = Maker::new(9, "");
+    let skus: Vec<_> = (0..6).map(|n| maker.item(&format!("sku-{n}"))).collect();
+    for sku in &skus {
+        bench.run(maker.wrap(set_stock(sku, 1_000))).unwrap();
+    }
+    let mut ids = Vec::new();
+    for n in 0..120_usize {
+        let sku = &skus[n % skus.len()];
+        let made = bench.run(maker.keyed(&n.to_string(), reserve(&[(sku, 2), (&skus[0], 1)]))).unwrap();
+        let Outcome::Done(Reply::Reservation(hold)) = made else { panic!("{made:?}") };
+        ids.push(hold.id);
+        match n % 3 {
+            0 => bench.run(maker.wrap(confirm(hold.id))).unwrap(),
+            1 => bench.run(maker.wrap(release(hold.id))).unwrap(),
+            _ => continue,
+        };
+    }
+    bench.run(maker.wrap(pause(&stockhold_domain::Scope::Item(skus[1].clone())))).unwrap();
+    let items = skus.iter().map(|sku| bench.item(sku).unwrap()).collect();
+    let holds = ids.iter().map(|id| bench.hold(*id).unwrap()).collect();
+    (bench, items, holds)
+}
+
+#[test]
+fn after_a_stop() {
+    let (mut bench, items, holds) = shop();
+    bench.stop();
+    flip_everything(&bench.dir(), &items, &holds);
+}
+
+#[test]
+fn after_a_crash() {
+    let (mut bench, items, holds) = shop();
+    bench.crash();
+    flip_everything(&bench.dir(), &items, &holds);
+}
+
+#[test]
+fn after_a_crash_with_an_index() {
+    let (mut bench, items, holds) = shop();
+    bench.stop();
+    bench.start().unwrap();
+    let items = items.iter().map(|item| bench.item(&item.key).unwrap()).collect::<Vec<_>>();
+    bench.crash();
+    flip_everything(&bench.dir(), &items, &holds);
+}
+
+fn flip_everything(dir: &Path, items: &[Item], holds: &[Hold]) {
+    assert_eq!(serve_copy(dir, "", 0, items, holds), Served::Right, "nothing was flipped");
+    let mut refused = 0;
+    for file in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
+        let name = file.file_name().into_string().unwrap();
+        let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
+        // Shared memory is made anew by the first who opens.
+        if bytes == 0 || name.ends_with("-shm") {
+            continue;
+        }
+        // The first and last bytes, and others all over the file.
+        let offsets =
+            (0..FLIPS / 2).map(|n| n * 3).chain((0..FLIPS / 2).map(|n| bytes - 1 - n * bytes / FLIPS));
+        for offset in offsets.filter(|offset| *offset < bytes) {
+            match serve_copy(dir, &name, offset, items, holds) {
+                Served::Right => {}
+                Served::Refused => refused += 1,
+                Served::Wrong(what) => panic!("{name}, byte {offset}: {what}"),
+            }
+        }
+    }
+    assert!(refused > FLIPS / 2, "only {refused} flips were noticed");
+}
+
+#[derive(Debug, PartialEq)]
+enum Served {
+    Right,
+    Refused,
+    Wrong(String),
+}
+
+fn serve_copy(dir: &Path, file: &str, offset: usize, items: &[Item], holds: &[Hold]) -> Served {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
+        let name = entry.file_name().into_string().unwrap();
+        if !name.ends_with("-shm") {
+            fs::copy(entry.path(), copy.path().join(name)).unwrap();
+        }
+    }
+    if !file.is_empty() {
+        let path = copy.path().join(file);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[offset] ^= 0x40;
+        fs::write(&path, bytes).unwrap();
+    }
+    match open(copy.path(), &Arc::new(HandClock::new(START))) {
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            Served::Refused
+        }
+        Ok(store) => judge(&store, items, holds),
+    }
+}
+
+fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
+    for item in items {
+        match ask(store, vec![Ask::Query(Query::Items(vec![item.key.clone()]))]).remove(0) {
+            Ok(Answer::Items(found)) if found == [Some(item.clone())] => {}
+            Ok(other) => return Served::Wrong(format!("{item:?} is served as {other:?}")),
+            Err(_) => return Served::Refused,
+        }
+    }
+    for hold in holds {
+        match find(store, hold.id) {
+            Ok(Some(found)) if found == *hold => {}
+            Ok(other) => return Served::Wrong(format!("{hold:?} is served as {other:?}")),
+            Err(_) => return Served::Refused,
+        }
+    }
+    Served::Right
+}
+
+fn find(store: &EmbeddedStore, id: ReservationId) -> Result<Option<Hold>, Failure> {
+    match ask(store, vec![Ask::Query(Query::Reservation(id))]).remove(0)? {
+        Answer::Reservation(hold) => Ok(hold),
+        other => panic!("{other:?}"),
+    }
+}

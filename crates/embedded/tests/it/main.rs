@@ -1,0 +1,6 @@
+//! The embedded store as its users see it: through its directory and the `Store` trait.
+
+mod conformance;
+mod damage;
+mod desk;
+mod restart;

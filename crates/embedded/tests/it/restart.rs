@@ -1,0 +1,116 @@
+use crate::desk::{Bench, open, sell};
+use std::sync::Arc;
+use stockhold_domain::{Outcome, Rejection, Reply, Status};
+use stockhold_embedded::{OpenError, files, verify};
+use stockhold_store::clock::HandClock;
+use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};
+use stockhold_store::conformance::{Maker, START, World};
+use stockhold_store::{Failure, Store};
+
+#[test]
+fn a_second_store_on_the_same_directory_is_refused_and_the_first_goes_on() {
+    let mut bench = Bench::new();
+    let second = open(&bench.dir(), &Arc::new(HandClock::new(START)));
+    let Err(error @ OpenError::InUse(_)) = second else { panic!("it was opened twice") };
+    assert!(error.to_string().contains("in use by another stockhold"), "{error}");
+    sell(&mut bench, &mut Maker::new(1, ""), 3);
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused() {
+    for file in [files::LOG, files::INDEX] {
+        let mut bench = Bench::new();
+        bench.stop();
+        let db = rusqlite::Connection::open(bench.dir().join(file)).unwrap();
+        db.pragma_update(None, "user_version", 2).unwrap();
+        drop(db);
+        let error = bench.start().unwrap_err();
+        assert!(matches!(error, OpenError::Newer { found: 2, known: 1, .. }), "{error}");
+        assert!(error.to_string().contains("newer stockhold"), "{error}");
+    }
+}
+
+#[test]
+fn a_foreign_database_is_refused() {
+    let mut bench = Bench::new();
+    bench.stop();
+    let path = bench.dir().join(files::LOG);
+    std::fs::remove_file(&path).unwrap();
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute("CREATE TABLE mine (x)", []).unwrap();
+    drop(db);
+    let error = bench.start().unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+}
+
+#[test]
+fn an_index_that_is_lost_is_made_anew_from_the_log() {
+    let mut bench = Bench::new();
+    let mut maker = Maker::new(1, "");
+    let sold = sell(&mut bench, &mut maker, 5);
+    bench.stop();
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX)));
+    }
+    bench.start().unwrap();
+    for id in &sold {
+        assert_eq!(bench.hold(*id).unwrap().status, Status::Confirmed);
+    }
+    bench.stop();
+    let verdict = verify(&bench.dir(), |_, _| ()).unwrap();
+    assert_eq!((verdict.findings, verdict.reservations), (Vec::new(), [0, 5, 0, 0]));
+}
+
+#[test]
+fn what_is_closed_and_only_in_the_index_is_found_returned_and_replayed() {
+    let mut bench = Bench::new();
+    let mut maker = Maker::new(1, "");
+    let shirt = maker.item("shirt");
+    bench.run(maker.wrap(set_stock(&shirt, 10))).unwrap();
+    let first = maker.keyed("once", reserve(&[(&shirt, 2)]));
+    let made = bench.run(first.clone()).unwrap();
+    let Outcome::Done(Reply::Reservation(hold)) = made else { panic!("{made:?}") };
+    bench.run(maker.wrap(confirm(hold.id))).unwrap();
+
+    bench.stop();
+    bench.start().unwrap();
+    let again = bench.run(maker.again(&first)).unwrap();
+    let Outcome::Replayed(Reply::Reservation(replayed)) = again else { panic!("{again:?}") };
+    assert_eq!((replayed.id, replayed.status), (hold.id, Status::Confirmed));
+    let other = maker.keyed("once", reserve(&[(&shirt, 3)]));
+    assert_eq!(bench.run(other).unwrap(), Outcome::Refused(Rejection::IdempotencyMismatch));
+
+    let returned = bench.run(maker.wrap(return_all(hold.id))).unwrap();
+    assert!(matches!(returned, Outcome::Done(_)), "{returned:?}");
+    bench.restart();
+    assert_eq!(bench.hold(hold.id).unwrap().lines[0].returned, 2);
+    let again = bench.run(maker.wrap(return_all(hold.id))).unwrap();
+    assert!(matches!(again, Outcome::Refused(Rejection::ReturnExceedsSold { .. })), "{again:?}");
+    let unknown = maker.no_reservation();
+    assert_eq!(
+        bench.run(maker.wrap(confirm(unknown))).unwrap(),
+        Outcome::Refused(Rejection::UnknownReservation(unknown))
+    );
+}
+
+#[test]
+fn after_a_commit_that_failed_nothing_is_answered_as_done_until_a_restart() {
+    let mut bench = Bench::new();
+    let mut maker = Maker::new(1, "");
+    let sold = sell(&mut bench, &mut maker, 2);
+    let other = rusqlite::Connection::open(bench.dir().join(files::LOG)).unwrap();
+    other.execute("ALTER TABLE batches RENAME TO hidden", []).unwrap();
+    let shirt = maker.item("shirt");
+    let lost = maker.keyed("lost", set_stock(&shirt, 7));
+    assert_eq!(bench.run(lost.clone()), Err(Failure::OutcomeUnknown));
+    assert!(matches!(bench.run(maker.wrap(set_stock(&shirt, 8))), Err(Failure::Unavailable(_))));
+    assert!(bench.store().trouble().is_some());
+
+    bench.crash();
+    other.execute("ALTER TABLE hidden RENAME TO batches", []).unwrap();
+    drop(other);
+    bench.start().unwrap();
+    assert_eq!(bench.item(&shirt).unwrap().figures.total_units, 2);
+    assert!(sold.iter().all(|id| bench.hold(*id).unwrap().status == Status::Confirmed));
+    assert!(matches!(bench.run(maker.again(&lost)), Ok(Outcome::Done(_))));
+}
