@@ -50,7 +50,7 @@ impl Committer {
     fn next(&self) -> Option<Taken> {
         let mut core = self.shared.core();
         loop {
-            if core.poisoned().is_some() {
+            if core.poisoned().is_some() || self.shared.abandoned.load(Ordering::Acquire) {
                 return None;
             }
             if core.has_work() {

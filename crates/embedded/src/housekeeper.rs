@@ -44,7 +44,8 @@ impl Housekeeper {
                 looked = Some(Monotonic::now());
                 self.look();
             }
-            std::thread::sleep(SWEEP_EVERY);
+            // A stop cuts this short.
+            std::thread::park_timeout(SWEEP_EVERY);
         }
     }
 

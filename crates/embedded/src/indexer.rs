@@ -18,7 +18,7 @@ const CHUNK_AGE: Duration = Duration::from_millis(500);
 /// Keys that make a run.
 const RUN_KEYS: usize = 65_536;
 /// Longest wait of a run: what a start has to read again.
-const RUN_AGE: Duration = Duration::from_secs(600);
+const RUN_AGE: Duration = Duration::from_mins(10);
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 

@@ -37,6 +37,9 @@ mod recover;
 mod store;
 mod verify;
 
+#[cfg(feature = "testing")]
+pub mod testing;
+
 pub use error::OpenError;
 pub use store::{EmbeddedStore, Options};
 pub use verify::{Verdict, verify};

@@ -41,7 +41,7 @@ pub struct Options {
 
 impl Options {
     /// Shortest time that keys may be kept.
-    pub const KEY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+    pub const KEY_RETENTION: Duration = Duration::from_hours(24);
     /// Enough for the confirms and releases of what is held, the index and a checkpoint.
     pub const FREE_FLOOR: u64 = 256 << 20;
 }
@@ -228,6 +228,7 @@ impl EmbeddedStore {
         let _ = self.to_indexer.send(last);
         join(self.indexer.take());
         for thread in self.others.drain(..) {
+            thread.thread().unpark();
             join(Some(thread));
         }
     }

@@ -1,4 +1,4 @@
-use crate::desk::Bench;
+use stockhold_embedded::testing::Bench;
 use stockhold_embedded::verify;
 use stockhold_store::conformance::{cases, random_history, stepping_history};
 

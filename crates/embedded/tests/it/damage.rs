@@ -1,11 +1,11 @@
 //! A byte flipped anywhere: a clear refusal, or right answers. Never a wrong figure, and never a panic.
 
-use crate::desk::{Bench, ask, open};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::{Hold, Item, Outcome, Reply, ReservationId};
 use stockhold_embedded::EmbeddedStore;
+use stockhold_embedded::testing::{Bench, ask, open};
 use stockhold_store::clock::HandClock;
 use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
 use stockhold_store::conformance::{Maker, START, World};

@@ -2,5 +2,4 @@
 
 mod conformance;
 mod damage;
-mod desk;
 mod restart;

@@ -1,6 +1,6 @@
-use crate::desk::{Bench, open, sell};
 use std::sync::Arc;
 use stockhold_domain::{Outcome, Rejection, Reply, Status};
+use stockhold_embedded::testing::{Bench, open, sell};
 use stockhold_embedded::{OpenError, files, verify};
 use stockhold_store::clock::HandClock;
 use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};

@@ -1,17 +1,19 @@
-//! What the tests ask a store through: submits, waits, and keeps the clock in hand.
+//! A store on a directory of its own with its clock in hand: what the tests of this crate and of the simulator ask a
+//! store through. Panics where a test should fail.
+#![expect(clippy::missing_panics_doc, clippy::new_without_default, reason = "for tests")]
 
+use crate::{EmbeddedStore, OpenError, Options};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, Reply, ReservationId};
-use stockhold_embedded::{EmbeddedStore, OpenError, Options};
 use stockhold_store::clock::HandClock;
 use stockhold_store::conformance::maker::{confirm, reserve, set_stock};
-use stockhold_store::conformance::{Maker, START, World};
+use stockhold_store::conformance::{CrashWorld, Maker, START, World};
 use stockhold_store::{Answer, Ask, EventRow, Failure, Inbox, Query, ReplyTo, Store, Work};
 
 /// Answers by their tickets.
 #[derive(Default)]
-pub(crate) struct Answers {
+pub struct Answers {
     put: Mutex<Vec<(u64, Result<Answer, Failure>)>>,
     flushed: Condvar,
 }
@@ -27,7 +29,7 @@ impl Inbox for Answers {
 }
 
 /// Asks all, in order, and waits for all.
-pub(crate) fn ask(store: &EmbeddedStore, asks: Vec<Ask>) -> Vec<Result<Answer, Failure>> {
+pub fn ask(store: &EmbeddedStore, asks: Vec<Ask>) -> Vec<Result<Answer, Failure>> {
     let answers = Arc::new(Answers::default());
     let count = asks.len();
     for (ask, ticket) in asks.into_iter().zip(0..) {
@@ -46,52 +48,107 @@ pub(crate) fn ask(store: &EmbeddedStore, asks: Vec<Ask>) -> Vec<Result<Answer, F
 }
 
 /// A store on a directory of its own, whose clock is in hand.
-pub(crate) struct Bench {
+pub struct Bench {
     dir: tempfile::TempDir,
     clock: Arc<HandClock>,
     store: Option<EmbeddedStore>,
 }
 
 impl Bench {
-    pub(crate) fn new() -> Self {
+    /// A new directory, and a store on it.
+    pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(HandClock::new(START));
         let store = open(dir.path(), &clock).unwrap();
         Self { dir, clock, store: Some(store) }
     }
 
-    pub(crate) fn store(&self) -> &EmbeddedStore {
+    /// The store.
+    pub fn store(&self) -> &EmbeddedStore {
         self.store.as_ref().unwrap()
     }
 
-    pub(crate) fn dir(&self) -> PathBuf {
+    /// Its directory.
+    pub fn dir(&self) -> PathBuf {
         self.dir.path().to_owned()
     }
 
     /// Stops in order.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         drop(self.store.take());
     }
 
     /// Stops as a crash would.
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         self.store.take().unwrap().abandon();
     }
 
-    pub(crate) fn start(&mut self) -> Result<(), OpenError> {
+    /// Starts again.
+    pub fn start(&mut self) -> Result<(), OpenError> {
         self.store = Some(open(self.dir.path(), &self.clock)?);
         Ok(())
     }
 
-    pub(crate) fn run(&mut self, command: Envelope) -> Result<Outcome, Failure> {
+    /// Runs one command.
+    pub fn run(&mut self, command: Envelope) -> Result<Outcome, Failure> {
         self.submit(vec![command]).remove(0)
+    }
+
+    /// The directory's files as a crash would leave them now.
+    pub fn image(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
+        self.crash();
+        let files = std::fs::read_dir(self.dir()).unwrap().map(|entry| entry.unwrap().path());
+        let image = files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+        self.start().unwrap();
+        image
+    }
+
+    /// Crashes, puts the directory back to an earlier image, and starts again.
+    pub fn restore(&mut self, image: Vec<(PathBuf, Vec<u8>)>) {
+        self.crash();
+        for entry in std::fs::read_dir(self.dir()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        for (path, bytes) in image {
+            std::fs::write(path, bytes).unwrap();
+        }
+        self.start().unwrap();
     }
 }
 
 /// Opens a directory the way the tests want it: no sweeper, no floor of free space.
-pub(crate) fn open(dir: &Path, clock: &Arc<HandClock>) -> Result<EmbeddedStore, OpenError> {
+pub fn open(dir: &Path, clock: &Arc<HandClock>) -> Result<EmbeddedStore, OpenError> {
     let clock = Arc::clone(clock);
     EmbeddedStore::open(dir, Options { sweeps: false, free_floor: 0, clock, ..Options::default() })
+}
+
+impl CrashWorld for Bench {
+    /// In two pieces, each a batch of its own if the committer is quick.
+    fn crash_with(&mut self, commands: Vec<Envelope>) -> Vec<Option<Result<Outcome, Failure>>> {
+        let answers = Arc::new(Answers::default());
+        let mut outcomes: Vec<Option<Result<Outcome, Failure>>> = commands.iter().map(|_| None).collect();
+        let pieces = commands.len().div_ceil(2).max(1);
+        for (n, envelope) in commands.into_iter().enumerate() {
+            let inbox: Arc<dyn Inbox> = answers.clone();
+            let reply = ReplyTo { inbox, ticket: n as u64 };
+            self.store().submit(Work { ask: Ask::Command(Box::new(envelope)), reply });
+            if n % pieces == 0 {
+                self.store().kick();
+            }
+        }
+        self.store().kick();
+        self.crash();
+        self.start().unwrap();
+        for (ticket, answer) in answers.put.lock().unwrap().drain(..) {
+            let outcome = match answer {
+                Ok(Answer::Outcome(outcome)) => Ok(outcome),
+                Ok(other) => panic!("the answer to a command was {other:?}"),
+                Err(failure) => Err(failure),
+            };
+            outcomes[usize::try_from(ticket).unwrap()] = Some(outcome);
+        }
+        outcomes
+    }
 }
 
 impl World for Bench {
@@ -146,7 +203,7 @@ impl World for Bench {
 }
 
 /// Sets an item's stock to `count` units and sells each in an order of its own.
-pub(crate) fn sell(bench: &mut Bench, maker: &mut Maker, count: u64) -> Vec<ReservationId> {
+pub fn sell(bench: &mut Bench, maker: &mut Maker, count: u64) -> Vec<ReservationId> {
     let shirt = maker.item("shirt");
     bench.run(maker.wrap(set_stock(&shirt, count))).unwrap();
     let mut sold = Vec::new();
