@@ -19,6 +19,7 @@ pub struct SteadyClock {
 
 impl SteadyClock {
     /// Reads the wall clock once.
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn start() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { wall: i64::try_from(wall.as_micros()).unwrap_or(i64::MAX), started: Monotonic::now() }

@@ -64,8 +64,13 @@ fn json(verdict: &Verdict) -> serde_json::Value {
 
 fn tell(verdict: &Verdict) {
     let [active, confirmed, cancelled, expired] = verdict.reservations;
-    println!("{} events in {} batches, {} items, {} keys", verdict.events, verdict.batches, verdict.items, verdict.keys);
-    println!("reservations: {active} active, {confirmed} confirmed, {cancelled} cancelled, {expired} expired");
+    println!(
+        "{} events in {} batches, {} items, {} keys",
+        verdict.events, verdict.batches, verdict.items, verdict.keys
+    );
+    println!(
+        "reservations: {active} active, {confirmed} confirmed, {cancelled} cancelled, {expired} expired"
+    );
     for finding in &verdict.findings {
         println!("drift: {finding}");
     }

@@ -5,9 +5,9 @@ use super::desk::Desk;
 use super::intake;
 use super::metrics::RouteMetrics;
 use super::route::{Miss, Route};
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
-use hyper::{Method, Request};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::Future;
@@ -78,9 +78,6 @@ impl Worker {
         answer::sign(&mut response, &request_id);
         if self.draining.load(Ordering::Relaxed) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        if parts.method == Method::HEAD {
-            *response.body_mut() = http_body_util::Full::default();
         }
         self.metrics.record(found.ok(), response.status(), begun.elapsed());
         response
