@@ -22,6 +22,16 @@ pub struct Envelope {
     pub origin: Origin,
 }
 
+impl Envelope {
+    /// The idempotency key, where the command takes one: setting stock, pausing and sweeping are the same done twice.
+    pub fn key_in_use(&self) -> Option<KeyUse> {
+        match self.command {
+            Command::SetStock(_) | Command::SetSale(_) | Command::Sweep => None,
+            _ => self.key,
+        }
+    }
+}
+
 /// An idempotency key in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyUse {

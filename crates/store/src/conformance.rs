@@ -1,10 +1,39 @@
 //! The suite that every adapter passes unchanged, over a [`World`] that the adapter's tests provide.
+//!
+//! [`cases`] are histories with a point each; [`random_history`] has none, and is held against the reference model.
+//! What they are written with is public, so that tests of adapters and of the simulator speak the same words: [`maker`],
+//! [`Op`] and [`Cast`], [`Random`]. A case returns what went wrong as text and never panics over a store's answer.
+
+#[macro_use]
+mod stage;
+
+mod baskets;
+mod clocks;
+mod crowds;
+mod deadlines;
+mod events;
+mod extensions;
+mod figures;
+mod keys;
+mod pauses;
+mod returns;
+
+mod history;
+mod op;
+mod random;
+
+pub mod maker;
+
+pub use history::{START, random_history, stepping_history};
+pub use maker::Maker;
+pub use op::{Cast, Op, TTLS};
+pub use random::Random;
 
 use crate::EventRow;
 use crate::work::Failure;
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
 
-/// A store under test, with its clock in the suite's hands.
+/// A store under test, with its clock in the suite's hands. Its rules are [`stockhold_domain::Rules::default`].
 pub trait World {
     /// Whether the whole suite applies, or only reserve, confirm, release, expire and set stock on counted items.
     fn complete(&self) -> bool {
@@ -29,4 +58,57 @@ pub trait World {
 
     /// All committed events, oldest first. Empty when `complete` is false and the adapter keeps none.
     fn events(&mut self) -> Vec<EventRow>;
+}
+
+/// A world that can crash while commands are under way.
+pub trait CrashWorld: World {
+    /// Hands commands over, crashes at some moment after that, and starts again. An answer that was put before the crash
+    /// is `Some(Ok(_))`; `None` and a failure both mean that the caller does not know.
+    fn crash_with(&mut self, commands: Vec<Envelope>) -> Vec<Option<Result<Outcome, Failure>>>;
+}
+
+/// One case of the suite. It uses items and owners of its own, so cases may share a world, in any order.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Its name: what is true of a store that passes.
+    pub name: &'static str,
+    /// Whether it needs all of a store; see [`World::complete`].
+    pub needs_complete: bool,
+    /// Runs it.
+    pub run: fn(&mut dyn World) -> Result<(), String>,
+}
+
+/// A case for every store.
+const fn every(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
+    Case { name, needs_complete: false, run }
+}
+
+/// A case for stores that know every command.
+const fn complete(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
+    Case { name, needs_complete: true, run }
+}
+
+/// All cases. A world that is not [`World::complete`] skips those that need it to be.
+pub fn cases() -> Vec<Case> {
+    [
+        baskets::CASES,
+        clocks::CASES,
+        crowds::CASES,
+        deadlines::CASES,
+        events::CASES,
+        extensions::CASES,
+        figures::CASES,
+        keys::CASES,
+        pauses::CASES,
+        returns::CASES,
+    ]
+    .concat()
+}
+
+/// Runs every case that applies and collects what went wrong, by case.
+pub fn run_cases(world: &mut dyn World) -> Vec<(&'static str, String)> {
+    let applies = |case: &Case, complete: bool| complete || !case.needs_complete;
+    let complete = world.complete();
+    let cases = cases().into_iter().filter(|case| applies(case, complete));
+    cases.filter_map(|case| (case.run)(world).err().map(|what| (case.name, what))).collect()
 }

@@ -1,1 +1,329 @@
-//! The reference model.
+//! The reference model: the rules once more, as slowly and plainly as they can be said, so that [`decide`] and every
+//! store can be held against something that shares no code with them.
+//!
+//! It keeps reservations in one list and never a sum of them: what is held and sold is counted again for every
+//! question, in numbers that can't overflow. It must never be made fast, and never call the rules that it judges.
+//!
+//! [`decide`]: stockhold_domain::decide
+
+mod audit;
+mod holds;
+mod naive_state;
+mod same;
+mod stock;
+
+pub use audit::{audit, successor};
+pub use naive_state::NaiveState;
+pub use same::{same, same_hold};
+
+use stockhold_domain::{
+    Command, Envelope, EventId, Extras, FieldError, Figures, Fingerprint, Fulfilment, Hold, Instant, Item,
+    ItemKey, KeyHash, Label, Line, Mode, Outcome, Rejection, Reply, ReservationId, Reserve, Rules, Scope,
+    Seconds, Settings, Shortage, Status, Subject, Terms, limits,
+};
+
+/// All that a model knows of an item. What is held and sold is not here: it is counted from the reservations.
+#[derive(Clone, Debug)]
+struct Record {
+    key: ItemKey,
+    total: i128,
+    settings: Settings,
+    version: u64,
+    sequence: u64,
+    at: Instant,
+    created_at: Instant,
+}
+
+/// Predicts the exact outcome of any command.
+///
+/// It trusts the instants that it is given: what a store does with a clock that steps back (the floor may be the item's
+/// or the whole store's) is the store's to choose, so a caller that steps the clock back floors it first.
+#[derive(Clone, Debug)]
+pub struct Model {
+    rules: Rules,
+    records: Vec<Record>,
+    holds: Vec<Hold>,
+    used: Vec<(KeyHash, Fingerprint, Subject)>,
+    paused: Vec<Scope>,
+}
+
+impl Model {
+    /// An empty shop.
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, records: Vec::new(), holds: Vec::new(), used: Vec::new(), paused: Vec::new() }
+    }
+
+    /// What a store answers to this command. Never [`Outcome::Later`]: a store runs such a command again by itself.
+    pub fn run(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
+        // Setting and pausing are the same done twice, so they take no key.
+        let keyless = matches!(envelope.command, Command::SetStock(_) | Command::SetSale(_) | Command::Sweep);
+        let key = envelope.key.filter(|_| !keyless);
+        if let Some(key) = key
+            && let Some((_, fingerprint, subject)) = self.used.iter().find(|(hash, ..)| *hash == key.hash)
+        {
+            if *fingerprint != key.fingerprint {
+                return Outcome::Refused(Rejection::IdempotencyMismatch);
+            }
+            return Outcome::Replayed(self.show(subject));
+        }
+        match self.judge(envelope, now) {
+            Err(rejection) => Outcome::Refused(rejection),
+            Ok(reply) => {
+                let subject = match &reply {
+                    Reply::Reservation(hold) => Some(Subject::Reservation(hold.id)),
+                    Reply::Item { item, .. } => Some(Subject::Item(item.key.clone())),
+                    Reply::Sale { .. } | Reply::Swept { .. } => None,
+                };
+                if let (Some(key), Some(subject)) = (key, subject) {
+                    self.used.push((key.hash, key.fingerprint, subject));
+                }
+                Outcome::Done(reply)
+            }
+        }
+    }
+
+    /// An item as it is now.
+    pub fn item(&self, key: &ItemKey) -> Option<Item> {
+        let record = self.records.iter().find(|record| record.key == *key)?;
+        let count = |number: i128| u64::try_from(number).expect("a figure that fits its type");
+        Some(Item {
+            key: record.key.clone(),
+            mode: Mode::Counted,
+            figures: Figures {
+                total_units: count(record.total),
+                confirmed_sold: count(self.sold(key)),
+                held: count(self.held(key)),
+                active: self.active(key).len() as u64,
+                sequence: record.sequence,
+                at: record.at,
+            },
+            settings: record.settings.clone().into(),
+            version: record.version,
+            paused: self.paused.contains(&Scope::Item(key.clone())),
+            created_at: record.created_at,
+        })
+    }
+
+    /// A reservation as it is now.
+    pub fn hold(&self, id: ReservationId) -> Option<Hold> {
+        self.holds.iter().find(|hold| hold.id == id).cloned()
+    }
+
+    /// Every item, in the order of their creation.
+    pub fn items(&self) -> Vec<Item> {
+        self.records.iter().filter_map(|record| self.item(&record.key)).collect()
+    }
+
+    /// Every reservation that was ever made, oldest first.
+    pub fn holds(&self) -> &[Hold] {
+        &self.holds
+    }
+
+    fn judge(&mut self, envelope: &Envelope, now: Instant) -> Result<Reply, Rejection> {
+        match &envelope.command {
+            Command::Reserve(reserve) => {
+                self.reserve(envelope.fresh.reservation, reserve, now).map(Reply::Reservation)
+            }
+            Command::Confirm(confirm) => self.confirm(confirm, now).map(Reply::Reservation),
+            Command::Release(release) => self.release(release, now).map(Reply::Reservation),
+            Command::Extend(extend) => self.extend(extend, now).map(Reply::Reservation),
+            Command::Return(returned) => self.take_back(returned, now).map(Reply::Reservation),
+            Command::SetStock(set) => self.set_stock(set, now),
+            Command::AdjustStock(adjust) => self.adjust_stock(adjust, now),
+            Command::SetSale(sale) => self.set_sale(sale),
+            Command::Sweep => Ok(self.sweep(now)),
+        }
+    }
+
+    fn show(&self, subject: &Subject) -> Reply {
+        match subject {
+            Subject::Reservation(id) => Reply::Reservation(self.hold(*id).expect("a kept reservation")),
+            Subject::Item(key) => Reply::Item { item: self.item(key).expect("a kept item"), created: false },
+        }
+    }
+
+    // Counting.
+
+    fn held(&self, key: &ItemKey) -> i128 {
+        let mut units = 0;
+        for hold in &self.holds {
+            for line in hold.lines.iter().filter(|line| line.item == *key) {
+                if hold.status == Status::Active {
+                    units += i128::from(line.quantity);
+                }
+            }
+        }
+        units
+    }
+
+    fn sold(&self, key: &ItemKey) -> i128 {
+        let mut units = 0;
+        for hold in &self.holds {
+            for line in hold.lines.iter().filter(|line| line.item == *key) {
+                if hold.status == Status::Confirmed {
+                    units += i128::from(line.quantity) - i128::from(line.returned);
+                }
+            }
+        }
+        units
+    }
+
+    fn available(&self, record: &Record) -> i128 {
+        let kept = i128::from(record.settings.safety_stock);
+        (record.total - self.sold(&record.key) - self.held(&record.key) - kept).max(0)
+    }
+
+    /// Active reservations of an item: (deadline, id), earliest first.
+    fn active(&self, key: &ItemKey) -> Vec<(Instant, ReservationId)> {
+        let mut found: Vec<_> = self
+            .holds
+            .iter()
+            .filter(|hold| hold.status == Status::Active)
+            .filter(|hold| hold.lines.iter().any(|line| line.item == *key))
+            .map(|hold| (hold.expires_at, hold.id))
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    // Reservations.
+
+    fn reserve(&mut self, id: ReservationId, asked: &Reserve, now: Instant) -> Result<Hold, Rejection> {
+        let wants = asked.basket.wants();
+        let record_of = |model: &Self, key: &ItemKey| model.records.iter().find(|s| s.key == *key).cloned();
+        let known: Vec<Record> = wants.iter().filter_map(|want| record_of(self, &want.item)).collect();
+
+        let max = known.iter().map(|s| self.max_hold(s)).min().unwrap_or(self.rules.max_hold);
+        let default = known.iter().map(|s| self.default_ttl(s)).min().unwrap_or(self.rules.default_ttl);
+        let ttl = asked.ttl.unwrap_or(default.min(max));
+        if ttl > max {
+            return Err(invalid("/ttl_seconds"));
+        }
+        if asked.pool.is_some() {
+            return Err(invalid("/pool"));
+        }
+        let unknown: Vec<ItemKey> = wants
+            .iter()
+            .map(|want| want.item.clone())
+            .filter(|key| !self.records.iter().any(|record| record.key == *key))
+            .collect();
+        if !unknown.is_empty() {
+            return Err(Rejection::UnknownItem(unknown));
+        }
+        for record in &known {
+            let location = Label::new(record.key.location()).expect("a location is a label");
+            for scope in [Scope::Everything, Scope::Location(location), Scope::Item(record.key.clone())] {
+                if self.paused.contains(&scope) {
+                    return Err(Rejection::SalePaused(scope));
+                }
+            }
+        }
+        if let Some(want) = wants.iter().find(|want| want.quantity > limits::LINE_QUANTITY) {
+            return Err(Rejection::QuantityLimit { item: want.item.clone(), requested: want.quantity });
+        }
+
+        // Item by item in the basket's order, and of one item the earliest first: the order shows in sequences.
+        for (want, record) in wants.iter().zip(&known) {
+            while self.available(record) < i128::from(want.quantity) {
+                match self.active(&want.item).first() {
+                    Some((deadline, id)) if *deadline <= now => self.expire(*id, now),
+                    _ => break,
+                }
+            }
+        }
+
+        let mut lines = Vec::new();
+        let mut short = Vec::new();
+        for (want, record) in wants.iter().zip(&known) {
+            let available = self.available(record);
+            if available < i128::from(want.quantity) {
+                short.push(Shortage {
+                    item: want.item.clone(),
+                    requested: want.quantity,
+                    available: u64::try_from(available).expect("less than was asked for"),
+                    next_expiry_at: self.active(&want.item).first().map(|(deadline, _)| *deadline),
+                });
+            }
+            let granted = available.min(i128::from(want.quantity));
+            if granted > 0 {
+                lines.push(Line {
+                    item: want.item.clone(),
+                    requested: u32::try_from(want.quantity).expect("within the limit"),
+                    quantity: u32::try_from(granted).expect("within the limit"),
+                    returned: 0,
+                    sequence: 0,
+                });
+            }
+        }
+        let enough = match asked.fulfilment {
+            Fulfilment::All => short.is_empty(),
+            Fulfilment::Partial => !lines.is_empty(),
+        };
+        if !enough {
+            return Err(Rejection::InsufficientInventory(short));
+        }
+        for line in &mut lines {
+            line.sequence = self.turn(&line.item, now);
+        }
+        let hold = Hold {
+            id,
+            status: Status::Active,
+            expires_at: now.deadline(ttl),
+            terms: Terms {
+                owner_id: asked.owner_id.clone(),
+                created_at: now,
+                max_expires_at: now.deadline(max),
+                extras: extras(asked),
+            }
+            .into(),
+            lines: lines.into(),
+            closing: None,
+            last_event: NO_EVENT,
+        };
+        self.holds.push(hold.clone());
+        Ok(hold)
+    }
+
+    fn default_ttl(&self, record: &Record) -> Seconds {
+        let mut nearest = self.rules.default_ttl;
+        for (location, default_ttl, _) in &self.rules.locations {
+            if location.as_str() == record.key.location() {
+                nearest = default_ttl.unwrap_or(nearest);
+            }
+        }
+        record.settings.default_ttl.unwrap_or(nearest)
+    }
+
+    fn max_hold(&self, record: &Record) -> Seconds {
+        let mut nearest = self.rules.max_hold;
+        for (location, _, max_hold) in &self.rules.locations {
+            if location.as_str() == record.key.location() {
+                nearest = max_hold.unwrap_or(nearest);
+            }
+        }
+        record.settings.max_hold.unwrap_or(nearest)
+    }
+}
+
+/// The model makes no events; [`same`] leaves them out.
+const NO_EVENT: EventId = EventId::from_u128(0);
+
+fn invalid(pointer: &str) -> Rejection {
+    Rejection::InvalidRequest(FieldError { pointer: pointer.into(), detail: String::new() })
+}
+
+fn extras(asked: &Reserve) -> Option<Box<Extras>> {
+    if asked.channel.is_none()
+        && asked.customer_id.is_none()
+        && asked.session_id.is_none()
+        && asked.metadata.is_none()
+    {
+        return None;
+    }
+    Some(Box::new(Extras {
+        channel: asked.channel.clone(),
+        customer_id: asked.customer_id.clone(),
+        session_id: asked.session_id.clone(),
+        metadata: asked.metadata.clone(),
+    }))
+}

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// reservation to its items. A store loads what is new and asks again until nothing is; what a command turns out to
 /// need beyond it (the other items of a hold that falls due) comes as [`crate::Missing`] from deciding.
 pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) {
-    if let Some(key) = envelope.key {
+    if let Some(key) = envelope.key_in_use() {
         out.push(Name::Key(key.hash));
         if let Ok(Some(record)) = state.key(key.hash) {
             match &record.subject {

@@ -62,7 +62,8 @@ pub fn decide<S: State>(
     now: Instant,
     effects: &mut Effects,
 ) -> Result<Outcome, Halt> {
-    if let Some(known) = known_key(state, envelope.key)? {
+    let key = envelope.key_in_use();
+    if let Some(known) = known_key(state, key)? {
         return Ok(known);
     }
     let mut run =

@@ -27,16 +27,12 @@ pub(super) fn reserve<S: State>(
         Ok(times) => times,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
-    if !make_room(run, wants, now)? {
-        return Ok(Outcome::Later);
-    }
+    let Some(now) = make_room(run, wants, now)? else { return Ok(Outcome::Later) };
 
-    let mut now = now;
     let mut granted = Vec::with_capacity(wants.len());
     let mut short = Vec::new();
     for want in wants {
         let item = known(run, want)?;
-        now = now.max(item.figures.at);
         let available = item.available();
         if available < want.quantity {
             short.push((want, available));
@@ -123,28 +119,40 @@ fn pause_of<S: State>(run: &Run<'_, S>, item: &Item) -> Result<Option<Scope>, Ha
     Ok(item.paused.then(|| Scope::Item(item.key.clone())))
 }
 
-/// Expires due holds, earliest first, of the items that fall short, until they fit or none is due. `false` when the
-/// batch may expire no more and more is due.
-fn make_room<S: State>(run: &mut Run<'_, S>, wants: &[Want], now: Instant) -> Result<bool, Halt> {
-    for want in wants {
-        loop {
-            let item = known(run, want)?;
-            if item.available() >= want.quantity {
-                break;
-            }
-            let now = now.max(item.figures.at);
-            match run.state.earliest(Some(&want.item))? {
-                Some((due, id)) if due <= now => {
-                    if !run.may_expire() {
-                        return Ok(false);
+/// Expires due holds, earliest first, of the items that fall short, until they fit or none is due; answers with the
+/// instant that counts for the whole basket. `None` when the batch may expire no more and more is due.
+fn make_room<S: State>(run: &mut Run<'_, S>, wants: &[Want], now: Instant) -> Result<Option<Instant>, Halt> {
+    let mut now = floored(run, wants, now)?;
+    loop {
+        for want in wants {
+            while known(run, want)?.available() < want.quantity {
+                match run.state.earliest(Some(&want.item))? {
+                    Some((due, id)) if due <= now => {
+                        if !run.may_expire() {
+                            return Ok(None);
+                        }
+                        expire(run, id, now)?;
                     }
-                    expire(run, id, now)?;
+                    _ => break,
                 }
-                _ => break,
             }
         }
+        // A hold that was expired may have had items of its own that were decided on later: then more may be due.
+        let floor = floored(run, wants, now)?;
+        if floor == now {
+            return Ok(Some(now));
+        }
+        now = floor;
     }
-    Ok(true)
+}
+
+/// Now, but not before any instant at which one of the basket's items was decided on.
+fn floored<S: State>(run: &Run<'_, S>, wants: &[Want], now: Instant) -> Result<Instant, Halt> {
+    let mut at = now;
+    for want in wants {
+        at = at.max(known(run, want)?.figures.at);
+    }
+    Ok(at)
 }
 
 fn known<'s, S: State>(run: &'s Run<'_, S>, want: &Want) -> Result<&'s Item, Halt> {

@@ -92,6 +92,7 @@ pub(super) fn adjust<S: State>(
         return Ok(Outcome::Refused(rejection));
     }
     let change = StockChange::Adjusted { delta: command.delta, reason: command.reason.clone() };
+    run.remember(Subject::Item(before.key.clone()), now.max(before.figures.at));
     changed(run, before, total, change, now)
 }
 
@@ -109,7 +110,6 @@ fn changed<S: State>(
         ..before
     };
     run.emit(run.fresh.event, at, None, Transition::Stock { change, item: item.clone() });
-    run.remember(Subject::Item(item.key.clone()), at);
     Ok(Outcome::Done(Reply::Item { item, created: false }))
 }
 

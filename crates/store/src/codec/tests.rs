@@ -1,1 +1,360 @@
+//! Records of every shape, made at random from a seed: what is written is read back, and damaged bytes are an error or
+//! another record, never a panic and never the same record.
 
+use super::{
+    DecodeError, Reader, event, hold, item, key_record, put_event, put_hold, put_item, put_key_record,
+    put_text, put_u64, put_u128,
+};
+use crate::conformance::Random;
+use std::fmt::Debug;
+use std::sync::Arc;
+use stockhold_domain::{
+    Closing, Event, EventId, Extras, Figures, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
+    KeyRecord, Label, Line, Mode, Origin, RequestId, ReservationId, Scope, Seconds, Settings, Status,
+    StockChange, Subject, Terms, Trace, Transition, limits,
+};
+
+/// Records of each kind.
+const RECORDS: u64 = 40;
+
+/// Makes records.
+struct Any(Random);
+
+impl Any {
+    fn maybe<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.0.one_in(2).then(|| make(self))
+    }
+
+    /// Numbers of every length, both ends among them.
+    fn number(&mut self) -> u64 {
+        match self.0.below(8) {
+            0 => 0,
+            1 => u64::MAX,
+            _ => self.0.bits() >> self.0.below(64),
+        }
+    }
+
+    fn small(&mut self) -> u32 {
+        u32::try_from(self.number() >> 32).unwrap()
+    }
+
+    fn instant(&mut self) -> Instant {
+        Instant::from_micros(self.number().cast_signed())
+    }
+
+    fn text(&mut self, longest: u64) -> String {
+        let letters = ['a', 'Z', ' ', '0', 'é', '🦀', '\u{301}', '"'];
+        let len = usize::try_from(self.0.below(longest)).unwrap();
+        let mut text: String = (0..=len).map(|_| self.0.pick(&letters)).collect();
+        while text.len() > len + 1 {
+            text.pop();
+        }
+        if text.is_empty() { "x".to_owned() } else { text }
+    }
+
+    fn label(&mut self) -> Label {
+        let longest = if self.0.one_in(8) { limits::LABEL_BYTES as u64 } else { 12 };
+        Label::new(&self.text(longest)).unwrap()
+    }
+
+    fn item_key(&mut self) -> ItemKey {
+        ItemKey::new(&self.label(), &self.label())
+    }
+
+    fn seconds(&mut self) -> Seconds {
+        Seconds::new(1 + self.0.below(u64::from(limits::TTL_CEILING_SECONDS))).unwrap()
+    }
+
+    fn metadata(&mut self) -> Arc<str> {
+        self.text(100).into()
+    }
+
+    fn figures(&mut self) -> Figures {
+        Figures {
+            total_units: self.number(),
+            confirmed_sold: self.number(),
+            held: self.number(),
+            active: self.number(),
+            sequence: self.number(),
+            at: self.instant(),
+        }
+    }
+
+    fn item(&mut self) -> Item {
+        Item {
+            key: self.item_key(),
+            mode: self.0.pick(&[Mode::Counted, Mode::Units]),
+            figures: self.figures(),
+            settings: Arc::new(Settings {
+                safety_stock: self.number(),
+                default_ttl: self.maybe(Self::seconds),
+                max_hold: self.maybe(Self::seconds),
+                metadata: self.maybe(Self::metadata),
+            }),
+            version: self.number(),
+            paused: self.0.one_in(2),
+            created_at: self.instant(),
+        }
+    }
+
+    fn line(&mut self) -> Line {
+        Line {
+            item: self.item_key(),
+            requested: self.small(),
+            quantity: self.small(),
+            returned: self.small(),
+            sequence: self.number(),
+        }
+    }
+
+    fn hold(&mut self) -> Hold {
+        let lines = if self.0.one_in(50) { 40 } else { self.0.below(4) };
+        Hold {
+            id: ReservationId::from_u128(self.0.wide_bits()),
+            status: self.0.pick(&[Status::Active, Status::Confirmed, Status::Cancelled, Status::Expired]),
+            expires_at: self.instant(),
+            terms: Arc::new(Terms {
+                owner_id: self.label(),
+                created_at: self.instant(),
+                max_expires_at: self.instant(),
+                extras: self.maybe(|any| {
+                    Box::new(Extras {
+                        channel: any.maybe(Self::label),
+                        customer_id: any.maybe(Self::label),
+                        session_id: any.maybe(Self::label),
+                        metadata: any.maybe(Self::metadata),
+                    })
+                }),
+            }),
+            lines: (0..lines).map(|_| self.line()).collect(),
+            closing: self.maybe(|any| {
+                let (reason, order_id) = (any.maybe(Self::label), any.maybe(Self::label));
+                Box::new(Closing { at: any.instant(), reason, order_id })
+            }),
+            last_event: EventId::from_u128(self.0.wide_bits()),
+        }
+    }
+
+    fn transition(&mut self) -> Transition {
+        match self.0.below(4) {
+            0 => {
+                let change = match self.0.below(2) {
+                    0 => StockChange::Set,
+                    _ => StockChange::Adjusted { delta: self.number().cast_signed(), reason: self.label() },
+                };
+                Transition::Stock { change, item: self.item() }
+            }
+            1 => Transition::Sale {
+                scope: match self.0.below(3) {
+                    0 => Scope::Everything,
+                    1 => Scope::Location(self.label()),
+                    _ => Scope::Item(self.item_key()),
+                },
+                paused: self.0.one_in(2),
+                reason: self.maybe(Self::label),
+            },
+            _ => {
+                let hold = self.hold();
+                let change = match self.0.below(6) {
+                    0 => HoldChange::Created,
+                    1 => HoldChange::Extended,
+                    2 => HoldChange::Confirmed,
+                    3 => HoldChange::Cancelled,
+                    4 => HoldChange::Expired,
+                    _ => HoldChange::Returned {
+                        quantities: hold.lines.iter().map(|_| self.small()).collect(),
+                        reason: self.label(),
+                    },
+                };
+                let figures = hold.lines.iter().map(|_| self.figures()).collect();
+                Transition::Hold { change, hold, figures }
+            }
+        }
+    }
+
+    fn event(&mut self) -> Event {
+        let request_id = match self.0.below(2) {
+            0 => RequestId::Made(self.0.wide_bits()),
+            _ => RequestId::Given(self.label()),
+        };
+        let trace = self.maybe(|any| Trace {
+            trace_id: any.0.wide_bits(),
+            span_id: any.number(),
+            flags: any.0.byte(),
+        });
+        Event {
+            id: EventId::from_u128(self.0.wide_bits()),
+            at: self.instant(),
+            origin: Origin { actor: self.label(), request_id, trace },
+            previous: self.maybe(|any| EventId::from_u128(any.0.wide_bits())),
+            transition: self.transition(),
+        }
+    }
+
+    fn key_record(&mut self) -> KeyRecord {
+        KeyRecord {
+            hash: KeyHash(self.0.wide_bits()),
+            fingerprint: Fingerprint(self.0.wide_bits()),
+            subject: match self.0.below(2) {
+                0 => Subject::Reservation(ReservationId::from_u128(self.0.wide_bits())),
+                _ => Subject::Item(self.item_key()),
+            },
+            at: self.instant(),
+        }
+    }
+}
+
+/// How one kind of record is made, written and read.
+struct Kind<T> {
+    make: fn(&mut Any) -> T,
+    put: fn(&mut Vec<u8>, &T),
+    read: fn(&mut Reader<'_>) -> Result<T, DecodeError>,
+}
+
+impl<T: Debug + PartialEq> Kind<T> {
+    fn each(&self, check: impl Fn(&Self, &T, &[u8], &mut Random)) {
+        for seed in 0..RECORDS {
+            let mut any = Any(Random::new(seed));
+            let record = (self.make)(&mut any);
+            let mut bytes = Vec::new();
+            (self.put)(&mut bytes, &record);
+            check(self, &record, &bytes, &mut any.0);
+        }
+    }
+
+    /// Reads all of it.
+    fn read(&self, bytes: &[u8]) -> Result<T, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let record = (self.read)(&mut reader)?;
+        reader.finish()?;
+        Ok(record)
+    }
+}
+
+/// Runs one generic check over every kind of record.
+macro_rules! for_every_kind {
+    ($check:expr) => {
+        Kind { make: Any::event, put: put_event, read: event }.each($check);
+        Kind { make: Any::hold, put: put_hold, read: hold }.each($check);
+        Kind { make: Any::item, put: put_item, read: item }.each($check);
+        Kind { make: Any::key_record, put: put_key_record, read: key_record }.each($check);
+    };
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    for_every_kind!(|kind, record, bytes, _| {
+        assert_eq!(kind.read(bytes).as_ref(), Ok(record));
+    });
+}
+
+#[test]
+fn records_follow_each_other() {
+    let mut any = Any(Random::new(1));
+    let (first, second) = (any.event(), any.event());
+    let mut bytes = Vec::new();
+    put_event(&mut bytes, &first);
+    put_event(&mut bytes, &second);
+    let mut reader = Reader::new(&bytes);
+    assert_eq!(event(&mut reader), Ok(first));
+    assert_eq!(event(&mut reader), Ok(second));
+    assert_eq!(reader.finish(), Ok(()));
+}
+
+#[test]
+fn a_record_that_is_cut_short_is_an_error() {
+    for_every_kind!(|kind, _, bytes, _| {
+        for len in 0..bytes.len() {
+            assert!(kind.read(&bytes[..len]).is_err(), "{len} of {} bytes", bytes.len());
+        }
+    });
+}
+
+#[test]
+fn bytes_that_are_left_over_are_an_error() {
+    for_every_kind!(|kind, _, bytes, random| {
+        let longer = [bytes, &[random.byte()]].concat();
+        assert!(kind.read(&longer).is_err());
+    });
+}
+
+#[test]
+fn a_changed_byte_never_reads_as_the_same_record() {
+    for_every_kind!(|kind, record, bytes, random| {
+        let mut damaged = bytes.to_vec();
+        for (at, byte) in bytes.iter().enumerate() {
+            for flip in [1, 0x80, 0xff, 1 << random.below(8), random.byte() | 1] {
+                damaged[at] = byte ^ flip;
+                assert_ne!(kind.read(&damaged).as_ref(), Ok(record), "byte {at} of {bytes:?}");
+            }
+            damaged[at] = *byte;
+        }
+    });
+}
+
+#[test]
+fn random_bytes_are_an_error_or_a_record_and_never_a_panic() {
+    for_every_kind!(|kind, _, _, random| {
+        for _ in 0..50 {
+            let len = random.below(400);
+            let bytes: Vec<u8> = (0..len).map(|_| random.byte() >> random.below(8)).collect();
+            if let Ok(record) = kind.read(&bytes) {
+                let mut again = Vec::new();
+                (kind.put)(&mut again, &record);
+                assert_eq!(again, bytes, "what reads as a record is what it is written as");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_length_that_can_t_be_is_not_believed() {
+    for huge in [1 << 20, u64::from(u32::MAX), u64::MAX] {
+        let mut bytes = Vec::new();
+        put_u128(&mut bytes, 1);
+        put_u64(&mut bytes, 2);
+        put_u64(&mut bytes, huge);
+        assert!(event(&mut Reader::new(&bytes)).is_err(), "an actor of {huge} bytes");
+        assert!(Reader::new(&bytes[17..]).text().is_err(), "a text of {huge} bytes");
+    }
+    let mut any = Any(Random::new(1));
+    let lines: Arc<[Line]> = (0..=limits::BASKET_LINES).map(|_| any.line()).collect();
+    let mut bytes = Vec::new();
+    put_hold(&mut bytes, &Hold { lines, ..any.hold() });
+    assert!(hold(&mut Reader::new(&bytes)).is_err(), "more lines than a basket can have");
+}
+
+#[test]
+fn integers_have_one_form() {
+    let read = |bytes: &[u8]| {
+        let mut reader = Reader::new(bytes);
+        let value = reader.u64()?;
+        reader.finish()?;
+        Ok::<_, DecodeError>(value)
+    };
+    for value in [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u64::from(u32::MAX), 1 << 63, u64::MAX] {
+        let mut bytes = Vec::new();
+        put_u64(&mut bytes, value);
+        assert_eq!(read(&bytes), Ok(value));
+    }
+    assert!(read(&[0x80, 0x00]).is_err(), "a zero that is longer than it need be");
+    assert!(read(&[0x81, 0x80, 0x00]).is_err(), "a one that is longer than it need be");
+    assert!(read(&[0xff; 10]).is_err(), "more than 64 bits");
+    assert!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]).is_err(), "65 bits");
+}
+
+#[test]
+fn texts_are_utf_8_and_labels_are_labels() {
+    let mut bytes = Vec::new();
+    put_text(&mut bytes, "é");
+    assert_eq!(Reader::new(&bytes).text(), Ok("é"));
+    assert!(Reader::new(&[1, 0xc3]).text().is_err(), "half a character");
+    let mut any = Any(Random::new(1));
+    let record = KeyRecord { subject: Subject::Item(any.item_key()), ..any.key_record() };
+    let mut bytes = Vec::new();
+    put_key_record(&mut bytes, &record);
+    // Past both digests, the subject's byte and the location's length: the location's first letter.
+    let letter = 16 + 16 + 1 + 1;
+    bytes[letter] = b'\n';
+    assert!(key_record(&mut Reader::new(&bytes)).is_err(), "a label with a control character");
+}

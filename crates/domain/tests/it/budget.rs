@@ -1,0 +1,69 @@
+//! One batch expires so many holds and no more; the rest goes on in the next.
+
+use crate::table::{check, instant, said};
+use stockhold_domain::{Effects, limits};
+
+#[test]
+fn a_crowd_is_expired_batch_by_batch() {
+    check(
+        "
+        0 stock a 300               -> created total=300 available=300 v=1
+        0 crowd 300 a ttl=5         -> ok
+        4999 reserve r a=300        -> insufficient_inventory a=300>0@5000
+        5000 reserve r a=300 ttl=5  -> later
+        5000 books a                -> total=300 sold=0 held=44 active=44 seq=557 v=1 at=5000
+        5000 hold r                 -> none
+        5000 reserve r a=300 ttl=5  -> active until 10000 a=300
+        5000 books a                -> total=300 sold=0 held=300 active=1 seq=602 v=1 at=5000
+        ",
+    );
+}
+
+#[test]
+fn a_sweep_says_how_far_it_came() {
+    check(
+        "
+        0 stock a 300       -> created total=300 available=300 v=1
+        0 crowd 300 a ttl=5 -> ok
+        4999 sweep          -> swept 0
+        5000 sweep          -> swept 256
+        5000 sweep          -> swept 44
+        5000 sweep          -> swept 0
+        ",
+    );
+}
+
+#[test]
+fn a_batch_has_one_budget() {
+    let crowd = "
+        0 stock a 300       -> created total=300 available=300 v=1
+        0 stock b 2         -> created total=2 available=2 v=1
+        0 reserve s b=1 ttl=5 -> active until 5000 b=1
+        0 crowd 300 a ttl=5 -> ok
+    ";
+    let mut played = check(crowd);
+    let mut effects = Effects::default();
+    let now = instant("5000");
+    for (command, expected) in [
+        ("reserve r a=200 ttl=5", "active until 10000 a=200"),
+        ("reserve t a=100 ttl=5", "later"),
+        // What needs no room made, or has its own hold to end, does not wait for the crowd. Of equal deadlines the
+        // smaller id goes first, so crowd99 is the last of the crowd.
+        ("reserve u b=1 ttl=5", "active until 10000 b=1"),
+        ("confirm s", "reservation_expired s since 5000"),
+        ("release crowd99", "expired at 5000 a=1"),
+        ("reserve v b=1 ttl=5", "active until 10000 b=1"),
+        ("sweep", "swept 0"),
+        ("reserve w a=58 ttl=5 partial", "later"),
+        ("reserve w a=57 ttl=5", "active until 10000 a=57"),
+    ] {
+        let outcome = played.run_in(command, now, &mut effects);
+        assert_eq!(said(&outcome), expected, "{command}");
+    }
+    let mut next = Effects::default();
+    let outcome = played.run_in("reserve t a=43 ttl=5", now, &mut next);
+    assert_eq!(said(&outcome), "active until 10000 a=43");
+    let expiries = u32::try_from(effects.events.len()).unwrap();
+    // Besides the budget: four reserves and two holds that were expired by their own commands.
+    assert_eq!(expiries, limits::EXPIRIES_PER_BATCH + 4 + 2);
+}

@@ -1,0 +1,134 @@
+//! Stock that is set and adjusted, baskets, and where figures end.
+
+use crate::table::{check, item};
+use stockhold_domain::{Basket, BasketError, Want, limits};
+
+#[test]
+fn no_total_falls_below_what_is_committed() {
+    check(
+        "
+        0 stock a 10             -> created total=10 available=10 v=1
+        0 reserve r a=2 ttl=5    -> active until 5000 a=2
+        0 confirm r              -> confirmed at 0 a=2
+        0 reserve s a=3 ttl=5    -> active until 5000 a=3
+        0 stock a 4              -> below_committed sold=2 held=3 total=10
+        0 adjust a -6            -> below_committed sold=2 held=3 total=10
+        0 adjust a -11           -> below_committed sold=2 held=3 total=10
+        0 adjust a -9223372036854775808 -> below_committed sold=2 held=3 total=10
+        0 stock a 10 safety=6    -> item total=10 available=0 v=2
+        0 stock a 5              -> item total=5 available=0 v=3
+        0 adjust a -1            -> below_committed sold=2 held=3 total=5
+        0 adjust a 7             -> item total=12 available=1 v=4
+        0 books a                -> total=12 sold=2 held=3 active=1 seq=7 v=4 at=0
+        ",
+    );
+}
+
+#[test]
+fn figures_end_where_their_limits_say() {
+    check(
+        "
+        0 stock a 1000000000001         -> invalid_request /total_units
+        0 stock a 18446744073709551615  -> invalid_request /total_units
+        0 stock a 5 units               -> invalid_request /mode
+        0 books a                       -> none
+        0 stock a 1000000000000         -> created total=1000000000000 available=1000000000000 v=1
+        0 adjust a 1                    -> invalid_request /delta
+        0 adjust a 9223372036854775807  -> invalid_request /delta
+        0 adjust a -1000000000000       -> item total=0 available=0 v=2
+        0 adjust a 1000000000000        -> item total=1000000000000 available=1000000000000 v=3
+        0 stock a 1000000000000 safety=18446744073709551615 -> item total=1000000000000 available=0 v=4
+        0 reserve r a=1 partial ttl=5   -> insufficient_inventory a=1>0
+        0 stock a 1000000000000 safety=0 -> item total=1000000000000 available=1000000000000 v=5
+        0 reserve r a=1000000 ttl=5     -> active until 5000 a=1000000
+        0 reserve s a=999999,a=2 ttl=5  -> quantity_limit a=1000001
+        0 reserve s a=18446744073709551615,a=18446744073709551615 ttl=5 -> quantity_limit a=18446744073709551615
+        0 reserve s a=999999,a=1 ttl=5  -> active until 5000 a=1000000
+        0 books a                       -> total=1000000000000 sold=0 held=2000000 active=2 seq=7 v=5 at=0
+        ",
+    );
+}
+
+#[test]
+fn a_set_names_what_it_changes() {
+    check(
+        "
+        0 stock a 5 version=1         -> precondition_failed
+        0 adjust a 1 version=1        -> precondition_failed
+        0 adjust a 1                  -> unknown_item a
+        0 stock a 5 safety=1 ttl=9    -> created total=5 available=4 v=1
+        1 stock a 5                   -> item total=5 available=4 v=1
+        1 stock a 5 safety=1 ttl=9    -> item total=5 available=4 v=1
+        1 books a                     -> total=5 sold=0 held=0 active=0 seq=1 v=1 at=0
+        2 stock a 6 version=2         -> precondition_failed v=1
+        2 stock a 6 version=1         -> item total=6 available=5 v=2
+        2 adjust a 1 version=1        -> precondition_failed v=2
+        2 adjust a 1 version=2        -> item total=7 available=6 v=3
+        2 reserve r a=1               -> active until 9002 a=1
+        ",
+    );
+}
+
+#[test]
+fn pauses_are_apart_and_stop_reserves_only() {
+    check(
+        "
+        0 stock a 5               -> created total=5 available=5 v=1
+        0 stock hub/a 5           -> created total=5 available=5 v=1
+        0 reserve r a=1 ttl=5     -> active until 5000 a=1
+        0 reserve s a=1 ttl=5     -> active until 5000 a=1
+        0 pause ghost             -> unknown_item ghost
+        0 pause a                 -> paused
+        0 pause a                 -> paused
+        0 reserve t hub/a=1,a=1   -> sale_paused a
+        0 reserve t hub/a=1 ttl=5 -> active until 5000 hub/a=1
+        0 pause at=hub            -> paused
+        0 reserve u a=1,hub/a=1   -> sale_paused a
+        0 reserve u hub/a=1,a=1   -> sale_paused at=hub
+        0 pause everything        -> paused
+        0 reserve u hub/a=1,a=1   -> sale_paused everything
+        1 extend r 9              -> active until 9001 a=1
+        1 confirm r               -> confirmed at 1 a=1
+        1 return r all            -> confirmed at 1 a=1-1
+        1 release s               -> cancelled at 1 a=1
+        5000 sweep                -> swept 1
+        5000 adjust a 1           -> item total=6 available=6 v=2
+        5000 resume everything    -> open
+        5000 resume a             -> open
+        5000 reserve v a=1 ttl=5  -> active until 10000 a=1
+        5000 reserve w hub/a=1    -> sale_paused at=hub
+        ",
+    );
+}
+
+#[test]
+fn lines_on_the_same_item_are_one() {
+    check(
+        "
+        0 stock a 5                        -> created total=5 available=5 v=1
+        0 stock b 5                        -> created total=5 available=5 v=1
+        0 reserve r a=3,b=1,a=3 ttl=5      -> insufficient_inventory a=6>5
+        0 reserve r a=3,b=1,a=3 ttl=5 partial -> active until 5000 a=5/6 b=1
+        0 reserve s a=1,b=4 ttl=5 partial  -> active until 5000 b=4
+        0 reserve t b=2,a=1 ttl=5 partial  -> insufficient_inventory b=2>0@5000 a=1>0@5000
+        0 books a                          -> total=5 sold=0 held=5 active=1 seq=2 v=1 at=0
+        ",
+    );
+}
+
+#[test]
+fn baskets_have_bounds() {
+    let wants = |count: usize, quantity| {
+        (0..count).map(|n| Want { item: item(&n.to_string()), quantity }).collect::<Vec<_>>()
+    };
+    assert_eq!(Basket::new(Vec::new()), Err(BasketError::Empty));
+    assert_eq!(Basket::new(wants(2_001, 1)), Err(BasketError::TooMany(2_001)));
+    assert_eq!(Basket::new(wants(limits::BASKET_LINES, 1)).unwrap().wants().len(), 2_000);
+    let mut with_nothing = wants(3, 1);
+    with_nothing[2].quantity = 0;
+    assert_eq!(Basket::new(with_nothing), Err(BasketError::Zero(2)));
+    assert_eq!(Basket::new(wants(1, 0)), Err(BasketError::Zero(0)));
+    let mut same = wants(2, u64::MAX);
+    same[1].item = same[0].item.clone();
+    assert_eq!(Basket::new(same).unwrap().wants(), wants(1, u64::MAX));
+}

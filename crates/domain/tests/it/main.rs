@@ -1,0 +1,13 @@
+//! The rules, as tables: each line is an instant, a command and what becomes of it. See [`table`] for how they are read.
+
+mod shop;
+mod table;
+
+mod budget;
+mod deadlines;
+mod figures;
+mod footprints;
+mod keys;
+mod order_of_rejections;
+mod returns;
+mod steps_of_the_clock;

@@ -1,0 +1,346 @@
+//! Tests as tables, through one [`check`].
+//!
+//! A line is `instant command -> outcome`. Instants are milliseconds since the start, with decimals for microseconds.
+//! Commands, with optional words in brackets, `SKU` standing for `[location/]name` and `BASKET` for `SKU=units,…`:
+//!
+//! ```text
+//! stock SKU total [safety=n] [ttl=s] [max=s] [version=n] [units]     adjust SKU delta [version=n]
+//! reserve ID BASKET [ttl=s] [partial] [pool=name]                    confirm ID [order=name]
+//! release ID        extend ID s        return ID all|BASKET          sweep
+//! pause everything|at=location|SKU     resume …                      crowd n SKU ttl=s: n reserves of one unit
+//! books SKU: the item's figures        hold ID: a reservation        key=name on any command
+//! ```
+
+use crate::shop::Shop;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use stockhold_domain::{
+    AdjustStock, Basket, Command, Confirm, Effects, Envelope, Event, EventId, Extend, Fingerprint, Fresh,
+    Fulfilment, Hold, Instant, ItemKey, KeyHash, KeyUse, Label, Mode, Origin, Outcome, Rejection, Release,
+    Reply, RequestId, ReservationId, Reserve, Return, Returning, Rules, Scope, Seconds, SetSale, SetStock,
+    Status, Want, decide,
+};
+
+/// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
+pub(crate) fn check(table: &str) -> Played {
+    check_under(Rules::default(), table)
+}
+
+/// Runs a table under rules of its own.
+pub(crate) fn check_under(rules: Rules, table: &str) -> Played {
+    let mut played = Played { shop: Shop::default(), rules, events: Vec::new(), made: 0 };
+    for line in table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        played.line(line);
+    }
+    let mut folded = Shop { keys: played.shop.keys.clone(), ..Shop::default() };
+    played.events.iter().for_each(|event| stockhold_domain::State::apply(&mut folded, event));
+    assert_eq!(folded, played.shop, "the state is the fold of its events");
+    played
+}
+
+/// What a table led to.
+pub(crate) struct Played {
+    pub(crate) shop: Shop,
+    pub(crate) rules: Rules,
+    pub(crate) events: Vec<Event>,
+    made: u128,
+}
+
+impl Played {
+    fn line(&mut self, line: &str) {
+        let (left, expected) = line.split_once("->").unwrap_or_else(|| panic!("no arrow: {line}"));
+        let (at, command) = left.trim().split_once(' ').unwrap_or_else(|| panic!("no command: {line}"));
+        let (at, command) = (instant(at), command.trim());
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let got = match words[0] {
+            "books" => self.books(&item(words[1])),
+            "hold" => self.shop.holds.get(&id(words[1])).map_or("none".to_owned(), said_hold),
+            "crowd" => self.crowd(&words, at),
+            _ => said(&self.run(command, at)),
+        };
+        assert_eq!(got, expected.trim(), "{line}");
+    }
+
+    /// Runs one command in a batch of its own.
+    pub(crate) fn run(&mut self, command: &str, at: Instant) -> Outcome {
+        let mut effects = Effects::default();
+        let outcome = self.run_in(command, at, &mut effects);
+        self.events.append(&mut effects.events);
+        outcome
+    }
+
+    /// Runs one command in a batch.
+    pub(crate) fn run_in(&mut self, command: &str, at: Instant, effects: &mut Effects) -> Outcome {
+        let envelope = self.envelope(command);
+        decide(&mut self.shop, &self.rules, &envelope, at, effects)
+            .unwrap_or_else(|halt| panic!("{command}: {halt:?}"))
+    }
+
+    pub(crate) fn envelope(&mut self, line: &str) -> Envelope {
+        self.made += 1;
+        let command = command(line);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let digest = |text: &str| {
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            u128::from(hasher.finish())
+        };
+        let key = named(&words, "key").map(|key| KeyUse {
+            hash: KeyHash(digest(key)),
+            fingerprint: Fingerprint(digest(&format!("{command:?}"))),
+        });
+        let reservation = if words[0] == "reserve" { id(words[1]) } else { ReservationId::from_u128(0) };
+        Envelope {
+            command,
+            key,
+            fresh: Fresh { reservation, event: EventId::from_u128(self.made << 12) },
+            origin: Origin { actor: label("test"), request_id: RequestId::Made(self.made), trace: None },
+        }
+    }
+
+    fn crowd(&mut self, words: &[&str], at: Instant) -> String {
+        let count: u32 = words[1].parse().unwrap();
+        for n in 0..count {
+            let outcome = self.run(&format!("reserve crowd{n} {}=1 {}", words[2], words[3]), at);
+            assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+        }
+        "ok".to_owned()
+    }
+
+    fn books(&self, key: &ItemKey) -> String {
+        let Some(item) = self.shop.items.get(key) else { return "none".to_owned() };
+        let f = item.figures;
+        let at = since_start(f.at);
+        format!(
+            "total={} sold={} held={} active={} seq={} v={} at={at}",
+            f.total_units, f.confirmed_sold, f.held, f.active, f.sequence, item.version
+        )
+    }
+}
+
+/// Milliseconds since the start, as an instant. The start is not zero, so that a forgotten instant shows.
+pub(crate) fn instant(text: &str) -> Instant {
+    let (millis, micros) = text.split_once('.').unwrap_or((text, "0"));
+    let micros: i64 = format!("{micros:0<3}").parse().unwrap();
+    Instant::from_micros(START + millis.parse::<i64>().unwrap() * 1_000 + micros)
+}
+
+const START: i64 = 1_000_000_000_000;
+
+fn since_start(at: Instant) -> String {
+    let micros = at.micros() - START;
+    if micros % 1_000 == 0 {
+        (micros / 1_000).to_string()
+    } else {
+        format!("{}.{:03}", micros / 1_000, micros % 1_000)
+    }
+}
+
+pub(crate) fn label(text: &str) -> Label {
+    Label::new(text).unwrap()
+}
+
+/// `[location/]name`.
+pub(crate) fn item(text: &str) -> ItemKey {
+    let (location, sku) = text.split_once('/').unwrap_or((Label::DEFAULT_LOCATION, text));
+    ItemKey::new(&label(location), &label(sku))
+}
+
+/// The id that a name stands for; names sort as their ids do.
+pub(crate) fn id(name: &str) -> ReservationId {
+    let bytes = name.bytes().chain(std::iter::repeat(0)).take(16);
+    ReservationId::from_u128(bytes.fold(0, |id, byte| (id << 8) | u128::from(byte)))
+}
+
+fn id_name(id: ReservationId) -> String {
+    let name: Vec<u8> = id.as_u128().to_be_bytes().into_iter().filter(|byte| *byte > 0).collect();
+    String::from_utf8(name).unwrap()
+}
+
+fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn number<T: std::str::FromStr>(words: &[&str], name: &str) -> Option<T> {
+    named(words, name).map(|text| text.parse().unwrap_or_else(|_| panic!("no number: {text}")))
+}
+
+fn seconds(words: &[&str], name: &str) -> Option<Seconds> {
+    number(words, name).map(|seconds: u64| Seconds::new(seconds).unwrap())
+}
+
+fn basket(text: &str) -> Basket {
+    let want = |text: &str| {
+        let (name, quantity) = text.rsplit_once('=').unwrap();
+        Want { item: item(name), quantity: quantity.parse().unwrap() }
+    };
+    Basket::new(text.split(',').map(want).collect()).unwrap()
+}
+
+fn command(line: &str) -> Command {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let words = words.as_slice();
+    match words[0] {
+        "reserve" => Command::Reserve(Reserve {
+            owner_id: label("owner"),
+            basket: basket(words[2]),
+            ttl: seconds(words, "ttl"),
+            fulfilment: if words.contains(&"partial") { Fulfilment::Partial } else { Fulfilment::All },
+            pool: named(words, "pool").map(label),
+            channel: None,
+            customer_id: None,
+            session_id: None,
+            metadata: None,
+        }),
+        "confirm" => {
+            Command::Confirm(Confirm { id: id(words[1]), order_id: named(words, "order").map(label) })
+        }
+        "release" => {
+            Command::Release(Release { id: id(words[1]), reason: named(words, "reason").map(label) })
+        }
+        "extend" => {
+            let ttl = Seconds::new(words[2].parse().unwrap()).unwrap();
+            Command::Extend(Extend { id: id(words[1]), ttl })
+        }
+        "return" => {
+            let returning =
+                if words[2] == "all" { Returning::All } else { Returning::Lines(basket(words[2])) };
+            Command::Return(Return { id: id(words[1]), returning, reason: label("unwanted") })
+        }
+        "stock" => Command::SetStock(SetStock {
+            item: item(words[1]),
+            total_units: words[2].parse().unwrap(),
+            mode: words.contains(&"units").then_some(Mode::Units),
+            safety_stock: number(words, "safety"),
+            default_ttl: seconds(words, "ttl"),
+            max_hold: seconds(words, "max"),
+            metadata: None,
+            expected_version: number(words, "version"),
+        }),
+        "adjust" => Command::AdjustStock(AdjustStock {
+            item: item(words[1]),
+            delta: words[2].parse().unwrap(),
+            reason: label("count"),
+            expected_version: number(words, "version"),
+        }),
+        "pause" | "resume" => {
+            let scope = match (words[1], named(words, "at")) {
+                ("everything", _) => Scope::Everything,
+                (_, Some(location)) => Scope::Location(label(location)),
+                (name, None) => Scope::Item(item(name)),
+            };
+            Command::SetSale(SetSale { scope, paused: words[0] == "pause", reason: None })
+        }
+        "sweep" => Command::Sweep,
+        other => panic!("no such command: {other}"),
+    }
+}
+
+/// An outcome in a few words.
+pub(crate) fn said(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done(reply) => said_reply(reply),
+        Outcome::Replayed(reply) => format!("again {}", said_reply(reply)),
+        Outcome::Refused(rejection) => said_rejection(rejection),
+        Outcome::Later => "later".to_owned(),
+    }
+}
+
+fn said_reply(reply: &Reply) -> String {
+    match reply {
+        Reply::Reservation(hold) => said_hold(hold),
+        Reply::Item { item, created } => {
+            let word = if *created { "created" } else { "item" };
+            format!(
+                "{word} total={} available={} v={}",
+                item.figures.total_units,
+                item.available(),
+                item.version
+            )
+        }
+        Reply::Sale { paused } => if *paused { "paused" } else { "open" }.to_owned(),
+        Reply::Swept { expired } => format!("swept {expired}"),
+    }
+}
+
+fn said_hold(hold: &Hold) -> String {
+    let mut words = match hold.status {
+        Status::Active => format!("active until {}", since_start(hold.expires_at)),
+        Status::Confirmed => "confirmed".to_owned(),
+        Status::Cancelled => "cancelled".to_owned(),
+        Status::Expired => "expired".to_owned(),
+    };
+    if let Some(closing) = &hold.closing {
+        write!(words, " at {}", since_start(closing.at)).unwrap();
+        for (name, label) in [("order", &closing.order_id), ("reason", &closing.reason)] {
+            if let Some(label) = label {
+                write!(words, " {name}={label}").unwrap();
+            }
+        }
+    }
+    for line in &*hold.lines {
+        write!(words, " {}={}", said_item(&line.item), line.quantity).unwrap();
+        if line.requested != line.quantity {
+            write!(words, "/{}", line.requested).unwrap();
+        }
+        if line.returned > 0 {
+            write!(words, "-{}", line.returned).unwrap();
+        }
+    }
+    words
+}
+
+fn said_item(key: &ItemKey) -> String {
+    if key.location() == Label::DEFAULT_LOCATION {
+        key.sku().to_owned()
+    } else {
+        format!("{}/{}", key.location(), key.sku())
+    }
+}
+
+fn said_rejection(rejection: &Rejection) -> String {
+    match rejection {
+        Rejection::InvalidRequest(error) => format!("invalid_request {}", error.pointer),
+        Rejection::UnknownItem(items) => {
+            format!("unknown_item {}", items.iter().map(said_item).collect::<Vec<_>>().join(","))
+        }
+        Rejection::SalePaused(Scope::Everything) => "sale_paused everything".to_owned(),
+        Rejection::SalePaused(Scope::Location(location)) => format!("sale_paused at={location}"),
+        Rejection::SalePaused(Scope::Item(key)) => format!("sale_paused {}", said_item(key)),
+        Rejection::QuantityLimit { item, requested } => {
+            format!("quantity_limit {}={requested}", said_item(item))
+        }
+        Rejection::InsufficientInventory(short) => {
+            let mut words = "insufficient_inventory".to_owned();
+            for line in short {
+                let (item, asked, left) = (said_item(&line.item), line.requested, line.available);
+                write!(words, " {item}={asked}>{left}").unwrap();
+                if let Some(at) = line.next_expiry_at {
+                    write!(words, "@{}", since_start(at)).unwrap();
+                }
+            }
+            words
+        }
+        Rejection::IdempotencyMismatch => "idempotency_mismatch".to_owned(),
+        Rejection::UnknownReservation(id) => format!("unknown_reservation {}", id_name(*id)),
+        Rejection::ReservationConfirmed(id) => format!("reservation_confirmed {}", id_name(*id)),
+        Rejection::ReservationCancelled(id) => format!("reservation_cancelled {}", id_name(*id)),
+        Rejection::ReservationExpired { id, expires_at } => {
+            format!("reservation_expired {} since {}", id_name(*id), since_start(*expires_at))
+        }
+        Rejection::ReservationNotConfirmed(id) => format!("reservation_not_confirmed {}", id_name(*id)),
+        Rejection::ExtensionLimit { max_expires_at } => {
+            format!("extension_limit {}", since_start(*max_expires_at))
+        }
+        Rejection::ReturnExceedsSold { item, requested, sold } => {
+            format!("return_exceeds_sold {}={requested}>{sold}", said_item(item))
+        }
+        Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
+            format!("below_committed sold={confirmed_sold} held={held} total={total_units}")
+        }
+        Rejection::PreconditionFailed { version } => match version {
+            Some(version) => format!("precondition_failed v={version}"),
+            None => "precondition_failed".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,237 @@
+//! Random histories: one that is held against the model answer by answer, and one whose clock steps both ways, which is
+//! held to what must be true whatever the clocks do. Both want a world of their own; an error names the seed.
+
+use super::World;
+use super::op::{Cast, Op};
+use super::random::Random;
+use crate::model::{Model, NaiveState, audit, same, same_hold, successor};
+use stockhold_domain::{Envelope, Event, Instant, Outcome, ReservationId, Rules, Seconds, Status};
+
+/// Where clocks of histories start: 2026-01-01.
+pub const START: Instant = Instant::from_millis(1_767_225_600_000);
+
+const MILLI: i64 = 1_000;
+const SECOND: i64 = 1_000_000;
+/// Most commands that are handed over at once.
+const BATCH: u64 = 6;
+/// One step in so many restarts the store.
+const RESTART_EVERY: u64 = 12;
+/// Ways that a clock moves between steps, in microseconds: not at all, hardly, and past the usual times to live.
+const TICKS: [i64; 8] = [0, 1, MILLI, 999 * MILLI, SECOND, 2 * SECOND, 30 * SECOND, 700 * SECOND];
+/// Where a clock is set to around a deadline, in microseconds from it.
+const EDGES: [i64; 5] = [-MILLI, -1, 0, 1, MILLI];
+
+/// Runs a random history against a fresh world and the model, step by step: a clock that only goes forwards, batches,
+/// retries, restarts. Every answer, every item and every reservation must be the model's.
+pub fn random_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<(), String> {
+    let mut history = History::new(world, seed);
+    for step in 0..steps {
+        history.step(false).map_err(|what| format!("seed {seed}, step {step}: {what}"))?;
+    }
+    history.settle().map_err(|what| format!("seed {seed}, after {steps} steps: {what}"))
+}
+
+/// Runs a random history against a fresh world with a clock that steps both ways, restarts with an earlier clock included:
+/// nothing expires early, nothing that ended moves, no item runs backwards, the books balance.
+pub fn stepping_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<(), String> {
+    let mut history = History::new(world, seed);
+    for step in 0..steps {
+        history.step(true).map_err(|what| format!("seed {seed}, step {step}: {what}"))?;
+    }
+    Ok(())
+}
+
+struct History<'w> {
+    world: &'w mut dyn World,
+    random: Random,
+    cast: Cast,
+    model: Model,
+    now: Instant,
+    /// The latest that the clock has ever shown.
+    newest: Instant,
+    before: NaiveState,
+}
+
+impl<'w> History<'w> {
+    fn new(world: &'w mut dyn World, seed: u64) -> Self {
+        Self {
+            world,
+            random: Random::new(seed),
+            cast: Cast::new(seed ^ 0x5eed, &format!("{seed:x}-")),
+            model: Model::new(Rules::default()),
+            now: START,
+            newest: START,
+            before: NaiveState::default(),
+        }
+    }
+
+    fn step(&mut self, stepping: bool) -> Result<(), String> {
+        if self.random.one_in(RESTART_EVERY) {
+            self.world.restart();
+        }
+        self.tick(stepping);
+        let batch = self.batch();
+        let answers = self.world.submit(batch.clone());
+        if answers.len() != batch.len() {
+            return Err(format!("{} answers to {} commands", answers.len(), batch.len()));
+        }
+        for (n, (envelope, answer)) in batch.iter().zip(answers).enumerate() {
+            let got = answer.map_err(|failure| format!("command {n}, {:?}: {failure}", envelope.command))?;
+            if got == Outcome::Later {
+                return Err(format!("command {n} was answered with later: {:?}", envelope.command));
+            }
+            if stepping {
+                continue;
+            }
+            let expected = self.model.run(envelope, self.now);
+            if !same(&expected, &got) {
+                let now = self.now.micros();
+                return Err(format!(
+                    "command {n} at {now}, {:?}:\n expected {expected:?}\n got      {got:?}",
+                    envelope.command
+                ));
+            }
+        }
+        if stepping { self.compare_with_before() } else { self.compare_with_model() }
+    }
+
+    /// The first step opens the shop; the rest are random, and sometimes a hold and what ends it meet in one batch.
+    fn batch(&mut self) -> Vec<Envelope> {
+        let complete = self.world.complete();
+        let mut ops = Vec::new();
+        if self.cast.holds().is_empty() {
+            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+            ops.extend((0..3).map(|item| {
+                let total = 6 + item;
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+            }));
+        }
+        for _ in 0..=self.random.below(BATCH) {
+            ops.push(Op::random(&mut self.random, complete));
+        }
+        ops.iter().map(|op| self.cast.envelope(op)).collect()
+    }
+
+    fn tick(&mut self, stepping: bool) {
+        let deadlines: Vec<Instant> = if stepping {
+            self.before.holds.values().filter(|h| h.status == Status::Active).map(|h| h.expires_at).collect()
+        } else {
+            self.model.holds().iter().filter(|h| h.status == Status::Active).map(|h| h.expires_at).collect()
+        };
+        let mut now = if !deadlines.is_empty() && self.random.one_in(3) {
+            let edge = self.random.pick(&EDGES);
+            Instant::from_micros(self.random.pick(&deadlines).micros().saturating_add(edge))
+        } else {
+            let ways = if self.random.one_in(8) { TICKS.len() } else { TICKS.len() - 2 };
+            Instant::from_micros(self.now.micros() + self.random.pick(&TICKS[..ways]))
+        };
+        if stepping && self.random.one_in(3) {
+            now = Instant::from_micros(self.now.micros() - self.random.pick(&TICKS));
+        }
+        self.now = if stepping { now } else { now.max(self.now) };
+        self.newest = self.newest.max(self.now);
+        self.world.set_clock(self.now);
+    }
+
+    fn compare_with_model(&mut self) -> Result<(), String> {
+        for key in self.cast.items() {
+            let (expected, got) = (self.model.item(key), self.world.item(key));
+            if expected != got {
+                return Err(format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
+            }
+        }
+        // Those that a command was about lately; all of them at the end.
+        let recent: Vec<_> = self.cast.holds().iter().rev().take(8).copied().collect();
+        recent.into_iter().try_for_each(|id| self.compare_hold(id))
+    }
+
+    fn compare_hold(&mut self, id: ReservationId) -> Result<(), String> {
+        let (expected, got) = (self.model.hold(id), self.world.hold(id));
+        let same = match (&expected, &got) {
+            (Some(expected), Some(got)) => same_hold(expected, got),
+            (expected, got) => expected.is_none() && got.is_none(),
+        };
+        if same {
+            Ok(())
+        } else {
+            Err(format!("reservation {id}:\n expected {expected:?}\n got      {got:?}"))
+        }
+    }
+
+    fn compare_with_before(&mut self) -> Result<(), String> {
+        let after = seen(self.world, &self.cast);
+        audit(&after)?;
+        successor(&self.before, &after)?;
+        for hold in after.holds.values() {
+            let expired_at = hold.closing.as_ref().filter(|_| hold.status == Status::Expired).map(|c| c.at);
+            if expired_at.is_some_and(|at| at > self.newest) {
+                return Err(format!("expired at an instant that no clock has shown: {hold:?}"));
+            }
+        }
+        self.before = after;
+        Ok(())
+    }
+
+    /// The end of a history: everything falls due, and everything is compared, once more after a restart.
+    fn settle(&mut self) -> Result<(), String> {
+        self.now = self.now.deadline(Seconds::DEFAULT_MAX_HOLD);
+        self.world.set_clock(self.now);
+        let sweep = self.cast.envelope(&Op::Sweep);
+        let answers = self.world.submit(vec![sweep.clone()]);
+        let expected = self.model.run(&sweep, self.now);
+        if !matches!(answers.as_slice(), [Ok(got)] if same(&expected, got)) {
+            return Err(format!("the last sweep: expected {expected:?}, got {answers:?}"));
+        }
+        for restarted in [false, true] {
+            if restarted {
+                self.world.restart();
+            }
+            self.compare_with_model()?;
+            for id in self.cast.holds().to_vec() {
+                self.compare_hold(id)?;
+            }
+            fold_is_state(self.world, &self.cast)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a world shows of a history's items and reservations.
+fn seen(world: &mut dyn World, cast: &Cast) -> NaiveState {
+    let mut state = NaiveState::default();
+    for key in cast.items() {
+        if let Some(item) = world.item(key) {
+            state.items.insert(key.clone(), item);
+        }
+    }
+    for id in cast.holds() {
+        if let Some(hold) = world.hold(*id) {
+            state.holds.insert(*id, hold);
+        }
+    }
+    state
+}
+
+/// State is the fold of the committed events, whose positions are dense from 1.
+fn fold_is_state(world: &mut dyn World, cast: &Cast) -> Result<(), String> {
+    let rows = world.events();
+    if rows.is_empty() && !world.complete() {
+        return Ok(());
+    }
+    if let Some((n, row)) = (1..).zip(&rows).find(|(n, row)| row.position != *n) {
+        return Err(format!("event number {n} has position {}", row.position));
+    }
+    let mut ids: Vec<_> = rows.iter().map(|row| row.event.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.len() != rows.len() {
+        return Err(format!("{} events have {} ids", rows.len(), ids.len()));
+    }
+    let events: Vec<Event> = rows.into_iter().map(|row| row.event).collect();
+    let folded = NaiveState::fold(&events, []);
+    let shown = seen(world, cast);
+    if folded.items != shown.items || folded.holds != shown.holds {
+        return Err(format!("state is not the fold of its events:\n state {shown:?}\n fold  {folded:?}"));
+    }
+    audit(&folded)
+}

@@ -1,0 +1,221 @@
+//! Commands and envelopes in few words, for the suite and for any test of an adapter. What a seed makes, it makes again:
+//! nothing here reads a clock or real randomness.
+
+use super::random::Random;
+use crate::digest;
+use stockhold_domain::{
+    AdjustStock, Basket, Command, Confirm, Envelope, EventId, Extend, Fresh, Fulfilment, Instant, ItemKey,
+    KeyUse, Label, Origin, Release, RequestId, ReservationId, Reserve, Return, Returning, Scope, Seconds,
+    SetSale, SetStock, Want, bucket_of,
+};
+
+/// The principal of envelopes that name none.
+pub const PRINCIPAL: &str = "suite";
+
+/// Makes item keys and envelopes with ids of its own.
+#[derive(Clone, Debug)]
+pub struct Maker {
+    prefix: String,
+    random: Random,
+    made: u128,
+}
+
+impl Maker {
+    /// Two makers whose seeds differ share no id; items share none when the prefixes differ.
+    pub fn new(seed: u64, prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), random: Random::new(seed), made: 0 }
+    }
+
+    /// The item of this name at the default location.
+    pub fn item(&self, name: &str) -> ItemKey {
+        self.item_at(Label::DEFAULT_LOCATION, name)
+    }
+
+    /// The item of this name at a location.
+    pub fn item_at(&self, location: &str, name: &str) -> ItemKey {
+        ItemKey::new(&label(location), &label(&format!("{}{name}", self.prefix)))
+    }
+
+    /// A location that no other prefix has.
+    pub fn location(&self, name: &str) -> Label {
+        label(&format!("{}{name}", self.prefix))
+    }
+
+    /// Wraps a command, with fresh ids and no key.
+    pub fn wrap(&mut self, command: Command) -> Envelope {
+        let bucket = match &command {
+            Command::Reserve(reserve) => {
+                reserve.basket.wants().first().map_or(0, |want| bucket_of(&want.item))
+            }
+            _ => 0,
+        };
+        // Ids sort by this time, which is no clock: fresh ones follow older ones, and that is all that counts.
+        let made = Instant::from_millis(i64::try_from(self.made).unwrap_or(i64::MAX));
+        self.made += 1;
+        Envelope {
+            command,
+            key: None,
+            fresh: Fresh {
+                reservation: ReservationId::new(made, self.random.wide_bits(), bucket),
+                event: EventId::new(made, self.random.wide_bits()),
+            },
+            origin: Origin {
+                actor: label(PRINCIPAL),
+                request_id: RequestId::Made(self.random.wide_bits()),
+                trace: None,
+            },
+        }
+    }
+
+    /// Wraps a command, with an idempotency key of the usual principal.
+    pub fn keyed(&mut self, key: &str, command: Command) -> Envelope {
+        self.keyed_for(PRINCIPAL, key, command)
+    }
+
+    /// Wraps a command, with an idempotency key of a principal.
+    pub fn keyed_for(&mut self, principal: &str, key: &str, command: Command) -> Envelope {
+        let key = format!("{}{key}", self.prefix);
+        let hash = digest::key_hash(principal, operation(&command), &key);
+        let fingerprint = digest::fingerprint(&command);
+        let mut envelope = self.wrap(command);
+        envelope.origin.actor = label(principal);
+        envelope.key = Some(KeyUse { hash, fingerprint });
+        envelope
+    }
+
+    /// The same request sent once more, as a caller does that saw no answer: the key stays, ids are fresh.
+    pub fn again(&mut self, envelope: &Envelope) -> Envelope {
+        Envelope { key: envelope.key, origin: envelope.origin.clone(), ..self.wrap(envelope.command.clone()) }
+    }
+
+    /// An id that no reservation has.
+    pub fn no_reservation(&mut self) -> ReservationId {
+        ReservationId::new(Instant::from_millis(0), self.random.wide_bits(), 0)
+    }
+}
+
+/// What keys are scoped by, besides the principal.
+fn operation(command: &Command) -> &'static str {
+    match command {
+        Command::Reserve(_) => "reserve",
+        Command::Confirm(_) => "confirm",
+        Command::Release(_) => "release",
+        Command::Extend(_) => "extend",
+        Command::Return(_) => "return",
+        Command::SetStock(_) => "set_stock",
+        Command::AdjustStock(_) => "adjust_stock",
+        Command::SetSale(_) => "set_sale",
+        Command::Sweep => "sweep",
+    }
+}
+
+/// A label from a text that is one.
+pub fn label(text: &str) -> Label {
+    Label::new(text).expect("a text that is a label")
+}
+
+/// Seconds from a number that is within the bounds.
+pub fn seconds(number: u64) -> Seconds {
+    Seconds::new(number).expect("a number of seconds within the bounds")
+}
+
+fn basket(wants: &[(&ItemKey, u64)]) -> Basket {
+    let wants = wants.iter().map(|(item, quantity)| Want { item: (*item).clone(), quantity: *quantity });
+    Basket::new(wants.collect()).expect("wishes that are a basket")
+}
+
+/// A reserve of these, in full, with nothing optional.
+pub fn reserve_of(wants: &[(&ItemKey, u64)]) -> Reserve {
+    Reserve {
+        owner_id: label("owner"),
+        basket: basket(wants),
+        ttl: None,
+        fulfilment: Fulfilment::All,
+        pool: None,
+        channel: None,
+        customer_id: None,
+        session_id: None,
+        metadata: None,
+    }
+}
+
+/// A reserve of these, in full, for the default time.
+pub fn reserve(wants: &[(&ItemKey, u64)]) -> Command {
+    Command::Reserve(reserve_of(wants))
+}
+
+/// A reserve of these, in full, for so many seconds.
+pub fn reserve_for(ttl: u64, wants: &[(&ItemKey, u64)]) -> Command {
+    Command::Reserve(Reserve { ttl: Some(seconds(ttl)), ..reserve_of(wants) })
+}
+
+/// A reserve of what there is of these, for so many seconds.
+pub fn reserve_partial(ttl: u64, wants: &[(&ItemKey, u64)]) -> Command {
+    let fulfilment = Fulfilment::Partial;
+    Command::Reserve(Reserve { ttl: Some(seconds(ttl)), fulfilment, ..reserve_of(wants) })
+}
+
+/// A confirm that names no order.
+pub fn confirm(id: ReservationId) -> Command {
+    Command::Confirm(Confirm { id, order_id: None })
+}
+
+/// A confirm for an order.
+pub fn confirm_as(id: ReservationId, order: &str) -> Command {
+    Command::Confirm(Confirm { id, order_id: Some(label(order)) })
+}
+
+/// A release that gives no reason.
+pub fn release(id: ReservationId) -> Command {
+    Command::Release(Release { id, reason: None })
+}
+
+/// An extension to so many seconds from now.
+pub fn extend(id: ReservationId, ttl: u64) -> Command {
+    Command::Extend(Extend { id, ttl: seconds(ttl) })
+}
+
+/// A return of everything that has not come back.
+pub fn return_all(id: ReservationId) -> Command {
+    Command::Return(Return { id, returning: Returning::All, reason: label("unwanted") })
+}
+
+/// A return of so many units of these.
+pub fn return_of(id: ReservationId, wants: &[(&ItemKey, u64)]) -> Command {
+    Command::Return(Return { id, returning: Returning::Lines(basket(wants)), reason: label("unwanted") })
+}
+
+/// A set stock that names the total only.
+pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
+    SetStock {
+        item: item.clone(),
+        total_units,
+        mode: None,
+        safety_stock: None,
+        default_ttl: None,
+        max_hold: None,
+        metadata: None,
+        expected_version: None,
+    }
+}
+
+/// A set stock that names the total only, as a command.
+pub fn set_stock(item: &ItemKey, total_units: u64) -> Command {
+    Command::SetStock(stock_of(item, total_units))
+}
+
+/// An adjustment of the total.
+pub fn adjust(item: &ItemKey, delta: i64) -> Command {
+    let reason = label("count");
+    Command::AdjustStock(AdjustStock { item: item.clone(), delta, reason, expected_version: None })
+}
+
+/// A pause.
+pub fn pause(scope: &Scope) -> Command {
+    Command::SetSale(SetSale { scope: scope.clone(), paused: true, reason: None })
+}
+
+/// The end of a pause.
+pub fn resume(scope: &Scope) -> Command {
+    Command::SetSale(SetSale { scope: scope.clone(), paused: false, reason: None })
+}

@@ -1,0 +1,219 @@
+//! What cases are written on: a world, a clock, and the few questions that every case asks.
+
+use super::World;
+use super::history::START;
+use super::maker::{self, Maker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use stockhold_domain::{
+    Command, Envelope, Event, Hold, Instant, Item, ItemKey, Outcome, Rejection, Reply, ReservationId,
+    Seconds, Status, Transition, limits,
+};
+
+/// Fails the case, with what was expected, unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($what:tt)+) => {
+        if !$condition {
+            return Err(format!("{} ({}:{})", format_args!($($what)+), file!(), line!()));
+        }
+    };
+}
+
+/// Fails the case, with both sides, unless they are equal.
+macro_rules! ensure_eq {
+    ($got:expr, $expected:expr, $($what:tt)+) => {
+        match (&$got, &$expected) {
+            (got, expected) => ensure!(
+                *got == *expected,
+                "{}:\n expected {expected:?}\n got      {got:?}\n",
+                format_args!($($what)+)
+            ),
+        }
+    };
+}
+
+/// Fails the case, with what was got, unless it matches.
+macro_rules! ensure_matches {
+    ($got:expr, $pattern:pat $(if $guard:expr)?, $($what:tt)+) => {
+        match &$got {
+            $pattern $(if $guard)? => {}
+            got => ensure!(
+                false,
+                "{}:\n expected {}\n got      {got:?}\n",
+                format_args!($($what)+),
+                stringify!($pattern $(if $guard)?)
+            ),
+        }
+    };
+}
+
+pub(super) type Checked<T = ()> = Result<T, String>;
+
+pub(super) const SECOND: i64 = 1_000_000;
+pub(super) const MILLI: i64 = 1_000;
+const DAY: i64 = 24 * 3_600 * SECOND;
+
+/// Cases that were run in this process: each gets ids and items of its own and a later day, so that all may share a
+/// world.
+static STAGES: AtomicU64 = AtomicU64::new(0);
+
+/// One case being played.
+pub(super) struct Stage<'w> {
+    pub(super) world: &'w mut dyn World,
+    pub(super) maker: Maker,
+    now: Instant,
+}
+
+impl<'w> Stage<'w> {
+    pub(super) fn new(world: &'w mut dyn World) -> Self {
+        let number = STAGES.fetch_add(1, Ordering::Relaxed);
+        // Past the longest hold that an earlier case can have left behind.
+        let apart = i64::from(limits::TTL_CEILING_SECONDS) * SECOND + DAY;
+        let days = i64::try_from(number).unwrap_or_default() * apart;
+        let now = Instant::from_micros(START.micros() + days);
+        world.set_clock(now);
+        Self { world, maker: Maker::new(number ^ 0xca5e_0000_0000, &format!("case{number}-")), now }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Sets the clock, forwards or back.
+    pub(super) fn at(&mut self, now: Instant) {
+        self.now = now;
+        self.world.set_clock(now);
+    }
+
+    /// Moves the clock by microseconds, forwards or back.
+    pub(super) fn pass(&mut self, micros: i64) {
+        self.at(Instant::from_micros(self.now.micros() + micros));
+    }
+
+    /// An item with so many units.
+    pub(super) fn stocked(&mut self, name: &str, total: u64) -> Checked<ItemKey> {
+        let item = self.maker.item(name);
+        self.done(maker::set_stock(&item, total))?;
+        Ok(item)
+    }
+
+    /// Hands commands over together.
+    pub(super) fn together(&mut self, envelopes: Vec<Envelope>) -> Checked<Vec<Outcome>> {
+        let asked = envelopes.len();
+        let answers = self.world.submit(envelopes);
+        ensure_eq!(answers.len(), asked, "answers to as many commands");
+        let mut outcomes = Vec::with_capacity(asked);
+        for (n, answer) in answers.into_iter().enumerate() {
+            let outcome = answer.map_err(|failure| format!("command {n} of {asked} failed: {failure}"))?;
+            ensure!(outcome != Outcome::Later, "command {n} of {asked} was answered with later");
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
+    }
+
+    /// Hands commands over together, each with no key.
+    pub(super) fn all(&mut self, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
+        let envelopes = commands.into_iter().map(|command| self.maker.wrap(command)).collect();
+        self.together(envelopes)
+    }
+
+    pub(super) fn send(&mut self, envelope: Envelope) -> Checked<Outcome> {
+        let mut outcomes = self.together(vec![envelope])?;
+        outcomes.pop().ok_or_else(|| "no answer".to_owned())
+    }
+
+    pub(super) fn run(&mut self, command: Command) -> Checked<Outcome> {
+        let envelope = self.maker.wrap(command);
+        self.send(envelope)
+    }
+
+    pub(super) fn done(&mut self, command: Command) -> Checked<Reply> {
+        let asked = format!("{command:?}");
+        match self.run(command)? {
+            Outcome::Done(reply) => Ok(reply),
+            other => Err(format!("{asked} was answered with {other:?}")),
+        }
+    }
+
+    pub(super) fn refused(&mut self, command: Command) -> Checked<Rejection> {
+        let asked = format!("{command:?}");
+        match self.run(command)? {
+            Outcome::Refused(rejection) => Ok(rejection),
+            other => Err(format!("{asked} was not refused: {other:?}")),
+        }
+    }
+
+    /// A command whose answer is a reservation.
+    pub(super) fn hold(&mut self, command: Command) -> Checked<Hold> {
+        match self.done(command)? {
+            Reply::Reservation(hold) => Ok(hold),
+            other => Err(format!("no reservation but {other:?}")),
+        }
+    }
+
+    /// A command whose answer is an item.
+    pub(super) fn item(&mut self, command: Command) -> Checked<Item> {
+        match self.done(command)? {
+            Reply::Item { item, .. } => Ok(item),
+            other => Err(format!("no item but {other:?}")),
+        }
+    }
+
+    /// Sweeps until nothing more is due, and says how many were expired.
+    pub(super) fn sweep(&mut self) -> Checked<u64> {
+        let mut all = 0;
+        loop {
+            match self.done(Command::Sweep)? {
+                Reply::Swept { expired: 0 } => return Ok(all),
+                Reply::Swept { expired } => all += u64::from(expired),
+                other => return Err(format!("a sweep was answered with {other:?}")),
+            }
+        }
+    }
+
+    /// An item as the world shows it.
+    pub(super) fn shown(&mut self, key: &ItemKey) -> Checked<Item> {
+        self.world.item(key).ok_or_else(|| format!("{key:?} is not shown"))
+    }
+
+    /// A reservation as the world shows it.
+    pub(super) fn kept(&mut self, id: ReservationId) -> Checked<Hold> {
+        self.world.hold(id).ok_or_else(|| format!("reservation {id} is not shown"))
+    }
+
+    pub(super) fn expect_status(&mut self, id: ReservationId, status: Status) -> Checked {
+        let hold = self.kept(id)?;
+        ensure_eq!(hold.status, status, "status of reservation {id}");
+        Ok(())
+    }
+
+    /// Checks an item's sold and held units.
+    pub(super) fn expect_books(&mut self, key: &ItemKey, sold: u64, held: u64) -> Checked {
+        let item = self.shown(key)?;
+        ensure_eq!(
+            (item.figures.confirmed_sold, item.figures.held),
+            (sold, held),
+            "sold and held of {key:?}"
+        );
+        Ok(())
+    }
+
+    /// Committed events that are about these items, oldest first.
+    pub(super) fn events_of(&mut self, items: &[&ItemKey]) -> Vec<Event> {
+        let about = |event: &Event| match &event.transition {
+            Transition::Hold { hold, .. } => hold.lines.iter().any(|line| items.contains(&&line.item)),
+            Transition::Stock { item, .. } => items.contains(&&item.key),
+            Transition::Sale { .. } => false,
+        };
+        self.world.events().into_iter().map(|row| row.event).filter(about).collect()
+    }
+}
+
+/// A point in time so many microseconds on.
+pub(super) fn after(at: Instant, micros: i64) -> Instant {
+    Instant::from_micros(at.micros() + micros)
+}
+
+/// The deadline that a hold of so many seconds made now is told.
+pub(super) fn deadline(now: Instant, ttl: u64) -> Instant {
+    now.deadline(Seconds::new(ttl).unwrap_or(Seconds::DEFAULT_TTL))
+}

@@ -1,0 +1,135 @@
+//! What must hold of any committed state, whatever led to it, and between one and the next.
+
+use super::NaiveState;
+use stockhold_domain::{Hold, Item, Status};
+
+/// Recounts a state: every item's figures from its reservations, and every reservation against its own terms.
+pub fn audit(state: &NaiveState) -> Result<(), String> {
+    for item in state.items.values() {
+        count(state, item).map_err(|what| format!("{:?}: {what}: {:?}", item.key, item.figures))?;
+    }
+    for hold in state.holds.values() {
+        coherent(hold).map_err(|what| format!("reservation {}: {what}: {hold:?}", hold.id))?;
+    }
+    Ok(())
+}
+
+/// Checks that a state may follow another: what has ended stays so, nothing runs backwards.
+pub fn successor(before: &NaiveState, after: &NaiveState) -> Result<(), String> {
+    for (key, item) in &before.items {
+        let Some(next) = after.items.get(key) else { return Err(format!("{key:?} is gone")) };
+        let figures = (item.figures.sequence, item.figures.at, item.version);
+        let moved = (next.figures.sequence, next.figures.at, next.version);
+        if moved.0 < figures.0 || moved.1 < figures.1 || moved.2 < figures.2 {
+            return Err(format!("{key:?} ran backwards: {item:?} to {next:?}"));
+        }
+        let same_figures = next.figures.total_units == item.figures.total_units
+            && next.figures.held == item.figures.held
+            && next.figures.confirmed_sold == item.figures.confirmed_sold;
+        if moved.0 == figures.0 && !same_figures {
+            return Err(format!("{key:?} changed without a transition: {item:?} to {next:?}"));
+        }
+    }
+    for (id, hold) in &before.holds {
+        let Some(next) = after.holds.get(id) else { return Err(format!("reservation {id} is gone")) };
+        follows(hold, next).map_err(|what| format!("reservation {id}: {what}: {hold:?} to {next:?}"))?;
+    }
+    Ok(())
+}
+
+fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
+    if item.figures.at < item.created_at {
+        return Err("its newest instant is before its first");
+    }
+    let (mut held, mut sold, mut active) = (0_i128, 0_i128, 0_u64);
+    for hold in state.holds.values() {
+        for line in hold.lines.iter().filter(|line| line.item == item.key) {
+            match hold.status {
+                Status::Active => {
+                    held += i128::from(line.quantity);
+                    active += 1;
+                }
+                Status::Confirmed => sold += i128::from(line.quantity) - i128::from(line.returned),
+                Status::Cancelled | Status::Expired => {}
+            }
+            if line.sequence > item.figures.sequence {
+                return Err("a line is ahead of its item's sequence");
+            }
+            let newest = hold.closing.as_ref().map_or(hold.terms.created_at, |closing| closing.at);
+            if newest > item.figures.at {
+                return Err("a reservation is ahead of its item's newest instant");
+            }
+        }
+    }
+    if i128::from(item.figures.held) != held {
+        return Err("held is not the sum of its active lines");
+    }
+    if item.figures.active != active {
+        return Err("the number of active reservations is not theirs");
+    }
+    if i128::from(item.figures.confirmed_sold) != sold {
+        return Err("sold is not the sum of its confirmed lines less returns");
+    }
+    if held + sold > i128::from(item.figures.total_units) {
+        return Err("oversold");
+    }
+    Ok(())
+}
+
+fn coherent(hold: &Hold) -> Result<(), &'static str> {
+    if hold.lines.is_empty() {
+        return Err("has no line");
+    }
+    for (n, line) in hold.lines.iter().enumerate() {
+        if line.quantity == 0 || line.quantity > line.requested {
+            return Err("a line was granted nothing or more than was asked for");
+        }
+        if line.returned > line.quantity || (line.returned > 0 && hold.status != Status::Confirmed) {
+            return Err("more came back than was sold");
+        }
+        if hold.lines.iter().skip(n + 1).any(|other| other.item == line.item) {
+            return Err("two lines name the same item");
+        }
+    }
+    if hold.expires_at > hold.terms.max_expires_at {
+        return Err("the deadline is past its cap");
+    }
+    if hold.closing.as_ref().is_some_and(|closing| closing.at < hold.terms.created_at) {
+        return Err("ended before it was made");
+    }
+    match (hold.status, &hold.closing) {
+        (Status::Active, None) => Ok(()),
+        (Status::Confirmed | Status::Cancelled, Some(closing)) if closing.at < hold.expires_at => Ok(()),
+        (Status::Expired, Some(closing)) if closing.at >= hold.expires_at => Ok(()),
+        (Status::Expired, Some(_)) => Err("expired before its deadline"),
+        (Status::Confirmed | Status::Cancelled, Some(_)) => Err("was moved at or after its deadline"),
+        (Status::Active, Some(_)) | (_, None) => Err("ended and not ended"),
+    }
+}
+
+fn follows(before: &Hold, after: &Hold) -> Result<(), &'static str> {
+    if before.terms != after.terms {
+        return Err("its terms changed");
+    }
+    if after.expires_at < before.expires_at {
+        return Err("its deadline came nearer");
+    }
+    if before.lines.len() != after.lines.len() {
+        return Err("its lines changed");
+    }
+    for (line, next) in before.lines.iter().zip(&*after.lines) {
+        let kept = (&line.item, line.requested, line.quantity) == (&next.item, next.requested, next.quantity);
+        if !kept || next.returned < line.returned || next.sequence < line.sequence {
+            return Err("a line changed");
+        }
+    }
+    if before.status != Status::Active {
+        if after.status != before.status || after.closing != before.closing {
+            return Err("what had ended ended again");
+        }
+        if after.expires_at != before.expires_at {
+            return Err("what had ended was extended");
+        }
+    }
+    Ok(())
+}

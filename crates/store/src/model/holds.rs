@@ -1,0 +1,182 @@
+//! The model's reservations: confirm, release, extend, return, expire. As naive as the rest of it.
+
+use super::{Model, Record};
+use stockhold_domain::{
+    Closing, Confirm, Extend, Hold, Instant, ItemKey, Label, Rejection, Release, Reply, ReservationId,
+    Return, Returning, Status, limits,
+};
+
+impl Model {
+    pub(super) fn confirm(&mut self, asked: &Confirm, now: Instant) -> Result<Hold, Rejection> {
+        let hold = self.found(asked.id, now)?;
+        match hold.status {
+            Status::Active => {
+                self.end(asked.id, Status::Confirmed, now, None, asked.order_id.clone());
+                self.found(asked.id, now)
+            }
+            Status::Confirmed => {
+                let order = hold.closing.as_ref().and_then(|closing| closing.order_id.clone());
+                if asked.order_id.is_none() || asked.order_id == order { Ok(hold) } else { Err(over(&hold)) }
+            }
+            Status::Cancelled | Status::Expired => Err(over(&hold)),
+        }
+    }
+
+    pub(super) fn release(&mut self, asked: &Release, now: Instant) -> Result<Hold, Rejection> {
+        let hold = self.found(asked.id, now)?;
+        match hold.status {
+            Status::Active => {
+                self.end(asked.id, Status::Cancelled, now, asked.reason.clone(), None);
+                self.found(asked.id, now)
+            }
+            Status::Cancelled | Status::Expired => Ok(hold),
+            Status::Confirmed => Err(over(&hold)),
+        }
+    }
+
+    pub(super) fn extend(&mut self, asked: &Extend, now: Instant) -> Result<Hold, Rejection> {
+        let mut hold = self.found(asked.id, now)?;
+        if hold.status != Status::Active {
+            return Err(over(&hold));
+        }
+        let cap = hold.terms.max_expires_at;
+        if hold.expires_at == cap {
+            return Err(Rejection::ExtensionLimit { max_expires_at: cap });
+        }
+        let wished = now.deadline(asked.ttl).min(cap);
+        if wished > hold.expires_at {
+            hold.expires_at = wished;
+            for line in &*hold.lines {
+                self.record(&line.item).at = now;
+            }
+            self.keep(&hold);
+        }
+        Ok(hold)
+    }
+
+    pub(super) fn take_back(&mut self, asked: &Return, now: Instant) -> Result<Hold, Rejection> {
+        let mut hold = self.found(asked.id, now)?;
+        if hold.status != Status::Confirmed {
+            return Err(Rejection::ReservationNotConfirmed(asked.id));
+        }
+        let mut lines = hold.lines.to_vec();
+        let exceeds = |item: &ItemKey, requested: u64, sold: u32| {
+            let (item, sold) = (item.clone(), u64::from(sold));
+            Err(Rejection::ReturnExceedsSold { item, requested, sold })
+        };
+        let mut back: Vec<u64> = Vec::new();
+        match &asked.returning {
+            Returning::All => {
+                back.extend(lines.iter().map(|line| u64::from(line.quantity - line.returned)));
+                if back.iter().sum::<u64>() == 0 {
+                    return exceeds(&lines[0].item, u64::from(lines[0].quantity), 0);
+                }
+            }
+            Returning::Lines(basket) => {
+                for want in basket.wants() {
+                    if !lines.iter().any(|line| line.item == want.item) {
+                        return exceeds(&want.item, want.quantity, 0);
+                    }
+                }
+                for line in &lines {
+                    let wants = basket.wants().iter().filter(|want| want.item == line.item);
+                    back.push(wants.map(|want| want.quantity).sum());
+                }
+            }
+        }
+        for (line, back) in lines.iter().zip(&back) {
+            let sold = line.quantity - line.returned;
+            if *back > u64::from(sold) {
+                return exceeds(&line.item, *back, sold);
+            }
+        }
+        for (line, back) in lines.iter_mut().zip(back) {
+            if back > 0 {
+                line.returned += u32::try_from(back).expect("no more than was sold");
+                line.sequence = self.turn(&line.item, now);
+            }
+        }
+        hold.lines = lines.into();
+        self.keep(&hold);
+        Ok(hold)
+    }
+
+    /// Every due reservation, earliest first, as far as one batch may go.
+    pub(super) fn sweep(&mut self, now: Instant) -> Reply {
+        let mut due: Vec<(Instant, ReservationId)> = self
+            .holds
+            .iter()
+            .filter(|hold| hold.status == Status::Active && hold.expires_at <= now)
+            .map(|hold| (hold.expires_at, hold.id))
+            .collect();
+        due.sort_unstable();
+        let mut expired = 0;
+        for (_, id) in due.into_iter().take(limits::EXPIRIES_PER_BATCH as usize) {
+            self.expire(id, now);
+            expired += 1;
+        }
+        Reply::Swept { expired }
+    }
+
+    /// A reservation as a command finds it: one whose deadline has come is expired by that.
+    fn found(&mut self, id: ReservationId, now: Instant) -> Result<Hold, Rejection> {
+        let hold = self.hold(id).ok_or(Rejection::UnknownReservation(id))?;
+        if hold.status == Status::Active && hold.expires_at <= now {
+            self.expire(id, now);
+        }
+        self.hold(id).ok_or(Rejection::UnknownReservation(id))
+    }
+
+    pub(super) fn expire(&mut self, id: ReservationId, now: Instant) {
+        self.end(id, Status::Expired, now, None, None);
+    }
+
+    fn end(
+        &mut self,
+        id: ReservationId,
+        status: Status,
+        now: Instant,
+        reason: Option<Label>,
+        order_id: Option<Label>,
+    ) {
+        let mut hold = self.hold(id).expect("a reservation to end");
+        let mut lines = hold.lines.to_vec();
+        for line in &mut lines {
+            line.sequence = self.turn(&line.item, now);
+        }
+        hold.status = status;
+        hold.lines = lines.into();
+        hold.closing = Some(Box::new(Closing { at: now, reason, order_id }));
+        self.keep(&hold);
+    }
+
+    fn keep(&mut self, hold: &Hold) {
+        for kept in &mut self.holds {
+            if kept.id == hold.id {
+                *kept = hold.clone();
+            }
+        }
+    }
+
+    /// Counts a transition of an item and says its number.
+    pub(super) fn turn(&mut self, key: &ItemKey, now: Instant) -> u64 {
+        let record = self.record(key);
+        record.sequence += 1;
+        record.at = now;
+        record.sequence
+    }
+
+    pub(super) fn record(&mut self, key: &ItemKey) -> &mut Record {
+        self.records.iter_mut().find(|record| record.key == *key).expect("an item that exists")
+    }
+}
+
+/// What is said of a reservation that has ended.
+fn over(hold: &Hold) -> Rejection {
+    match hold.status {
+        Status::Confirmed => Rejection::ReservationConfirmed(hold.id),
+        Status::Cancelled => Rejection::ReservationCancelled(hold.id),
+        Status::Expired => Rejection::ReservationExpired { id: hold.id, expires_at: hold.expires_at },
+        Status::Active => unreachable!("an active reservation has not ended"),
+    }
+}

@@ -1,0 +1,102 @@
+//! The plainest [`State`]: everything in sorted maps, every look-up for the earliest deadline a scan. For tests and for
+//! folding events; it holds no rule and is never fast.
+
+use std::collections::{BTreeMap, BTreeSet};
+use stockhold_domain::{
+    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, ReservationId, Scope,
+    State, Status, Transition,
+};
+
+/// All of the world in memory: nothing is ever missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NaiveState {
+    /// Items.
+    pub items: BTreeMap<ItemKey, Item>,
+    /// Reservations, closed ones included.
+    pub holds: BTreeMap<ReservationId, Hold>,
+    /// Keys that were used.
+    pub keys: BTreeMap<KeyHash, KeyRecord>,
+    /// Locations whose sale is paused; `None` for everything.
+    pub paused: BTreeSet<Option<Label>>,
+}
+
+impl NaiveState {
+    /// What events and keys make of an empty world.
+    pub fn fold<'a>(
+        events: impl IntoIterator<Item = &'a Event>,
+        keys: impl IntoIterator<Item = &'a KeyRecord>,
+    ) -> Self {
+        let mut state = Self::default();
+        for event in events {
+            state.apply(event);
+        }
+        for key in keys {
+            state.remember(key);
+        }
+        state
+    }
+}
+
+impl State for NaiveState {
+    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
+        Ok(self.items.get(key))
+    }
+
+    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
+        Ok(self.holds.get(&id))
+    }
+
+    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
+        Ok(self.keys.get(&hash))
+    }
+
+    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
+        Ok(self.paused.iter().any(|scope| scope.as_ref().map(Label::as_str) == location))
+    }
+
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
+        Ok(self
+            .holds
+            .values()
+            .filter(|hold| hold.status == Status::Active)
+            .filter(|hold| item.is_none_or(|key| hold.lines.iter().any(|line| line.item == *key)))
+            .map(|hold| (hold.expires_at, hold.id))
+            .min())
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match &event.transition {
+            Transition::Hold { hold, figures, .. } => {
+                for (line, figures) in hold.lines.iter().zip(figures) {
+                    if let Some(item) = self.items.get_mut(&line.item) {
+                        item.figures = *figures;
+                    }
+                }
+                self.holds.insert(hold.id, hold.clone());
+            }
+            Transition::Stock { item, .. } => {
+                self.items.insert(item.key.clone(), item.clone());
+            }
+            Transition::Sale { scope: Scope::Item(key), paused, .. } => {
+                if let Some(item) = self.items.get_mut(key) {
+                    item.paused = *paused;
+                }
+            }
+            Transition::Sale { scope, paused, .. } => {
+                let location = match scope {
+                    Scope::Location(location) => Some(location.clone()),
+                    Scope::Everything | Scope::Item(_) => None,
+                };
+                if *paused {
+                    self.paused.insert(location);
+                } else {
+                    self.paused.remove(&location);
+                }
+            }
+        }
+    }
+
+    fn remember(&mut self, key: &KeyRecord) {
+        self.keys.insert(key.hash, key.clone());
+    }
+}

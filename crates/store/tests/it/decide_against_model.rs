@@ -1,0 +1,245 @@
+//! `decide` over the naive state against the model: histories that shrink. After every step the outcomes are equal, the
+//! books balance, nothing runs backwards, and the state is the fold of its events.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use stockhold_domain::{
+    Effects, Envelope, Event, Instant, KeyRecord, Label, Outcome, Rules, Seconds, Status, decide,
+};
+use stockhold_store::conformance::{Cast, Op, Random, START, TTLS};
+use stockhold_store::model::{Model, NaiveState, audit, same, same_hold, successor};
+
+/// How a clock moves before a command.
+#[derive(Clone, Copy, Debug)]
+enum Tick {
+    /// By so many microseconds.
+    By(i64),
+    /// To a reservation's deadline and so many microseconds more, unless that is gone.
+    Deadline(u8, i64),
+}
+
+type Step = (Tick, Op);
+
+const MILLI: i64 = 1_000;
+const SECOND: i64 = 1_000_000;
+const STEPS: std::ops::Range<usize> = 1..80;
+const CASES: u32 = 400;
+
+fn ticks(step: impl Strategy<Value = i64> + 'static) -> impl Strategy<Value = Tick> {
+    let edges = select(vec![-MILLI, -1, 0, 1, MILLI]);
+    prop_oneof![
+        2 => step.prop_map(Tick::By),
+        1 => (any::<u8>(), edges).prop_map(|(hold, edge)| Tick::Deadline(hold, edge)),
+    ]
+}
+
+/// A clock that goes forwards only, once [`Tick::Deadline`] is held back.
+fn forwards() -> impl Strategy<Value = Tick> {
+    ticks(select(vec![0, 0, 1, MILLI, 999 * MILLI, SECOND, 3 * SECOND, 700 * SECOND]))
+}
+
+/// A clock that steps both ways.
+fn both_ways() -> impl Strategy<Value = Tick> {
+    ticks(select(vec![0, 1, SECOND, 60 * SECOND, -1, -SECOND, -60 * SECOND, -700 * SECOND]))
+}
+
+fn key() -> impl Strategy<Value = Option<u8>> {
+    option::weighted(0.3, 0..6_u8)
+}
+
+fn wants() -> impl Strategy<Value = Vec<(u8, u8)>> {
+    let quantity = prop_oneof![20 => 1..6_u8, 1 => Just(u8::MAX)];
+    vec((prop_oneof![12 => 0..3_u8, 1 => Just(3)], quantity), 1..5)
+}
+
+fn ttl() -> impl Strategy<Value = u32> {
+    select(TTLS.to_vec())
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let hold = || prop_oneof![15 => 0..12_u8, 1 => Just(31)];
+    let version = || option::weighted(0.2, 0..6_u8);
+    prop_oneof![
+        10 => (wants(), option::weighted(0.8, ttl()), any::<bool>(), key())
+            .prop_map(|(wants, ttl, partial, key)| Op::Reserve { wants, ttl, partial, key }),
+        4 => (hold(), option::of(0..2_u8), key())
+            .prop_map(|(hold, order, key)| Op::Confirm { hold, order, key }),
+        3 => (hold(), key()).prop_map(|(hold, key)| Op::Release { hold, key }),
+        3 => (hold(), ttl(), key()).prop_map(|(hold, ttl, key)| Op::Extend { hold, ttl, key }),
+        3 => (hold(), option::of(wants()), key())
+            .prop_map(|(hold, wants, key)| Op::Return { hold, wants, key }),
+        3 => (0..4_u8, 0..16_u8, option::of(0..4_u8), option::of(ttl()), option::of(ttl()), version())
+            .prop_map(|(item, total, safety_stock, default_ttl, max_hold, version)| {
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+            }),
+        2 => (0..4_u8, -6..7_i8, version(), key())
+            .prop_map(|(item, delta, version, key)| Op::Adjust { item, delta, version, key }),
+        1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::Sale { scope, paused }),
+        1 => Just(Op::Sweep),
+        2 => any::<u8>().prop_map(|sent| Op::Again { sent }),
+    ]
+}
+
+/// Rules under which every level has something to say.
+fn rules() -> Rules {
+    let seconds = |seconds| Some(Seconds::new(seconds).unwrap());
+    let cast = Cast::new(0, "");
+    let hub = Label::new(cast.items()[2].location()).unwrap();
+    Rules { locations: vec![(hub, seconds(3), seconds(60))], ..Rules::default() }
+}
+
+/// The rules and the model, side by side.
+struct Pair {
+    state: NaiveState,
+    model: Model,
+    rules: Rules,
+    cast: Cast,
+    events: Vec<Event>,
+    keys: Vec<KeyRecord>,
+    now: Instant,
+    newest: Instant,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let rules = rules();
+        let mut pair = Self {
+            state: NaiveState::default(),
+            model: Model::new(rules.clone()),
+            rules,
+            cast: Cast::new(0, ""),
+            events: Vec::new(),
+            keys: Vec::new(),
+            now: START,
+            newest: START,
+        };
+        for item in 0..3 {
+            let (safety_stock, default_ttl, max_hold, version) = (None, None, None, None);
+            let op = Op::SetStock { item, total: 5 + item, safety_stock, default_ttl, max_hold, version };
+            pair.run(&op, true);
+        }
+        pair
+    }
+
+    fn tick(&mut self, tick: Tick, monotone: bool) {
+        let now = match tick {
+            Tick::By(micros) => self.now.micros() + micros,
+            Tick::Deadline(hold, micros) => {
+                let active = self.state.holds.values().filter(|hold| hold.status == Status::Active);
+                let deadlines: Vec<_> = active.map(|hold| hold.expires_at.micros()).collect();
+                let n = usize::from(hold).checked_rem(deadlines.len());
+                n.map_or(self.now.micros(), |n| deadlines[n] + micros)
+            }
+        };
+        let now = Instant::from_micros(now);
+        self.now = if monotone { now.max(self.now) } else { now };
+        self.newest = self.newest.max(self.now);
+    }
+
+    /// Runs one op, and checks everything that can be said after it.
+    fn run(&mut self, op: &Op, monotone: bool) {
+        let envelope = self.cast.envelope(op);
+        let before = self.state.clone();
+        let outcome = self.decide(&envelope);
+        if monotone {
+            let expected = self.model.run(&envelope, self.now);
+            assert!(same(&expected, &outcome), "{envelope:?}\nexpected {expected:?}\ngot      {outcome:?}");
+            let items: Vec<_> = self.model.items();
+            assert_eq!(items.len(), self.state.items.len());
+            for item in &items {
+                assert_eq!(Some(item), self.state.items.get(&item.key));
+            }
+            assert_eq!(self.model.holds().len(), self.state.holds.len());
+            for hold in self.model.holds() {
+                let got = &self.state.holds[&hold.id];
+                assert!(same_hold(hold, got), "expected {hold:?}\ngot      {got:?}");
+            }
+        }
+        audit(&self.state).unwrap();
+        successor(&before, &self.state).unwrap();
+        for hold in self.state.holds.values().filter(|hold| hold.status == Status::Expired) {
+            let at = hold.closing.as_ref().unwrap().at;
+            assert!(at <= self.newest, "expired at an instant that no clock has shown: {hold:?}");
+        }
+        assert_eq!(NaiveState::fold(&self.events, &self.keys), self.state);
+    }
+
+    fn decide(&mut self, envelope: &Envelope) -> Outcome {
+        loop {
+            let mut effects = Effects::default();
+            let outcome = decide(&mut self.state, &self.rules, envelope, self.now, &mut effects).unwrap();
+            self.events.extend(effects.events);
+            self.keys.extend(effects.keys);
+            if outcome != Outcome::Later {
+                return outcome;
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn decide_is_the_model(steps in vec((forwards(), op()), STEPS)) {
+        let mut pair = Pair::new();
+        for (tick, op) in &steps {
+            pair.tick(*tick, true);
+            pair.run(op, true);
+        }
+    }
+
+    #[test]
+    fn books_balance_whatever_the_clock_does(steps in vec((both_ways(), op()), STEPS)) {
+        let steps: Vec<Step> = steps;
+        let mut pair = Pair::new();
+        for (tick, op) in &steps {
+            pair.tick(*tick, false);
+            pair.run(op, false);
+        }
+    }
+}
+
+/// Histories of which one in so many must see each outcome: a generator that never gets there tests nothing.
+#[test]
+fn histories_get_everywhere() {
+    let mut seen = std::collections::BTreeMap::<String, u32>::new();
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut pair = Pair::new();
+        for _ in 0..60 {
+            pair.tick(Tick::By(random.pick(&[0, MILLI, SECOND, 3 * SECOND])), true);
+            let envelope = pair.cast.envelope(&Op::random(&mut random, true));
+            let outcome = format!("{:?}", pair.decide(&envelope));
+            let words: String = outcome.chars().take_while(|c| c.is_alphabetic() || *c == '(').collect();
+            *seen.entry(words).or_default() += 1;
+        }
+    }
+    for words in [
+        "Done(Reservation(Hold",
+        "Done(Item",
+        "Done(Sale",
+        "Done(Swept",
+        "Replayed(Reservation(Hold",
+        "Replayed(Item",
+        "Refused(InvalidRequest(FieldError",
+        "Refused(UnknownItem(",
+        "Refused(SalePaused(",
+        "Refused(QuantityLimit",
+        "Refused(InsufficientInventory(",
+        "Refused(IdempotencyMismatch",
+        "Refused(UnknownReservation(",
+        "Refused(ReservationConfirmed(",
+        "Refused(ReservationCancelled(",
+        "Refused(ReservationExpired",
+        "Refused(ReservationNotConfirmed(",
+        "Refused(ExtensionLimit",
+        "Refused(ReturnExceedsSold",
+        "Refused(BelowCommitted",
+        "Refused(PreconditionFailed",
+    ] {
+        assert!(seen.keys().any(|key| key.starts_with(words)), "never seen: {words}, but {seen:#?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! What a store can get wrong without noticing, and the case of the suite that notices.
+
+/// What a broken world does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// Keys are not durable.
+    ForgetsKeysOnRestart,
+    /// Pauses are not durable.
+    ForgetsPausesOnRestart,
+    /// The newest batch is not durable, though it was answered.
+    LosesTheLastBatchOnRestart,
+    /// Active holds are not found by their deadlines after a restart.
+    ForgetsDeadlinesOnRestart,
+    /// A hold counts as expired as soon as its deadline has passed, with no commit.
+    ExpiryIsAPredicate,
+    /// An item's newest instant is not kept, so a clock that steps back takes it along.
+    DoesNotFloorTheClock,
+    /// Time runs backwards over a restart only.
+    ForgetsInstantsOnRestart,
+    /// Holds are due a millisecond early.
+    DueAMillisecondEarly,
+    /// Holds are due a microsecond late.
+    DueAMicrosecondLate,
+    /// SKUs are compared as some databases do by default.
+    IgnoresCase,
+    /// So are trailing blanks.
+    IgnoresTrailingBlanks,
+    /// A refused request keeps its key.
+    RemembersRefusals,
+    /// A replay shows what was answered the first time.
+    ReplaysTheFirstAnswer,
+    /// A key with another request is a replay.
+    IgnoresFingerprints,
+    /// Commands that wait together see the state before the batch.
+    DecidesOnAStaleState,
+    /// Commands that wait together are decided last to first.
+    DecidesBackwards,
+    /// Gives up where a batch may expire no more.
+    AnswersLater,
+    /// Refuses where a batch may expire no more.
+    RefusesInsteadOfLater,
+    /// Loses the events of commands that were refused.
+    DropsExpiriesOfRefusals,
+    /// Positions have gaps.
+    SkipsPositions,
+    /// Writes an event once more for a replay.
+    WritesReplays,
+    /// Gives the first event of every command the same id.
+    OneEventId,
+}
+
+impl Flaw {
+    /// Every flaw with a case that it must fail.
+    pub(crate) const CAUGHT_BY: [(Self, &'static str); 22] = [
+        (Self::ForgetsKeysOnRestart, "a reserve sent again is the same reservation, over restarts"),
+        (Self::ForgetsPausesOnRestart, "the pause of a location stops its sales and no others"),
+        (Self::LosesTheLastBatchOnRestart, "two hundred at once on a hundred units: exactly a hundred"),
+        (Self::ForgetsDeadlinesOnRestart, "expiry is a committed transition, not a predicate"),
+        (Self::ExpiryIsAPredicate, "expiry is a committed transition, not a predicate"),
+        (Self::DoesNotFloorTheClock, "time never runs backwards for an item"),
+        (Self::ForgetsInstantsOnRestart, "a restart with an earlier clock changes nothing"),
+        (Self::DueAMillisecondEarly, "confirm succeeds before the deadline and never at or after it"),
+        (Self::DueAMicrosecondLate, "release succeeds on both sides of the deadline and gives back once"),
+        (Self::IgnoresCase, "SKUs are compared byte by byte"),
+        (Self::IgnoresTrailingBlanks, "SKUs are compared byte by byte"),
+        (Self::RemembersRefusals, "a refusal is not remembered"),
+        (Self::ReplaysTheFirstAnswer, "a replay shows the reservation as it is now"),
+        (Self::IgnoresFingerprints, "a key with another request is a mismatch, over restarts"),
+        (Self::DecidesOnAStaleState, "two hundred at once on a hundred units: exactly a hundred"),
+        (Self::DecidesBackwards, "a pause takes effect within a batch, in order"),
+        (Self::AnswersLater, "a thousand holds due at once are reclaimed by one reserve"),
+        (Self::RefusesInsteadOfLater, "a thousand holds due at once are reclaimed by one reserve"),
+        (Self::DropsExpiriesOfRefusals, "a refused reserve leaves nothing due on its items"),
+        (Self::SkipsPositions, "positions are dense from 1, over restarts"),
+        (Self::WritesReplays, "what changes nothing, a refusal or a replay, is no event"),
+        (Self::OneEventId, "positions are dense from 1, over restarts"),
+    ];
+}
