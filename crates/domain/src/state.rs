@@ -16,7 +16,8 @@ pub enum Scope {
     Item(ItemKey),
 }
 
-/// What a command may touch: the unit of loading and locking. The order is the one that stores lock in.
+/// What a command may touch: the unit of loading and locking. The order of kinds is the one that stores lock in; within a
+/// kind a store may have an order of its own, as long as it is one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
     /// Whether everything, or a location by this name, is paused.

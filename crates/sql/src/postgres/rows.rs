@@ -1,0 +1,187 @@
+//! How rows become values and values become arrays. A row that makes no sense is damage, said aloud and never guessed
+//! around.
+
+use super::slice::Deadline;
+use super::stop::Stop;
+use std::sync::Arc;
+use stockhold_domain::{
+    Figures, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Mode, ReservationId, Seconds, Settings,
+    Status, bucket_of,
+};
+use stockhold_store::codec::{self, DecodeError, Reader};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+/// Keys of items as the arrays that statements take, in the order of the table's primary key.
+pub(super) struct ItemArrays<'a> {
+    pub(super) keys: Vec<&'a ItemKey>,
+    pub(super) buckets: Vec<i16>,
+    pub(super) locations: Vec<&'a str>,
+    pub(super) skus: Vec<&'a str>,
+}
+
+impl<'a> ItemArrays<'a> {
+    pub(super) fn new(keys: impl Iterator<Item = &'a ItemKey>) -> Self {
+        let mut sorted: Vec<_> = keys.map(|key| (bucket_of(key), key)).collect();
+        sorted.sort_unstable();
+        Self {
+            buckets: sorted.iter().map(|(bucket, _)| column(*bucket)).collect(),
+            locations: sorted.iter().map(|(_, key)| key.location()).collect(),
+            skus: sorted.iter().map(|(_, key)| key.sku()).collect(),
+            keys: sorted.into_iter().map(|(_, key)| key).collect(),
+        }
+    }
+}
+
+/// Ids of reservations, likewise.
+pub(super) struct HoldArrays {
+    pub(super) buckets: Vec<i16>,
+    pub(super) ids: Vec<Uuid>,
+}
+
+impl HoldArrays {
+    pub(super) fn new(ids: impl Iterator<Item = ReservationId>) -> Self {
+        let mut sorted: Vec<_> = ids.map(|id| (id.bucket(), id)).collect();
+        sorted.sort_unstable();
+        Self {
+            buckets: sorted.iter().map(|(bucket, _)| column(*bucket)).collect(),
+            ids: sorted.iter().map(|(_, id)| uuid(*id)).collect(),
+        }
+    }
+}
+
+/// Digests of keys, likewise.
+pub(super) struct KeyArrays {
+    pub(super) buckets: Vec<i16>,
+    pub(super) hashes: Vec<Vec<u8>>,
+}
+
+impl KeyArrays {
+    pub(super) fn new(hashes: impl Iterator<Item = KeyHash>) -> Self {
+        let mut sorted: Vec<_> = hashes.map(|hash| (key_bucket(hash), hash)).collect();
+        sorted.sort_unstable();
+        Self {
+            buckets: sorted.iter().map(|(bucket, _)| *bucket).collect(),
+            hashes: sorted.iter().map(|(_, hash)| hash.0.to_be_bytes().to_vec()).collect(),
+        }
+    }
+}
+
+/// A bucket as its column has it.
+pub(super) fn column(bucket: u16) -> i16 {
+    bucket.cast_signed()
+}
+
+/// A key is found by its digest alone, so its bucket comes from that.
+pub(super) fn key_bucket(hash: KeyHash) -> i16 {
+    column(ReservationId::from_u128(hash.0).bucket())
+}
+
+pub(super) fn uuid(id: ReservationId) -> Uuid {
+    Uuid::from_u128(id.as_u128())
+}
+
+/// A figure as its column has it: limits keep real ones far inside.
+pub(super) fn stored(figure: u64) -> Result<i64, Stop> {
+    i64::try_from(figure).map_err(|_| Stop::Damaged(format!("the figure {figure} does not fit its column")))
+}
+
+pub(super) fn status(status: Status) -> i16 {
+    match status {
+        Status::Active => 0,
+        Status::Confirmed => 1,
+        Status::Cancelled => 2,
+        Status::Expired => 3,
+    }
+}
+
+pub(super) fn mode(mode: Mode) -> i16 {
+    match mode {
+        Mode::Counted => 0,
+        Mode::Units => 1,
+    }
+}
+
+fn figure(row: &Row, column: &str) -> Result<u64, Stop> {
+    let value: i64 = row.try_get(column)?;
+    u64::try_from(value).map_err(|_| Stop::Damaged(format!("an item's {column} is {value}")))
+}
+
+fn safety_stock(row: &Row) -> Result<u64, Stop> {
+    let text: &str = row.try_get("safety_stock")?;
+    text.parse().map_err(|_| Stop::Damaged(format!("an item's safety stock is {text}")))
+}
+
+fn seconds(row: &Row, column: &str) -> Result<Option<Seconds>, Stop> {
+    let value: Option<i64> = row.try_get(column)?;
+    let Some(value) = value else { return Ok(None) };
+    let valid = u64::try_from(value).ok().and_then(|value| Seconds::new(value).ok());
+    valid.map(Some).ok_or_else(|| Stop::Damaged(format!("an item's {column} is {value}")))
+}
+
+fn instant(row: &Row, column: &str) -> Result<Instant, Stop> {
+    Ok(Instant::from_micros(row.try_get(column)?))
+}
+
+fn label(row: &Row, column: &str) -> Result<Label, Stop> {
+    let text: &str = row.try_get(column)?;
+    Label::new(text).map_err(|error| Stop::Damaged(format!("an item's {column} {error}")))
+}
+
+fn metadata(row: &Row) -> Result<Option<Arc<str>>, Stop> {
+    let bytes: Option<&[u8]> = row.try_get("metadata")?;
+    let text = bytes.map(core::str::from_utf8).transpose();
+    Ok(text.map_err(|_| Stop::Damaged("an item's metadata is no UTF-8".to_owned()))?.map(Arc::from))
+}
+
+/// An item from its row.
+pub(super) fn item(row: &Row) -> Result<Item, Stop> {
+    Ok(Item {
+        key: ItemKey::new(&label(row, "location")?, &label(row, "sku")?),
+        mode: match row.try_get::<_, i16>("mode")? {
+            0 => Mode::Counted,
+            1 => Mode::Units,
+            other => return Err(Stop::Damaged(format!("an item's mode is {other}"))),
+        },
+        figures: Figures {
+            total_units: figure(row, "total_units")?,
+            confirmed_sold: figure(row, "confirmed_sold")?,
+            held: figure(row, "held")?,
+            active: figure(row, "active")?,
+            sequence: figure(row, "sequence")?,
+            at: instant(row, "decided_at")?,
+        },
+        settings: Arc::new(Settings {
+            safety_stock: safety_stock(row)?,
+            default_ttl: seconds(row, "default_ttl")?,
+            max_hold: seconds(row, "max_hold")?,
+            metadata: metadata(row)?,
+        }),
+        version: figure(row, "version")?,
+        paused: row.try_get("paused")?,
+        created_at: instant(row, "created_at")?,
+    })
+}
+
+/// A deadline from its row.
+pub(super) fn deadline(row: &Row) -> Result<Deadline, Stop> {
+    let id: Uuid = row.try_get("id")?;
+    Ok((instant(row, "expires_at")?, ReservationId::from_u128(id.as_u128())))
+}
+
+/// A reservation from its row.
+pub(super) fn hold(row: &Row) -> Result<Hold, Stop> {
+    whole(row, codec::hold)
+}
+
+/// A used key from its row.
+pub(super) fn key_record(row: &Row) -> Result<KeyRecord, Stop> {
+    whole(row, codec::key_record)
+}
+
+fn whole<T>(row: &Row, read: fn(&mut Reader<'_>) -> Result<T, DecodeError>) -> Result<T, Stop> {
+    let mut reader = Reader::new(row.try_get("body")?);
+    let value = read(&mut reader)?;
+    reader.finish()?;
+    Ok(value)
+}

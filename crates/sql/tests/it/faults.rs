@@ -1,0 +1,298 @@
+//! Locks held by others, connections that die, commits of which nobody knows, rows that make no sense.
+
+use crate::fixture::{Bench, Desk, hold, item, reservation, run, stock};
+use crate::support::Server;
+use std::sync::Arc;
+use std::time::Duration;
+use stockhold_domain::{Envelope, Instant, Outcome, Rejection, Status, bucket_of};
+use stockhold_sql::postgres::PostgresStore;
+use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::{Failure, Store};
+
+const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'store'";
+
+fn later(seconds: i64) -> Instant {
+    Instant::from_micros(START.micros() + seconds * 1_000_000)
+}
+
+#[test]
+fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(20, "stall-");
+    let item_key = stock(&store, &mut maker, "a", 1);
+    let made = run(&store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+    let id = reservation(&made).unwrap().id;
+    bench.set_clock(later(59));
+    let mut holder = bench.lock(&item_key);
+    let pending = Desk::new().send(&store, vec![maker.wrap(maker::confirm(id))]);
+    bench.wait_until_locked_out(1);
+    bench.set_clock(later(60));
+    holder.run("COMMIT");
+    let outcome = pending.only();
+    assert!(matches!(outcome, Ok(Outcome::Refused(Rejection::ReservationExpired { .. }))), "{outcome:?}");
+    assert_eq!(hold(&store, id).unwrap().status, Status::Expired);
+    bench.audit();
+}
+
+#[test]
+fn what_another_instance_committed_under_the_awaited_lock_is_seen() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(21, "behind-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let mut holder = bench.lock(&item_key);
+    let pending = Desk::new().send(&store, vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 8)]))]);
+    bench.wait_until_locked_out(1);
+    holder.run("UPDATE stockhold.items SET total_units = 7; COMMIT");
+    let outcome = pending.only();
+    match &outcome {
+        Ok(Outcome::Refused(Rejection::InsufficientInventory(short))) => assert_eq!(short[0].available, 7),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done() {
+    let mut bench = Bench::new();
+    let mut config = bench.config();
+    config.lock_timeout = Duration::from_millis(20);
+    let store = PostgresStore::connect(config).unwrap();
+    let mut maker = Maker::new(24, "never-");
+    let item_key = stock(&store, &mut maker, "a", 100);
+    let mut holder = bench.lock(&item_key);
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    assert_eq!(run(&store, envelope.clone()), Err(Failure::Overloaded));
+    holder.run("COMMIT");
+    let outcome = run(&store, maker.again(&envelope));
+    assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
+    bench.audit();
+}
+
+#[test]
+fn the_victim_of_a_deadlock_is_run_again() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(32, "deadlock-");
+    let mut items = [stock(&store, &mut maker, "a", 10), stock(&store, &mut maker, "b", 10)];
+    items.sort_by_key(|key| (bucket_of(key), key.clone()));
+    let [first, second] = &items;
+    // Somebody who locks the other way round and has more patience, so that the store is the victim.
+    let mut other = bench.lock(second);
+    other.run("SET deadlock_timeout = '1h'");
+    let pending =
+        Desk::new().send(&store, vec![maker.wrap(maker::reserve_for(60, &[(first, 1), (second, 1)]))]);
+    bench.wait_until_locked_out(1);
+    other.run(&format!("SELECT FROM stockhold.items WHERE sku = '{}' FOR UPDATE; COMMIT", first.sku()));
+    let outcome = pending.only();
+    assert!(reservation(&outcome).is_some(), "{outcome:?}");
+    bench.session.wait_for("SELECT deadlocks = 1 FROM pg_stat_database WHERE datname = current_database()");
+    bench.audit();
+}
+
+/// A store whose session can be told from others'.
+fn named_store(bench: &Bench) -> PostgresStore {
+    let mut config = bench.config();
+    config.database.application_name("store");
+    PostgresStore::connect(config).unwrap()
+}
+
+#[test]
+fn a_connection_lost_before_commit_is_unavailable_and_the_retry_takes_effect() {
+    let mut bench = Bench::new();
+    let store = named_store(&bench);
+    let mut maker = Maker::new(25, "lost-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let mut holder = bench.lock(&item_key);
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    let pending = Desk::new().send(&store, vec![envelope.clone()]);
+    bench.wait_until_locked_out(1);
+    bench.session.run(TERMINATE);
+    let outcome = pending.only();
+    assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
+    assert!(store.trouble().is_some());
+    holder.run("COMMIT");
+    let again = run(&store, maker.again(&envelope));
+    assert!(matches!(again, Ok(Outcome::Done(_))), "nothing had been done: {again:?}");
+    assert!(store.trouble().is_none());
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
+    bench.audit();
+}
+
+#[test]
+fn an_idle_connection_that_was_lost_is_replaced() {
+    let mut bench = Bench::new();
+    let store = named_store(&bench);
+    let mut maker = Maker::new(26, "idle-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    bench.session.run(TERMINATE);
+    bench.session.wait_for(
+        "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'store' AND datname = current_database()",
+    );
+    // The store may learn of it only now, in which case nothing was done.
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    let mut outcome = run(&store, envelope.clone());
+    if matches!(outcome, Err(Failure::Unavailable(_))) {
+        outcome = run(&store, maker.again(&envelope));
+    }
+    assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
+}
+
+/// A server on which the commits of sessions that begin from now on wait for a standby that does not exist, after what
+/// `before` did.
+fn standby_gone<T>(before: impl FnOnce(&mut Bench) -> T) -> (Bench, T) {
+    let server = Arc::new(Server::start());
+    let mut bench = Bench::on(&server);
+    let done = before(&mut bench);
+    bench.session.run("SET synchronous_commit = 'local'");
+    bench.session.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    bench.session.run("SELECT pg_reload_conf()");
+    bench
+        .session
+        .wait_for("SELECT setting = 'nobody' FROM pg_settings WHERE name = 'synchronous_standby_names'");
+    // That this session knows does not mean that the process which starts new ones does.
+    while bench.another_session().text("SHOW synchronous_standby_names") != "nobody" {}
+    (bench, done)
+}
+
+/// Ends a commit that waits for the standby with `how`, a function of the server.
+fn commit_ended_by(how: &str, seed: u64) {
+    let mut maker = Maker::new(seed, "unknown-");
+    let (mut bench, item_key) = standby_gone(|bench| stock(&bench.connect(), &mut maker, "a", 10));
+    let store = named_store(&bench);
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    let pending = commit_that_waits(&mut bench, &store, &envelope);
+    bench.session.run(&format!("SELECT {how}(pid) FROM pg_stat_activity WHERE application_name = 'store'"));
+    assert_eq!(pending.only(), Err(Failure::OutcomeUnknown));
+
+    // It had taken effect on this server, and the retry says so.
+    let again = run(&store, maker.again(&envelope));
+    assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
+    bench.audit();
+}
+
+fn commit_that_waits(
+    bench: &mut Bench,
+    store: &PostgresStore,
+    envelope: &Envelope,
+) -> crate::fixture::Pending {
+    let pending = Desk::new().send(store, vec![envelope.clone()]);
+    bench.session.wait_for(
+        "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'store' AND wait_event = 'SyncRep'",
+    );
+    pending
+}
+
+#[test]
+fn a_connection_lost_at_commit_is_unknown_and_the_retry_converges() {
+    commit_ended_by("pg_terminate_backend", 27);
+}
+
+#[test]
+fn a_warning_at_commit_is_unknown_and_the_retry_converges() {
+    commit_ended_by("pg_cancel_backend", 28);
+}
+
+#[test]
+fn a_commit_that_is_not_answered_in_time_is_unknown_and_the_retry_converges() {
+    let mut maker = Maker::new(33, "deadline-");
+    let (mut bench, item_key) = standby_gone(|bench| stock(&bench.connect(), &mut maker, "a", 10));
+    let mut config = bench.config();
+    config.commit_deadline = Duration::from_millis(100);
+    let store = PostgresStore::connect(config).unwrap();
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    assert_eq!(run(&store, envelope.clone()), Err(Failure::OutcomeUnknown));
+    bench.session.run("ALTER SYSTEM RESET synchronous_standby_names");
+    bench.session.run("SELECT pg_reload_conf()");
+    let again = run(&store, maker.again(&envelope));
+    assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
+    bench.audit();
+}
+
+#[test]
+fn a_fresh_id_that_is_in_use_is_internal_for_its_command_only() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(34, "fresh-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let mut envelopes: Vec<Envelope> =
+        (0..4).map(|_| maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))).collect();
+    envelopes[2].fresh.reservation = envelopes[0].fresh.reservation;
+    let outcomes = Desk::new().send(&store, envelopes).outcomes();
+    assert!(matches!(outcomes[2], Err(Failure::Internal(_))), "{:?}", outcomes[2]);
+    for n in [0, 1, 3] {
+        assert!(reservation(&outcomes[n]).is_some(), "{:?}", outcomes[n]);
+    }
+    // And when the other reservation was made long before.
+    let mut late = maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]));
+    late.fresh.reservation = reservation(&outcomes[0]).unwrap().id;
+    let outcome = run(&store, late);
+    assert!(matches!(outcome, Err(Failure::Internal(_))), "{outcome:?}");
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 3);
+    bench.audit();
+}
+
+#[test]
+fn a_raw_update_past_the_rules_is_stopped_by_the_schema() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(29, "raw-");
+    stock(&store, &mut maker, "a", 10);
+    for update in [
+        "UPDATE stockhold.items SET held = 11",
+        "UPDATE stockhold.items SET held = 5, confirmed_sold = 6",
+        "UPDATE stockhold.items SET held = -1",
+        "UPDATE stockhold.items SET confirmed_sold = -1",
+        "UPDATE stockhold.items SET active = 1",
+        "UPDATE stockhold.items SET mode = 2",
+    ] {
+        let error = bench.session.try_run(update).expect_err(update);
+        assert_eq!(
+            error.code(),
+            Some(&tokio_postgres::error::SqlState::CHECK_VIOLATION),
+            "{update}: {error}"
+        );
+    }
+}
+
+#[test]
+fn an_assertion_that_fires_is_internal_for_its_command_only() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(30, "alarm-");
+    let (bad, good) = (stock(&store, &mut maker, "bad", 10), stock(&store, &mut maker, "good", 10));
+    bench.session.run(&format!(
+        "ALTER TABLE stockhold.items ADD CONSTRAINT seeded_bug CHECK (sku <> '{}' OR held < 3)",
+        bad.sku()
+    ));
+    let envelopes = vec![
+        maker.wrap(maker::reserve_for(60, &[(&bad, 2)])),
+        maker.wrap(maker::reserve_for(60, &[(&good, 2)])),
+        maker.wrap(maker::reserve_for(60, &[(&bad, 2)])),
+        maker.wrap(maker::reserve_for(60, &[(&good, 2)])),
+    ];
+    let outcomes = Desk::new().send(&store, envelopes).outcomes();
+    assert!(matches!(outcomes[2], Err(Failure::Internal(_))), "{:?}", outcomes[2]);
+    for n in [0, 1, 3] {
+        assert!(reservation(&outcomes[n]).is_some(), "{:?}", outcomes[n]);
+    }
+    let held = [&bad, &good].map(|key| item(&store, key).unwrap().figures.held);
+    assert_eq!(held, [2, 4]);
+    bench.audit();
+}
+
+#[test]
+fn a_damaged_row_is_never_served() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(31, "damage-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let made = run(&store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+    bench.session.run("UPDATE stockhold.holds SET body = substr(body, 1, length(body) - 1)");
+    let outcome = run(&store, maker.wrap(maker::confirm(reservation(&made).unwrap().id)));
+    assert!(matches!(outcome, Err(Failure::Internal(_))), "{outcome:?}");
+    assert_eq!(item(&store, &item_key).unwrap().figures.confirmed_sold, 0);
+}

@@ -1,0 +1,247 @@
+//! A store under test: a database, a clock that can be moved, and somebody who asks.
+
+use crate::support::{Database, Server, Session};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use stockhold_domain::{
+    Command, Envelope, Hold, Instant, Item, ItemKey, Outcome, Rejection, Reply, ReservationId,
+};
+use stockhold_sql::postgres::{Config, PostgresStore};
+use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::{Answer, Ask, EventRow, Failure, Inbox, Query, ReplyTo, Store, Work};
+
+/// Patience with an answer that has to come.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A database with a clock for stores to read. The clock shows the suite's start until it is moved.
+pub(crate) struct Bench {
+    pub(crate) database: Database,
+    pub(crate) session: Session,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::on(&Server::shared())
+    }
+
+    pub(crate) fn on(server: &Arc<Server>) -> Self {
+        let database = server.database();
+        let mut session = Session::open(&database.url);
+        session.run("CREATE TABLE public.test_clock (micros bigint)");
+        session.run(&format!("INSERT INTO public.test_clock VALUES ({})", START.micros()));
+        Self { database, session }
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        let mut config = Config::new(&self.database.url).expect("a valid URL");
+        "SELECT micros FROM public.test_clock".clone_into(&mut config.clock);
+        // Tests hold locks for as long as they like.
+        config.lock_timeout = PATIENCE;
+        config.batch_deadline = PATIENCE;
+        config.commit_deadline = PATIENCE;
+        config
+    }
+
+    pub(crate) fn connect(&self) -> PostgresStore {
+        PostgresStore::connect(self.config()).expect("the store connects")
+    }
+
+    pub(crate) fn another_session(&self) -> Session {
+        Session::open(&self.database.url)
+    }
+
+    pub(crate) fn set_clock(&mut self, now: Instant) {
+        self.session.run(&format!("UPDATE public.test_clock SET micros = {}", now.micros()));
+    }
+
+    /// Holds an item's row, as another instance does while it commits, until the session commits.
+    pub(crate) fn lock(&self, item: &ItemKey) -> Session {
+        let mut holder = self.another_session();
+        holder.run(&format!(
+            "BEGIN; SELECT FROM stockhold.items WHERE sku = '{}' AND location = '{}' FOR UPDATE",
+            item.sku(),
+            item.location()
+        ));
+        holder
+    }
+
+    /// Waits until a store's session waits for a lock.
+    pub(crate) fn wait_until_locked_out(&mut self, sessions: usize) {
+        self.session.wait_for(&format!(
+            "SELECT count(*) = {sessions} FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ));
+    }
+
+    /// Every figure of every item against the rows that it sums up.
+    pub(crate) fn audit(&mut self) {
+        let wrong = self.session.texts(
+            "SELECT format('%s holds %s, its lines %s', sku, held, coalesce(lines, 0))
+             FROM stockhold.items LEFT JOIN (
+                 SELECT bucket, location, sku, sum(quantity) AS lines, count(*) AS holds
+                 FROM stockhold.active_lines GROUP BY bucket, location, sku
+             ) AS lines USING (bucket, location, sku)
+             WHERE held <> coalesce(lines, 0) OR active <> coalesce(holds, 0)",
+        );
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let strays = self.session.text(
+            "SELECT count(*) FROM stockhold.active_lines l
+             LEFT JOIN stockhold.holds h ON h.id = l.id AND h.expires_at = l.expires_at AND h.status = 0
+             WHERE h.id IS NULL",
+        );
+        assert_eq!(strays, "0", "lines of no active reservation");
+    }
+}
+
+/// Somebody who asks and waits for the answers.
+#[derive(Default)]
+pub(crate) struct Desk {
+    inner: Mutex<Answers>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Answers {
+    given: BTreeMap<u64, Result<Answer, Failure>>,
+    /// Put and not yet flushed: nobody is told of them.
+    put: BTreeMap<u64, Result<Answer, Failure>>,
+    asked: u64,
+    flushes: usize,
+}
+
+impl Inbox for Desk {
+    fn put(&self, ticket: u64, answer: Result<Answer, Failure>) {
+        let mut inner = self.inner.lock().unwrap();
+        let known = inner.given.contains_key(&ticket);
+        let before = inner.put.insert(ticket, answer);
+        assert!(before.is_none() && !known, "two answers for one ticket");
+    }
+
+    fn flush(&self) {
+        let mut inner = self.inner.lock().unwrap();
+        let mut put = std::mem::take(&mut inner.put);
+        inner.given.append(&mut put);
+        inner.flushes += 1;
+        drop(inner);
+        self.bell.notify_all();
+    }
+}
+
+/// What was asked and not waited for yet.
+pub(crate) struct Pending {
+    desk: Arc<Desk>,
+    tickets: Vec<u64>,
+}
+
+impl Pending {
+    /// The answers, in the order asked.
+    pub(crate) fn wait(self) -> Vec<Result<Answer, Failure>> {
+        let waits =
+            |answers: &mut Answers| !self.tickets.iter().all(|ticket| answers.given.contains_key(ticket));
+        let inner = self.desk.inner.lock().unwrap();
+        let (mut inner, late) = self.desk.bell.wait_timeout_while(inner, PATIENCE, waits).unwrap();
+        assert!(!late.timed_out(), "an answer never came");
+        self.tickets.iter().map(|ticket| inner.given.remove(ticket).unwrap()).collect()
+    }
+
+    pub(crate) fn outcomes(self) -> Vec<Result<Outcome, Failure>> {
+        let outcome = |answer| match answer {
+            Answer::Outcome(outcome) => outcome,
+            other => panic!("a command was answered with {other:?}"),
+        };
+        self.wait().into_iter().map(|answer| answer.map(outcome)).collect()
+    }
+
+    pub(crate) fn only(self) -> Result<Outcome, Failure> {
+        let mut outcomes = self.outcomes();
+        assert_eq!(outcomes.len(), 1);
+        outcomes.remove(0)
+    }
+}
+
+impl Desk {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub(crate) fn flushes(&self) -> usize {
+        self.inner.lock().unwrap().flushes
+    }
+
+    pub(crate) fn ask(self: &Arc<Self>, store: &dyn Store, asks: Vec<Ask>) -> Pending {
+        let mut tickets = Vec::new();
+        for ask in asks {
+            let ticket = {
+                let mut inner = self.inner.lock().unwrap();
+                inner.asked += 1;
+                inner.asked
+            };
+            tickets.push(ticket);
+            let inbox: Arc<dyn Inbox> = self.clone();
+            store.submit(Work { ask, reply: ReplyTo { inbox, ticket } });
+        }
+        store.kick();
+        Pending { desk: Arc::clone(self), tickets }
+    }
+
+    pub(crate) fn send(self: &Arc<Self>, store: &dyn Store, commands: Vec<Envelope>) -> Pending {
+        self.ask(store, commands.into_iter().map(|envelope| Ask::Command(Box::new(envelope))).collect())
+    }
+
+    fn query(self: &Arc<Self>, store: &dyn Store, query: Query) -> Answer {
+        self.ask(store, vec![Ask::Query(query)]).wait().remove(0).expect("a query is answered")
+    }
+}
+
+/// One command, alone.
+pub(crate) fn run(store: &dyn Store, envelope: Envelope) -> Result<Outcome, Failure> {
+    Desk::new().send(store, vec![envelope]).only()
+}
+
+pub(crate) fn item(store: &dyn Store, key: &ItemKey) -> Option<Item> {
+    match Desk::new().query(store, Query::Items(vec![key.clone()])) {
+        Answer::Items(mut items) => items.remove(0),
+        other => panic!("answered with {other:?}"),
+    }
+}
+
+pub(crate) fn hold(store: &dyn Store, id: ReservationId) -> Option<Hold> {
+    match Desk::new().query(store, Query::Reservation(id)) {
+        Answer::Reservation(hold) => hold,
+        other => panic!("answered with {other:?}"),
+    }
+}
+
+/// Everything that is committed, in small steps so that resuming is tested as well.
+pub(crate) fn events(store: &dyn Store) -> Vec<EventRow> {
+    let mut rows: Vec<EventRow> = Vec::new();
+    loop {
+        let after = rows.last().map_or(0, |row| row.position);
+        let more = store.events(after, 300).expect("events are read");
+        if more.is_empty() {
+            return rows;
+        }
+        rows.extend(more);
+    }
+}
+
+pub(crate) fn stock(store: &dyn Store, maker: &mut Maker, name: &str, total: u64) -> ItemKey {
+    let item = maker.item(name);
+    let outcome = run(store, maker.wrap(Command::SetStock(maker::stock_of(&item, total))));
+    assert!(matches!(outcome, Ok(Outcome::Done(Reply::Item { .. }))), "{outcome:?}");
+    item
+}
+
+pub(crate) fn reservation(outcome: &Result<Outcome, Failure>) -> Option<&Hold> {
+    match outcome {
+        Ok(Outcome::Done(Reply::Reservation(hold)) | Outcome::Replayed(Reply::Reservation(hold))) => {
+            Some(hold)
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn sold_out(outcome: &Result<Outcome, Failure>) -> bool {
+    matches!(outcome, Ok(Outcome::Refused(Rejection::InsufficientInventory(_))))
+}

@@ -1,0 +1,331 @@
+//! Several stores over one database.
+
+use crate::fixture::{Bench, Desk, events, hold, item, reservation, run, sold_out, stock};
+use std::collections::BTreeSet;
+use std::sync::Barrier;
+use std::thread;
+use stockhold_domain::{
+    Command, Envelope, Instant, ItemKey, Outcome, Rejection, Reply, ReservationId, Scope, SetSale, Status,
+    Transition,
+};
+use stockhold_sql::postgres::PostgresStore;
+use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::{EventRow, Failure, Store};
+
+/// Hands each store its commands at the same time, some at once, and collects the answers.
+fn race(
+    stores: [&PostgresStore; 2],
+    commands: [Vec<Envelope>; 2],
+    at_once: usize,
+) -> [Vec<Result<Outcome, Failure>>; 2] {
+    let start = Barrier::new(2);
+    let run = |store: &PostgresStore, commands: Vec<Envelope>| {
+        start.wait();
+        let mut outcomes = Vec::new();
+        let mut commands = commands.into_iter();
+        loop {
+            let some: Vec<_> = commands.by_ref().take(at_once).collect();
+            if some.is_empty() {
+                return outcomes;
+            }
+            outcomes.extend(Desk::new().send(store, some).outcomes());
+        }
+    };
+    let [first, second] = commands;
+    thread::scope(|scope| {
+        let first = scope.spawn(|| run(stores[0], first));
+        let second = scope.spawn(|| run(stores[1], second));
+        [first.join().unwrap(), second.join().unwrap()]
+    })
+}
+
+#[test]
+fn two_instances_never_oversell_one_item() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(1, "race-"), Maker::new(2, "race-")];
+    let item_key = stock(&stores[0], &mut makers[0], "hot", 500);
+    let commands = makers.each_mut().map(|maker| {
+        (0..600).map(|_| maker.wrap(maker::reserve_for(600, &[(&item_key, 1)]))).collect::<Vec<_>>()
+    });
+    let outcomes = race([&stores[0], &stores[1]], commands, 7);
+    let all = || outcomes.iter().flatten();
+    assert_eq!(all().filter_map(reservation).count(), 500);
+    assert_eq!(all().filter(|outcome| sold_out(outcome)).count(), 700);
+    let sequences: BTreeSet<u64> = all().filter_map(reservation).map(|hold| hold.lines[0].sequence).collect();
+    assert_eq!(sequences, (2..=501).collect(), "gapless over both instances");
+    let shown = item(&stores[1], &item_key).unwrap();
+    assert_eq!((shown.figures.held, shown.figures.active, shown.available()), (500, 500, 0));
+    bench.audit();
+}
+
+#[test]
+fn one_key_used_at_two_instances_at_once_has_one_effect() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut maker = Maker::new(3, "keys-");
+    let item_key = stock(&stores[0], &mut maker, "a", 1_000);
+    let first: Vec<_> =
+        (0..200).map(|n| maker.keyed(&format!("k{n}"), maker::reserve_for(600, &[(&item_key, 1)]))).collect();
+    let mut second: Vec<_> = first.iter().map(|envelope| maker.again(envelope)).collect();
+    second.reverse();
+    let [first, mut second] = race([&stores[0], &stores[1]], [first, second], 20);
+    second.reverse();
+    for (one, other) in first.iter().zip(&second) {
+        let ids =
+            [one, other].map(|outcome| reservation(outcome).unwrap_or_else(|| panic!("{outcome:?}")).id);
+        assert_eq!(ids[0], ids[1]);
+        let replayed =
+            [one, other].iter().filter(|outcome| matches!(outcome, Ok(Outcome::Replayed(_)))).count();
+        assert_eq!(replayed, 1, "{one:?} and {other:?}");
+    }
+    assert_eq!(item(&stores[0], &item_key).unwrap().figures.held, 200);
+    bench.audit();
+}
+
+#[test]
+fn a_key_that_another_instance_is_committing_is_waited_for() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(4, "inflight-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let envelope = maker.keyed("k", maker::reserve_for(600, &[(&item_key, 1)]));
+    let made = run(&store, envelope.clone());
+    // The key's row is put back as uncommitted: another instance that has not finished.
+    let mut other = bench.another_session();
+    bench
+        .session
+        .run("CREATE TABLE public.taken AS SELECT * FROM stockhold.keys; DELETE FROM stockhold.keys");
+    other.run("BEGIN; INSERT INTO stockhold.keys SELECT * FROM public.taken");
+    let desk = Desk::new();
+    let pending = desk.send(&store, vec![maker.again(&envelope)]);
+    bench.wait_until_locked_out(1);
+    other.run("COMMIT");
+    let again = pending.only();
+    assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
+    assert_eq!(reservation(&again).map(|hold| hold.id), reservation(&made).map(|hold| hold.id));
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
+    bench.audit();
+}
+
+#[test]
+fn an_item_that_another_instance_is_creating_is_waited_for() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(16, "making-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    bench
+        .session
+        .run("CREATE TABLE public.taken AS SELECT * FROM stockhold.items; DELETE FROM stockhold.items");
+    let mut other = bench.another_session();
+    other.run("BEGIN; INSERT INTO stockhold.items SELECT * FROM public.taken");
+    let set = maker.wrap(Command::SetStock(maker::stock_of(&item_key, 7)));
+    let pending = Desk::new().send(&store, vec![set]);
+    bench.wait_until_locked_out(1);
+    other.run("COMMIT");
+    match pending.only() {
+        Ok(Outcome::Done(Reply::Item { item, created: false })) => {
+            assert_eq!((item.version, item.figures.total_units), (2, 7));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_position_that_another_instance_is_giving_is_waited_for() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(17, "numbering-");
+    let items = ["a", "b"].map(|name| stock(&store, &mut maker, name, 10));
+    // Another instance numbers the second batch, as if it had not been able to see the first yet.
+    let mut other = bench.another_session();
+    other.run(
+        "BEGIN; SELECT FROM stockhold.sequencer FOR UPDATE;
+         UPDATE stockhold.events SET last_position = 1 WHERE serial = (SELECT max(serial) FROM stockhold.events);
+         UPDATE stockhold.sequencer SET position = 1",
+    );
+    let rows = thread::scope(|scope| {
+        let reader = scope.spawn(|| events(&store));
+        bench.wait_until_locked_out(1);
+        other.run("COMMIT");
+        reader.join().unwrap()
+    });
+    let stocked = |row: &EventRow| match &row.event.transition {
+        Transition::Stock { item, .. } => (row.position, item.key.clone()),
+        other => panic!("{other:?}"),
+    };
+    let [first, second] = items;
+    assert_eq!(rows.iter().map(stocked).collect::<Vec<_>>(), [(1, second), (2, first)]);
+}
+
+#[test]
+fn two_instances_that_create_the_same_items_create_each_once() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(5, "new-"), Maker::new(6, "new-")];
+    let names: Vec<String> = (0..150).map(|n| n.to_string()).collect();
+    let mut commands = makers.each_mut().map(|maker| {
+        let set = |name: &String| maker::stock_of(&maker.item(name), 5);
+        let sets: Vec<_> = names.iter().map(set).collect();
+        sets.into_iter().map(|set| maker.wrap(Command::SetStock(set))).collect::<Vec<_>>()
+    });
+    commands[1].reverse();
+    let outcomes = race([&stores[0], &stores[1]], commands, 10);
+    let created = |outcome: &&Result<Outcome, Failure>| {
+        matches!(outcome, Ok(Outcome::Done(Reply::Item { created: true, .. })))
+    };
+    let found = |outcome: &&Result<Outcome, Failure>| {
+        matches!(outcome, Ok(Outcome::Done(Reply::Item { created: false, .. })))
+    };
+    assert_eq!(outcomes.iter().flatten().filter(created).count(), names.len());
+    assert_eq!(outcomes.iter().flatten().filter(found).count(), names.len());
+    bench.audit();
+}
+
+#[test]
+fn baskets_in_opposite_orders_at_two_instances_do_not_deadlock() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(7, "order-"), Maker::new(8, "order-")];
+    let mut items: Vec<ItemKey> =
+        (0..12).map(|n| stock(&stores[0], &mut makers[0], &format!("i{n}"), 10_000)).collect();
+    let mut commands: [Vec<Envelope>; 2] = [Vec::new(), Vec::new()];
+    for (maker, commands) in makers.iter_mut().zip(&mut commands) {
+        let wants: Vec<_> = items.iter().map(|item| (item, 1)).collect();
+        commands.extend((0..150).map(|_| maker.wrap(maker::reserve_for(600, &wants))));
+        items.reverse();
+    }
+    let outcomes = race([&stores[0], &stores[1]], commands, 5);
+    assert_eq!(outcomes.iter().flatten().filter_map(reservation).count(), 300);
+    let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    bench.session.run("SELECT pg_stat_force_next_flush()");
+    assert_eq!(bench.session.text(deadlocks), "0");
+    bench.audit();
+}
+
+#[test]
+fn confirm_release_and_expiry_at_two_instances_agree_on_one_end() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(9, "end-"), Maker::new(10, "end-")];
+    let item_key = stock(&stores[0], &mut makers[0], "a", 300);
+    let reserves = (0..300).map(|_| makers[0].wrap(maker::reserve_for(60, &[(&item_key, 1)]))).collect();
+    let ids: Vec<ReservationId> = Desk::new()
+        .send(&stores[0], reserves)
+        .outcomes()
+        .iter()
+        .map(|outcome| reservation(outcome).unwrap().id)
+        .collect();
+    let confirms = ids.iter().map(|id| makers[0].wrap(maker::confirm(*id))).collect();
+    let gone = ids.iter().rev().map(|id| makers[1].wrap(maker::release(*id))).collect();
+    let [confirmed, mut released] = race([&stores[0], &stores[1]], [confirms, gone], 9);
+    released.reverse();
+    let mut sold = 0;
+    for ((id, confirmed), released) in ids.iter().zip(&confirmed).zip(&released) {
+        let status = hold(&stores[0], *id).unwrap().status;
+        assert!(matches!(status, Status::Confirmed | Status::Cancelled), "{status:?}");
+        assert_eq!(reservation(confirmed).is_some(), status == Status::Confirmed, "{confirmed:?}");
+        assert_eq!(reservation(released).is_some(), status == Status::Cancelled, "{released:?}");
+        sold += u64::from(status == Status::Confirmed);
+    }
+    let figures = item(&stores[1], &item_key).unwrap().figures;
+    assert_eq!((figures.confirmed_sold, figures.held, figures.sequence), (sold, 0, 1 + 300 + 300));
+    bench.audit();
+}
+
+#[test]
+fn positions_are_dense_and_follow_each_items_sequence() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(11, "events-"), Maker::new(12, "events-")];
+    let items = ["a", "b", "c"].map(|name| stock(&stores[0], &mut makers[0], name, 100_000));
+    let commands = makers.each_mut().map(|maker| {
+        (0..200).map(|n| maker.wrap(maker::reserve_for(600, &[(&items[n % 3], 1)]))).collect::<Vec<_>>()
+    });
+    // Both also read, and so number, while the other commits.
+    let seen = thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = Vec::new();
+            while seen.len() < 403 {
+                let after = seen.last().map_or(0, |row: &EventRow| row.position);
+                seen.extend(stores[1].events(after, 50).unwrap());
+            }
+            seen
+        });
+        race([&stores[0], &stores[1]], commands, 3);
+        reader.join().unwrap()
+    });
+    assert!(seen.iter().zip(1..).all(|(row, position)| row.position == position), "dense, from 1");
+    assert_eq!(seen, events(&stores[0]), "what was read while it grew is what is there");
+    for key in &items {
+        let mut sequence = 0;
+        for row in &seen {
+            let at = match &row.event.transition {
+                Transition::Stock { item, .. } if item.key == *key => item.figures.sequence,
+                Transition::Hold { hold, .. } if hold.lines[0].item == *key => hold.lines[0].sequence,
+                _ => continue,
+            };
+            assert_eq!(at, sequence + 1, "of {key:?} at position {}", row.position);
+            sequence = at;
+        }
+    }
+    bench.audit();
+}
+
+#[test]
+fn two_instances_that_sweep_at_once_expire_each_hold_once() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(13, "sweep-"), Maker::new(14, "sweep-")];
+    let items = ["a", "b", "c", "d"].map(|name| stock(&stores[0], &mut makers[0], name, 10_000));
+    let basket = |n: usize| [(&items[n % 4], 1), (&items[(n + 1 + n % 3) % 4], 2)];
+    let reserves: Vec<_> = (0..700).map(|n| makers[0].wrap(maker::reserve_for(60, &basket(n)))).collect();
+    let made = Desk::new().send(&stores[0], reserves).outcomes();
+    assert_eq!(made.iter().filter_map(reservation).count(), 700);
+    bench.set_clock(Instant::from_micros(START.micros() + 60_000_000));
+    let sweeps =
+        makers.each_mut().map(|maker| (0..12).map(|_| maker.wrap(Command::Sweep)).collect::<Vec<_>>());
+    let outcomes = race([&stores[0], &stores[1]], sweeps, 1);
+    let swept: Vec<u32> = outcomes
+        .iter()
+        .flatten()
+        .map(|outcome| match outcome {
+            Ok(Outcome::Done(Reply::Swept { expired })) => *expired,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(swept.iter().sum::<u32>(), 700, "{swept:?}");
+    for key in &items {
+        let figures = item(&stores[1], key).unwrap().figures;
+        assert_eq!((figures.held, figures.active), (0, 0));
+    }
+    bench.audit();
+}
+
+#[test]
+fn a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut maker = Maker::new(15, "pause-");
+    let item_key = stock(&stores[0], &mut maker, "a", 10);
+    let location = maker::label(item_key.location());
+    for scope in [Scope::Everything, Scope::Location(location)] {
+        let set = |paused| Command::SetSale(SetSale { scope: scope.clone(), paused, reason: None });
+        let mut holder = bench.lock(&item_key);
+        let reserving =
+            Desk::new().send(&stores[0], vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))]);
+        bench.wait_until_locked_out(1);
+        let pausing = Desk::new().send(&stores[1], vec![maker.wrap(set(true))]);
+        bench.wait_until_locked_out(2);
+        holder.run("COMMIT");
+        assert!(reservation(&reserving.only()).is_some());
+        assert!(matches!(pausing.only(), Ok(Outcome::Done(Reply::Sale { paused: true }))));
+        let rows = events(&stores[0]);
+        let last = rows.last().map(|row| &row.event.transition);
+        assert!(matches!(last, Some(Transition::Sale { paused: true, .. })), "{last:?}");
+        let after = run(&stores[0], maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+        assert_eq!(after, Ok(Outcome::Refused(Rejection::SalePaused(scope.clone()))));
+        assert!(matches!(run(&stores[1], maker.wrap(set(false))), Ok(Outcome::Done(_))));
+    }
+    bench.audit();
+}

@@ -1,0 +1,238 @@
+//! A private PostgreSQL for tests: its own data directory, reached by a Unix socket only, gone when dropped. It syncs as
+//! a real one does. No test is skipped for want of a server: a machine without one fails loudly.
+
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Oldest major version that is good enough.
+const OLDEST: u32 = 15;
+/// Patience with a server that starts or stops. Its end fails the test; nothing is concluded from its passing sooner.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A running server.
+pub(crate) struct Server {
+    postgres: Child,
+    directory: TempDir,
+    databases: AtomicU32,
+}
+
+impl Server {
+    /// The one that tests share while any of them runs.
+    pub(crate) fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let server = Arc::new(Self::start());
+            *shared = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    /// One of its own, for a test that changes the server's settings.
+    pub(crate) fn start() -> Self {
+        let binaries = binaries();
+        let directory = TempDir::with_prefix("stockhold-pg-").expect("a temporary directory");
+        let account = Account::for_server();
+        account.own(directory.path());
+        let data = directory.path().join("data");
+        let made = account
+            .command(&binaries.join("initdb"))
+            .args([
+                "--no-sync",
+                "--auth=trust",
+                "--username=stockhold",
+                "--encoding=UTF8",
+                "--locale=C",
+                "-D",
+            ])
+            .arg(&data)
+            .output()
+            .expect("initdb runs");
+        assert!(made.status.success(), "initdb failed:\n{}", String::from_utf8_lossy(&made.stderr));
+        let log = std::fs::File::create(directory.path().join("log")).expect("a log file");
+        let postgres = account
+            .command(&binaries.join("postgres"))
+            .arg("-D")
+            .arg(&data)
+            .arg("-k")
+            .arg(directory.path())
+            .args(["-c", "listen_addresses=", "-c", "max_connections=60", "-c", "fsync=on"])
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("postgres starts");
+        let server = Self { postgres, directory, databases: AtomicU32::new(0) };
+        server.wait_until_ready();
+        server
+    }
+
+    fn wait_until_ready(&self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let config: tokio_postgres::Config = self.url("postgres").parse().expect("a valid URL");
+        let started = std::time::Instant::now();
+        while let Err(error) = runtime.block_on(config.connect(tokio_postgres::NoTls)) {
+            if started.elapsed() > PATIENCE {
+                let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+                panic!("PostgreSQL did not start: {error}\n{log}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn url(&self, database: &str) -> String {
+        let socket = self.directory.path().to_str().expect("a path in UTF-8").replace('/', "%2F");
+        format!("postgres://stockhold@{socket}/{database}")
+    }
+
+    /// A new, empty database.
+    pub(crate) fn database(self: &Arc<Self>) -> Database {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let mut session = Session::open(&self.url("postgres"));
+        session.run(&format!("CREATE DATABASE {name}"));
+        Database { url: self.url(&name), _server: Arc::clone(self) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Immediate shutdown takes its children along; a SIGKILL would leave them for a while.
+        let pid = self.postgres.id().to_string();
+        let told = Command::new("kill").args(["-QUIT", &pid]).status();
+        if !told.is_ok_and(|status| status.success()) {
+            let _ = self.postgres.kill();
+        }
+        let _ = self.postgres.wait();
+    }
+}
+
+/// A database of a test's own.
+pub(crate) struct Database {
+    /// How it is reached.
+    pub(crate) url: String,
+    _server: Arc<Server>,
+}
+
+/// A plain session, for what a store would never do.
+pub(crate) struct Session {
+    client: tokio_postgres::Client,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Session {
+    /// Connects.
+    pub(crate) fn open(url: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let (client, connection) =
+            runtime.block_on(tokio_postgres::connect(url, tokio_postgres::NoTls)).expect("a session");
+        runtime.spawn(connection);
+        Self { client, runtime }
+    }
+
+    /// Runs statements.
+    pub(crate) fn run(&mut self, statements: &str) {
+        self.try_run(statements).unwrap_or_else(|error| panic!("{statements}: {error:?}"));
+    }
+
+    /// Runs statements that may fail.
+    pub(crate) fn try_run(&mut self, statements: &str) -> Result<(), tokio_postgres::Error> {
+        self.runtime.block_on(self.client.batch_execute(statements))
+    }
+
+    /// The first column of every row, as text.
+    pub(crate) fn texts(&mut self, query: &str) -> Vec<String> {
+        let messages = self.runtime.block_on(self.client.simple_query(query));
+        let messages = messages.unwrap_or_else(|error| panic!("{query}: {error:?}"));
+        let text = |message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+            _ => None,
+        };
+        messages.into_iter().filter_map(text).collect()
+    }
+
+    /// The only column of the only row.
+    pub(crate) fn text(&mut self, query: &str) -> String {
+        let mut texts = self.texts(query);
+        assert_eq!(texts.len(), 1, "rows of {query}");
+        texts.remove(0)
+    }
+
+    /// Asks again until the query yields `true`.
+    pub(crate) fn wait_for(&mut self, query: &str) {
+        let started = std::time::Instant::now();
+        while self.texts(query).first().map(String::as_str) != Some("t") {
+            assert!(started.elapsed() < PATIENCE, "never became true: {query}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Whom the server runs as: it refuses to run as root.
+struct Account(Option<(u32, u32)>);
+
+impl Account {
+    fn for_server() -> Self {
+        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let me = std::fs::metadata("/proc/self").map(|meta| std::os::unix::fs::MetadataExt::uid(&meta)).ok();
+        if me != Some(0) {
+            return Self(None);
+        }
+        let ids = |name: &str| {
+            let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+            fields.filter(|fields| fields.first() == Some(&name)).find_map(|fields| {
+                Some((fields.get(2)?.parse::<u32>().ok()?, fields.get(3)?.parse::<u32>().ok()?))
+            })
+        };
+        let other = ids("postgres").or_else(|| ids("nobody"));
+        Self(Some(other.expect("root needs a user `postgres` or `nobody` to run PostgreSQL as")))
+    }
+
+    fn own(&self, directory: &Path) {
+        if let Some((user, group)) = self.0 {
+            chown(directory, Some(user), Some(group)).expect("the directory changes hands");
+        }
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir("/").stdin(Stdio::null());
+        if let Some((user, group)) = self.0 {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+}
+
+/// Where `initdb` and `postgres` are: Debian's place for the newest version, else the path.
+fn binaries() -> PathBuf {
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let version = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let debian =
+        debian.map(|entry| entry.path()).filter_map(|path| Some((version(&path)?, path.join("bin"))));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&path).filter_map(|directory| {
+        let said = Command::new(directory.join("postgres")).arg("--version").output().ok()?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let number = said.split_whitespace().nth(2)?.split('.').next()?.parse().ok()?;
+        Some((number, directory))
+    });
+    let complete =
+        |directory: &Path| directory.join("initdb").exists() && directory.join("postgres").exists();
+    let newest = debian.chain(path).filter(|(version, at)| *version >= OLDEST && complete(at)).max();
+    let Some((_, directory)) = newest else {
+        panic!(
+            "these tests need PostgreSQL {OLDEST} or newer and found no `initdb` and `postgres` in \
+             /usr/lib/postgresql/*/bin or on the PATH: install it, on Debian with `apt-get install postgresql`"
+        );
+    };
+    directory
+}
