@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
+use std::net::TcpStream as Accepted;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// The requests' threads.
 pub(crate) struct Http {
     workers: Vec<JoinHandle<()>>,
-    connections: Vec<mpsc::UnboundedSender<TcpStream>>,
+    connections: Vec<mpsc::UnboundedSender<Accepted>>,
     shared: Shared,
 }
 
@@ -104,8 +105,9 @@ impl Http {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             }
-            match listener.accept().await {
-                Ok((stream, _)) => {
+            // A connection leaves this runtime and enters its worker's: its readiness must not come by way of two threads.
+            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => {
                     self.shared.open.fetch_add(1, Ordering::Relaxed);
                     let worker = turn.next();
                     // A worker ends only when all do.
@@ -144,7 +146,7 @@ impl Http {
     }
 }
 
-async fn work(shared: Shared, ids: IdSource, mut connections: mpsc::UnboundedReceiver<TcpStream>) {
+async fn work(shared: Shared, ids: IdSource, mut connections: mpsc::UnboundedReceiver<Accepted>) {
     let desk = Desk::new(Arc::clone(&shared.store));
     tokio::task::spawn_local(Rc::clone(&desk).hand_out());
     tokio::task::spawn_local(Rc::clone(&desk).end_rounds());
@@ -162,7 +164,10 @@ async fn work(shared: Shared, ids: IdSource, mut connections: mpsc::UnboundedRec
         let (worker, stop) = (Rc::clone(&worker), shared.stop.subscribe());
         let open = Open(Arc::clone(&shared.open));
         tokio::task::spawn_local(async move {
-            converse(worker, stream, stop).await;
+            match TcpStream::from_std(stream) {
+                Ok(stream) => converse(worker, stream, stop).await,
+                Err(error) => tracing::warn!(%error, "a connection could not be taken over"),
+            }
             drop(open);
         });
     }
