@@ -1,0 +1,179 @@
+//! Asking with patience: the same request with the same key until there is an answer that says something.
+//!
+//! It never repeats a refusal of the rules, and never makes a key of its own.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::cell::Cell;
+use std::fmt::{self, Write};
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+use stockhold_api::client::{Client, Error, Raw, TRY_TIMEOUT};
+use stockhold_api::problem::Reason;
+use stockhold_api::wire::Problem;
+
+/// Pause before the second try; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// Longest pause between tries, unless the server asks for a longer one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The header that marks an answer to a key that was used before.
+const REPLAYED: &str = "idempotent-replayed";
+/// The path of the basket route.
+pub(crate) const RESERVATIONS: &str = "/v1/reservations";
+
+/// A success, and whether it is the repeated answer to an earlier request.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) body: T,
+    pub(crate) replayed: bool,
+}
+
+/// Why there is no success.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The rules said no.
+    Refused(Box<Problem>),
+    /// Patience ran out. The command may have taken effect.
+    GaveUp { waited: Duration, last: String },
+    /// The server does not behave like Stockhold, or the request can't be sent.
+    Broken(String),
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(problem) => write!(f, "{}: {}", problem.reason, problem.detail),
+            Self::GaveUp { waited, last } => {
+                write!(f, "no answer for {:.1} s; the last try: {last}", waited.as_secs_f64())
+            }
+            Self::Broken(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(problem) => Self::Refused(problem),
+            other => Self::Broken(other.to_string()),
+        }
+    }
+}
+
+/// A client that waits for a server that is away.
+pub(crate) struct Caller {
+    client: Client,
+    patience: Duration,
+    repeats: Cell<u64>,
+    away: Cell<bool>,
+    say: Box<dyn Fn(&str)>,
+}
+
+impl Caller {
+    /// Speaks to the server at `url` and waits so long for each answer. `say` is told when the server goes away and
+    /// when it is back.
+    pub(crate) fn new(url: &str, patience: Duration, say: Box<dyn Fn(&str)>) -> Result<Self, Failed> {
+        let client = Client::new(url).map_err(|error| Failed::Broken(error.to_string()))?;
+        let client = client.with_patience(NonZeroU32::MIN, TRY_TIMEOUT);
+        Ok(Self { client, patience, repeats: Cell::new(0), away: Cell::new(false), say })
+    }
+
+    /// How often something was sent again.
+    pub(crate) fn repeats(&self) -> u64 {
+        self.repeats.get()
+    }
+
+    /// Sends a command; the body carries its key.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failed> {
+        let body = serde_json::to_vec(body).map_err(|error| Failed::Broken(error.to_string()))?;
+        self.patiently(self.patience, async || read(&self.client.send_raw("POST", path, &body).await?)).await
+    }
+
+    /// Asks until there is an answer.
+    pub(crate) async fn ask<T>(&self, ask: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, Failed> {
+        self.patiently(self.patience, async || ask(&self.client).await).await
+    }
+
+    /// Asks until there is an answer, for at most so long.
+    pub(crate) async fn ask_within<T>(
+        &self,
+        patience: Duration,
+        ask: impl AsyncFn(&Client) -> Result<T, Error>,
+    ) -> Result<T, Failed> {
+        self.patiently(patience.min(self.patience), async || ask(&self.client).await).await
+    }
+
+    async fn patiently<T>(
+        &self,
+        patience: Duration,
+        ask: impl AsyncFn() -> Result<T, Error>,
+    ) -> Result<T, Failed> {
+        let started = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match ask().await {
+                Ok(answer) => {
+                    if self.away.replace(false) {
+                        (self.say)("the server answers again");
+                    }
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            let asked = match &error {
+                Error::Unreachable { .. } => None,
+                Error::Refused(problem) if problem.retryable && problem.status >= 500 => {
+                    Reason::from_name(&problem.reason).and_then(Reason::retry_after)
+                }
+                _ => return Err(error.into()),
+            };
+            let waited = started.elapsed();
+            let Some(left) = patience.checked_sub(waited).filter(|left| !left.is_zero()) else {
+                return Err(Failed::GaveUp { waited, last: error.to_string() });
+            };
+            if !self.away.replace(true) {
+                (self.say)(&format!("{error}; trying again for {:.0} s", left.as_secs_f64()));
+            }
+            self.repeats.set(self.repeats.get() + 1);
+            let asked = asked.map(|seconds| Duration::from_secs(seconds.into()));
+            tokio::time::sleep(asked.unwrap_or(pause).min(left)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(raw: &Raw) -> Result<Answer<T>, Error> {
+    let unexpected =
+        |error: serde_json::Error| Error::Unexpected { status: raw.status, what: error.to_string() };
+    if (200..300).contains(&raw.status) {
+        let body = serde_json::from_slice(&raw.body).map_err(unexpected)?;
+        return Ok(Answer { body, replayed: raw.headers.contains_key(REPLAYED) });
+    }
+    Err(Error::Refused(serde_json::from_slice(&raw.body).map_err(unexpected)?))
+}
+
+/// A path below an item.
+pub(crate) fn item_path(sku: &str, location: &str, tail: &str) -> String {
+    let mut path = "/v1/inventory/".to_owned();
+    push_encoded(&mut path, sku);
+    path.push_str(tail);
+    path.push_str("?location=");
+    push_encoded(&mut path, location);
+    path
+}
+
+/// Percent-encodes all but what RFC 3986 calls unreserved.
+fn push_encoded(path: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            path.push(char::from(byte));
+        } else {
+            // Writing to a String does not fail.
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+}
