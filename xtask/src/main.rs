@@ -1,1 +1,62 @@
-fn main() {}
+//! The project's own commands, run as `cargo xtask …`: the benchmark, the crash harness and the fault harness. They
+//! drive the release binary over HTTP like any other client, start all they need on private ports of 127.0.0.1 in
+//! temporary folders, and end only what they started.
+#![expect(clippy::cast_precision_loss, reason = "figures are printed to four digits")]
+
+mod bench;
+mod clock;
+mod crash;
+mod faults;
+mod http;
+mod load;
+mod rng;
+mod shim;
+mod sim;
+mod spawn;
+mod workload;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// What a command comes to: here an error only ever ends the command with its words.
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// An error in words.
+pub(crate) fn fail<T>(words: impl Into<String>) -> Outcome<T> {
+    Err(words.into().into())
+}
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Measures Stockhold and tries to break it", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure the figures: ratios in one run on one machine, with the books audited after each
+    Bench(bench::Options),
+    /// Kill −9 under real HTTP load, restart, and audit every acknowledged answer
+    Crash(crash::Options),
+    /// Failing syncs, a full disk, flipped bytes, a second server, and stopping under load
+    Faults(faults::Options),
+    /// Random histories with crashes on the embedded store, against the reference model
+    Sim(sim::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Bench(options) => bench::run(&options),
+        Command::Crash(options) => crash::run(&options),
+        Command::Faults(options) => faults::run(&options),
+        Command::Sim(options) => sim::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The HTTP traffic: reserves on a hot SKU or spread over many, commands on known reservations, and set stock.
+//! Requests are patched into a template: what is sent is different every time and costs next to nothing.
+
+use super::Traffic;
+use crate::clock::wall_millis;
+use crate::http::{Request, head};
+use crate::rng::{Rng, UUID_TEXT, uuid, write_uuid};
+use crate::{Outcome, fail};
+
+const SKU_DIGITS: usize = 6;
+/// Of a time to live that is worked out for each request.
+const TTL_DIGITS: usize = 2;
+const DIGITS: &[u8; 10] = b"0123456789";
+
+/// The n-th SKU of a family; all have names of the same length.
+pub(crate) fn sku(family: &str, number: usize) -> String {
+    format!("{family}-{number:0SKU_DIGITS$}")
+}
+
+/// Writes a number's last digits over `out`.
+fn write_digits(out: &mut [u8], mut number: usize) {
+    for digit in out.iter_mut().rev() {
+        *digit = DIGITS[number % DIGITS.len()];
+        number /= DIGITS.len();
+    }
+}
+
+/// Length of the one answer in `received`, which must have one of these statuses.
+fn expect(received: &[u8], accepted: &[u16]) -> Outcome<Option<usize>> {
+    let Some(head) = head(received)? else { return Ok(None) };
+    let whole = head.length + head.body;
+    if received.len() < whole {
+        return Ok(None);
+    }
+    if accepted.contains(&head.status) {
+        return Ok(Some(whole));
+    }
+    fail(format!("refused: {}", String::from_utf8_lossy(received)))
+}
+
+/// Single reserves of one unit: a key and an owner of 36 bytes each, all different, and a time to live.
+#[derive(Debug)]
+pub(crate) struct Reserves {
+    template: Vec<u8>,
+    digits_at: usize,
+    key_at: usize,
+    owner_at: usize,
+    ttl_at: usize,
+    due: Option<u64>,
+    skus: usize,
+    next_sku: usize,
+    left: Option<u64>,
+    rng: Rng,
+    /// Bytes of the latest answer.
+    pub(crate) answer_bytes: usize,
+    /// The ids of what was made, when they are wanted.
+    pub(crate) ids: Option<Vec<String>>,
+}
+
+impl Reserves {
+    /// Reserves that go round over `skus` SKUs of a family.
+    pub(crate) fn new(family: &str, skus: usize, ttl_seconds: u64, rng: Rng) -> Self {
+        let blank = uuid(0, 0);
+        let sku = sku(family, 0);
+        let request = Request {
+            method: "POST",
+            path: format!("/v1/inventory/{sku}/reserve"),
+            key: Some(blank.clone()),
+            body: Some(format!(r#"{{"owner_id":"{blank}","quantity":1,"ttl_seconds":{ttl_seconds}}}"#)),
+        };
+        let text = String::from_utf8_lossy(&request.render()).into_owned();
+        let find = |what: &str| text.find(what).unwrap_or_default() + what.len();
+        Self {
+            digits_at: find(&format!("{family}-")),
+            key_at: find("Idempotency-Key: "),
+            owner_at: find("\"owner_id\":\""),
+            ttl_at: find("\"ttl_seconds\":"),
+            due: None,
+            template: text.into_bytes(),
+            skus,
+            next_sku: 0,
+            left: None,
+            rng,
+            answer_bytes: 0,
+            ids: None,
+        }
+    }
+
+    /// Stops after so many and keeps the ids.
+    pub(crate) fn keep(mut self, count: u64) -> Self {
+        self.left = Some(count);
+        self.ids = Some(Vec::new());
+        self
+    }
+
+    /// Each hold falls due within the second that starts at `due`, in milliseconds since 1970, which must be 10 to 98 seconds ahead.
+    pub(crate) fn due(mut self, due: u64) -> Self {
+        self.due = Some(due);
+        self
+    }
+
+    /// Bytes of one request.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.template.len()
+    }
+}
+
+impl Traffic for Reserves {
+    fn request(&mut self, _connection: usize, out: &mut Vec<u8>) -> bool {
+        if let Some(left) = &mut self.left {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+        }
+        let (one, two, three) = (self.rng.next(), self.rng.next(), self.rng.next());
+        write_uuid(&mut self.template[self.key_at..], one, two);
+        write_uuid(&mut self.template[self.owner_at..], two, three);
+        if let Some(due) = self.due {
+            let ahead = due.saturating_sub(wall_millis());
+            let ttl = usize::try_from(ahead / 1_000 + 1).unwrap_or(usize::MAX);
+            write_digits(&mut self.template[self.ttl_at..self.ttl_at + TTL_DIGITS], ttl);
+        }
+        if self.skus > 1 {
+            write_digits(&mut self.template[self.digits_at..self.digits_at + SKU_DIGITS], self.next_sku);
+            self.next_sku = (self.next_sku + 1) % self.skus;
+        }
+        out.extend_from_slice(&self.template);
+        true
+    }
+
+    fn answer(&mut self, _connection: usize, received: &[u8]) -> Outcome<Option<usize>> {
+        let Some(length) = expect(received, &[200])? else { return Ok(None) };
+        self.answer_bytes = length;
+        if let Some(ids) = &mut self.ids {
+            ids.push(id(received)?);
+        }
+        Ok(Some(length))
+    }
+}
+
+/// The reservation's id in an answer.
+fn id(answer: &[u8]) -> Outcome<String> {
+    let text = std::str::from_utf8(answer)?;
+    let name = "\"reservation_id\":\"";
+    let start = text.find(name).map(|at| at + name.len());
+    match start.and_then(|start| text.get(start..start + UUID_TEXT)) {
+        Some(id) => Ok(id.to_owned()),
+        None => fail(format!("no reservation_id in {text}")),
+    }
+}
+
+/// A list of requests, each sent once.
+#[derive(Debug)]
+pub(crate) struct Script<I> {
+    requests: I,
+    accepted: &'static [u16],
+}
+
+impl<I: Iterator<Item = Request>> Script<I> {
+    pub(crate) fn new(requests: I, accepted: &'static [u16]) -> Self {
+        Self { requests, accepted }
+    }
+}
+
+impl<I: Iterator<Item = Request>> Traffic for Script<I> {
+    fn request(&mut self, _connection: usize, out: &mut Vec<u8>) -> bool {
+        match self.requests.next() {
+            Some(request) => {
+                out.extend_from_slice(&request.render());
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn answer(&mut self, _connection: usize, received: &[u8]) -> Outcome<Option<usize>> {
+        expect(received, self.accepted)
+    }
+}
+
+/// Messages of a fixed size both ways: what a round trip costs when nothing is done.
+#[derive(Debug)]
+pub(crate) struct Fixed {
+    pub(crate) request: usize,
+    pub(crate) answer: usize,
+}
+
+impl Traffic for Fixed {
+    fn request(&mut self, _connection: usize, out: &mut Vec<u8>) -> bool {
+        out.resize(self.request, b'.');
+        true
+    }
+
+    fn answer(&mut self, _connection: usize, received: &[u8]) -> Outcome<Option<usize>> {
+        Ok((received.len() >= self.answer).then_some(received.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserves_differ_in_key_owner_and_sku_and_keep_their_length() {
+        let mut reserves = Reserves::new("cold", 3, 600, Rng::new(1));
+        let mut texts = Vec::new();
+        for _ in 0..4 {
+            let mut out = Vec::new();
+            assert!(reserves.request(0, &mut out));
+            texts.push(String::from_utf8(out).unwrap());
+        }
+        assert!(texts[1].starts_with("POST /v1/inventory/cold-000001/reserve HTTP/1.1\r\n"), "{}", texts[1]);
+        assert!(texts[3].starts_with("POST /v1/inventory/cold-000000/reserve"));
+        assert_ne!(texts[0], texts[3]);
+        let (head, body) = texts[2].split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["ttl_seconds"], 600);
+        assert_eq!(body["owner_id"].as_str().unwrap().len(), UUID_TEXT);
+    }
+
+    #[test]
+    fn a_refusal_voids() {
+        let mut reserves = Reserves::new("hot", 1, 600, Rng::new(1));
+        let refusal = b"HTTP/1.1 409 Conflict\r\ncontent-length: 2\r\n\r\n{}";
+        assert!(reserves.answer(0, &refusal[..20]).unwrap().is_none());
+        assert!(reserves.answer(0, refusal).is_err());
+    }
+}

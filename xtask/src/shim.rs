@@ -1,0 +1,143 @@
+//! The preloaded disk of `shim/syncshim.c`: compiled when needed, armed and read through a small shared file.
+
+use crate::{Outcome, fail};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SOURCE: &str = include_str!("../shim/syncshim.c");
+/// Four counters of eight bytes: armed, syncs, bytes, fired.
+const CONTROL_BYTES: u64 = 32;
+
+/// What the disk does once it is armed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trick {
+    /// Syncs do nothing.
+    SyncOff,
+    /// Every sync takes this many microseconds longer.
+    SyncDelay(u64),
+    /// The n-th sync and all after it fail.
+    SyncFails(u64),
+    /// No room after so many bytes.
+    NoSpaceAfter(u64),
+}
+
+/// One preloaded disk, for one start of a server.
+#[derive(Debug)]
+pub(crate) struct Shim {
+    library: PathBuf,
+    control: PathBuf,
+    file: File,
+    trick: Trick,
+}
+
+impl Shim {
+    /// Compiles the shim into `folder` unless it is there, and makes a fresh control file.
+    pub(crate) fn prepare(folder: &Path, trick: Trick) -> Outcome<Self> {
+        let library = folder.join("syncshim.so");
+        if !library.exists() {
+            compile(folder, &library)?;
+        }
+        let control = folder.join("syncshim.control");
+        // A server that still maps the file of an earlier use must not see this one's counters.
+        std::fs::remove_file(&control).ok();
+        let file = OpenOptions::new().create_new(true).read(true).write(true).open(&control)?;
+        file.set_len(CONTROL_BYTES)?;
+        Ok(Self { library, control, file, trick })
+    }
+
+    /// What the server's environment needs.
+    pub(crate) fn env(&self) -> Vec<(String, String)> {
+        let (name, value) = match self.trick {
+            Trick::SyncOff => ("SYNCSHIM_OFF", 1),
+            Trick::SyncDelay(micros) => ("SYNCSHIM_DELAY_US", micros),
+            Trick::SyncFails(nth) => ("SYNCSHIM_FAIL_SYNC_AT", nth),
+            Trick::NoSpaceAfter(bytes) => ("SYNCSHIM_ENOSPC_AFTER", bytes),
+        };
+        vec![
+            ("LD_PRELOAD".to_owned(), self.library.display().to_string()),
+            ("SYNCSHIM_CONTROL".to_owned(), self.control.display().to_string()),
+            (name.to_owned(), value.to_string()),
+        ]
+    }
+
+    /// From here on the disk does what it was made for.
+    pub(crate) fn arm(&self) -> Outcome<()> {
+        Ok(self.file.write_all_at(&1_u64.to_ne_bytes(), 0)?)
+    }
+
+    /// Syncs since arming.
+    pub(crate) fn syncs(&self) -> Outcome<u64> {
+        self.counter(1)
+    }
+
+    /// Faults that really happened.
+    pub(crate) fn fired(&self) -> Outcome<u64> {
+        self.counter(3)
+    }
+
+    fn counter(&self, index: u64) -> Outcome<u64> {
+        let mut bytes = [0_u8; 8];
+        self.file.read_exact_at(&mut bytes, index * 8)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+}
+
+fn compile(folder: &Path, library: &Path) -> Outcome<()> {
+    let source = folder.join("syncshim.c");
+    std::fs::write(&source, SOURCE)?;
+    let output = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o"])
+        .args([library, &source])
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    fail(format!("cc: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a small program under the shim: so many syncs of a file, the exit code being the number that failed.
+    fn syncs_that_fail(trick: Trick, armed: bool) -> (Option<i32>, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let shim = Shim::prepare(folder.path(), trick).unwrap();
+        if armed {
+            shim.arm().unwrap();
+        }
+        let script = "n=0; for i in 1 2 3 4; do sync -d \"$0\" || n=$((n+1)); done 2>/dev/null; exit $n";
+        let file = folder.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let mut command = Command::new("sh");
+        let status = command.args(["-c", script]).arg(&file).envs(shim.env()).status().unwrap();
+        (status.code(), shim.syncs().unwrap())
+    }
+
+    #[test]
+    fn syncs_fail_from_the_nth_on() {
+        assert_eq!(syncs_that_fail(Trick::SyncFails(3), true), (Some(2), 4));
+    }
+
+    #[test]
+    fn nothing_happens_until_it_is_armed() {
+        assert_eq!(syncs_that_fail(Trick::SyncFails(1), false), (Some(0), 0));
+    }
+
+    #[test]
+    fn writes_fail_when_the_room_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let shim = Shim::prepare(folder.path(), Trick::NoSpaceAfter(10)).unwrap();
+        shim.arm().unwrap();
+        let file = folder.path().join("file");
+        // From a pipe, cp reads and writes like any program; both share the counters.
+        let copy = "printf 12345678 | cp /dev/stdin";
+        let script = format!("{copy} \"$0\" && {copy} \"$0.second\" 2>/dev/null");
+        let mut command = Command::new("sh");
+        let status = command.args(["-c", &script]).arg(&file).envs(shim.env()).output().unwrap().status;
+        assert!(!status.success());
+        assert_eq!((std::fs::metadata(&file).unwrap().len(), shim.fired().unwrap()), (8, 1));
+    }
+}

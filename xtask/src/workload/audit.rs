@@ -1,0 +1,228 @@
+//! The audit: every reservation is as acknowledged, and every item's figures are the sums over all of them.
+
+use super::client::Client;
+use super::known::State;
+use super::{Fleet, Stock};
+use crate::clock::wall_millis;
+use crate::http::{Answer, Connection, Request};
+use crate::{Outcome, fail};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How much is asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// What was touched since the last audit, what may have fallen due, and a sample of the rest.
+    Recent,
+    /// Everything ever acknowledged.
+    Everything,
+}
+
+/// Reservations of a client that are looked at again for no reason.
+const SAMPLE: usize = 8;
+/// Keys of a client that are tried again where damage is possible.
+const KEY_SAMPLE: usize = 20;
+/// A hold this close to its deadline is asked about before sums are drawn.
+const DUE_SOON_MILLIS: i64 = 5_000;
+/// Longest that sums may differ while holds fall due between one question and the next.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
+const SETTLE_PAUSE: Duration = Duration::from_millis(50);
+
+/// What an item should show, summed over reservations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    total: i64,
+    held: u64,
+    sold: u64,
+    active: u64,
+}
+
+impl Fleet {
+    /// Asks the server about what was acknowledged and compares all sums.
+    pub(crate) fn audit(&mut self, address: SocketAddr, depth: Depth) -> Outcome<()> {
+        self.each(|client| client.audit(address, depth))?;
+        if depth == Depth::Everything {
+            self.ids_are_different()?;
+        }
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
+        loop {
+            let (told, summed) = (self.told(address)?, self.summed());
+            if told == summed {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return fail(format!("the items say {told:?}, the reservations {summed:?}"));
+            }
+            std::thread::sleep(SETTLE_PAUSE);
+            self.each(|client| client.audit_due(address))?;
+        }
+    }
+
+    /// Compares everything with what was acknowledged where damage is possible: an answer is right, or it is withheld
+    /// with a server error; anything else is a wrong figure. Gives how many answers were withheld.
+    pub(crate) fn compare(&mut self, address: SocketAddr) -> Outcome<u64> {
+        let withheld = AtomicU64::new(0);
+        let items = self.summed();
+        let mut connection = Connection::open(address)?;
+        for (stock, sum) in self.stock.iter().zip(&items) {
+            let answer = connection.call(&Request::get(format!("/v1/inventory/{}", stock.sku)));
+            if is_withheld(&answer) {
+                withheld.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            let said = told(&answer?)?;
+            if said != *sum {
+                return fail(format!("wrong figure: {} is {said:?}, not {sum:?}", stock.sku));
+            }
+        }
+        self.each(|client| client.compare(address, &withheld))?;
+        Ok(withheld.into_inner())
+    }
+
+    /// Reservations that were ever acknowledged.
+    pub(crate) fn known(&self) -> usize {
+        self.clients.iter().map(|client| client.known.len()).sum()
+    }
+
+    fn told(&self, address: SocketAddr) -> Outcome<Vec<Sum>> {
+        let mut connection = Connection::open(address)?;
+        let mut ask = |stock: &Stock| connection.call(&Request::get(format!("/v1/inventory/{}", stock.sku)));
+        self.stock.iter().map(|stock| told(&ask(stock)?)).collect()
+    }
+
+    fn summed(&self) -> Vec<Sum> {
+        let mut sums: Vec<Sum> = self
+            .stock
+            .iter()
+            .map(|stock| Sum { total: i64::try_from(stock.total).unwrap_or(i64::MAX), ..Sum::default() })
+            .collect();
+        for client in &self.clients {
+            for (sum, delta) in sums.iter_mut().zip(&client.deltas) {
+                sum.total += delta;
+            }
+            for known in &client.known {
+                for line in &known.lines {
+                    let sum = &mut sums[line.sku];
+                    match known.state {
+                        State::Active => {
+                            sum.held += line.quantity;
+                            sum.active += 1;
+                        }
+                        State::Confirmed => sum.sold += line.quantity - line.returned,
+                        State::Cancelled | State::Expired | State::Ended => {}
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    fn ids_are_different(&self) -> Outcome<()> {
+        let mut seen = BTreeSet::new();
+        let known = self.clients.iter().flat_map(|client| &client.known);
+        for reservation in known {
+            if !seen.insert(reservation.id.as_str()) {
+                return fail(format!("{} was given to two requests", reservation.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the server says of an item, which must be consistent in itself.
+fn told(answer: &Answer) -> Outcome<Sum> {
+    let item = answer.json();
+    let number = |name: &str| item[name].as_u64();
+    let (Some(total), Some(held), Some(sold), Some(available), Some(active)) = (
+        number("total_units"),
+        number("held_units"),
+        number("confirmed_sold"),
+        number("available"),
+        number("active_reservations"),
+    ) else {
+        return fail(format!("GET item: {}", answer.brief()));
+    };
+    if sold + held > total {
+        return fail(format!("oversold: {}", answer.brief()));
+    }
+    if available != total - sold - held {
+        return fail(format!("available does not add up: {}", answer.brief()));
+    }
+    Ok(Sum { total: i64::try_from(total)?, held, sold, active })
+}
+
+/// Whether the server kept an answer back rather than give a doubtful one.
+fn is_withheld(answer: &std::io::Result<Answer>) -> bool {
+    match answer {
+        Ok(answer) => answer.status >= 500,
+        Err(error) => !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::WouldBlock),
+    }
+}
+
+impl Client {
+    /// See [`Fleet::compare`]: every reservation, then a sample of keys.
+    fn compare(&mut self, address: SocketAddr, withheld: &AtomicU64) -> Outcome<()> {
+        let keys: Vec<usize> = (0..KEY_SAMPLE).filter_map(|_| self.any()).collect();
+        let reads = (0..self.known.len())
+            .map(|at| (at, Request::get(format!("/v1/reservations/{}", self.known[at].id)), 200));
+        let replays = keys.into_iter().map(|at| (at, self.replay(at), self.known[at].request.status()));
+        let asked: Vec<_> = reads.chain(replays).collect();
+        for (at, request, status) in asked {
+            let answer = Connection::open(address).and_then(|mut connection| connection.call(&request));
+            if is_withheld(&answer) {
+                withheld.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            let answer = answer?;
+            let checked = match answer.status {
+                good if good == status => self.known[at].clone().check(&answer.json(), &self.stock),
+                _ => Err("wrong figure: lost".to_owned()),
+            };
+            checked.map_err(|error| format!("{error}: {:?} → {}", self.known[at], answer.brief()))?;
+        }
+        Ok(())
+    }
+
+    fn audit(&mut self, address: SocketAddr, depth: Depth) -> Outcome<()> {
+        let mut asked: BTreeSet<usize> = match depth {
+            Depth::Everything => (0..self.known.len()).collect(),
+            Depth::Recent => {
+                let sample: Vec<usize> = (0..SAMPLE).filter_map(|_| self.any()).collect();
+                std::mem::take(&mut self.touched).into_iter().chain(sample).collect()
+            }
+        };
+        asked.extend(self.due_soon());
+        self.ask(address, asked)
+    }
+
+    fn audit_due(&mut self, address: SocketAddr) -> Outcome<()> {
+        let asked = self.due_soon();
+        self.ask(address, asked)
+    }
+
+    fn due_soon(&self) -> BTreeSet<usize> {
+        let soon = i64::try_from(wall_millis()).unwrap_or(i64::MAX) + DUE_SOON_MILLIS;
+        self.active.iter().copied().filter(|at| self.known[*at].expires_at < soon).collect()
+    }
+
+    fn ask(&mut self, address: SocketAddr, asked: BTreeSet<usize>) -> Outcome<()> {
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let mut connection = Connection::open(address)?;
+        for at in asked {
+            let answer = connection.call(&Request::get(format!("/v1/reservations/{}", self.known[at].id)))?;
+            self.agrees(at, &answer)?;
+        }
+        self.touched.clear();
+        Ok(())
+    }
+
+    fn agrees(&mut self, at: usize, answer: &Answer) -> Outcome<()> {
+        let checked = if answer.status == 200 { self.check(at, answer) } else { Err("lost".to_owned()) };
+        checked.map_err(|error| format!("{error}: {:?} → {}", self.known[at], answer.brief()).into())
+    }
+}

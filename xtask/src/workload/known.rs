@@ -1,0 +1,171 @@
+//! What a client knows of one reservation because it was told, and whether what the server says now agrees with it.
+
+use super::Stock;
+use super::op::Reserve;
+use serde_json::Value;
+
+/// One reservation, as far as answers told.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) id: String,
+    pub(super) request: Reserve,
+    pub(super) lines: Vec<Line>,
+    /// The latest deadline that was acknowledged, in milliseconds since 1970.
+    pub(super) expires_at: i64,
+    pub(super) state: State,
+}
+
+/// One of its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) sku: usize,
+    pub(super) quantity: u64,
+    pub(super) returned: u64,
+}
+
+/// Where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Held when last heard of; the deadline may have come since.
+    Active,
+    Confirmed,
+    Cancelled,
+    Expired,
+    /// A release succeeded at about the deadline: cancelled or expired, whichever came first.
+    Ended,
+}
+
+impl Known {
+    /// From the answer to its reserve, checked against what was asked.
+    pub(super) fn new(request: Reserve, answer: &Value, stock: &[Stock]) -> Result<Self, String> {
+        let id = answer["reservation_id"].as_str().ok_or("no reservation_id")?.to_owned();
+        let lines = lines(answer, stock)?;
+        for line in &lines {
+            let asked = request.lines.iter().find(|(sku, _)| *sku == line.sku).map_or(0, |(_, asked)| *asked);
+            let granted =
+                if request.partial { (1..=asked).contains(&line.quantity) } else { line.quantity == asked };
+            if !granted {
+                return Err(format!("{} of {asked} granted", line.quantity));
+            }
+        }
+        if lines.is_empty() || (!request.partial && lines.len() != request.lines.len()) {
+            return Err(format!("{} of {} lines granted", lines.len(), request.lines.len()));
+        }
+        let expires_at = millis(&answer["expires_at"])?;
+        // The answer may be a replay after the deadline; then it shows the hold as it is now.
+        let state = state(answer)?;
+        Ok(Self { id, request, lines, expires_at, state })
+    }
+
+    /// Whether an answer agrees with what is known; takes from it what could not be known.
+    pub(super) fn check(&mut self, answer: &Value, stock: &[Stock]) -> Result<(), String> {
+        if answer["reservation_id"] != *self.id {
+            return Err("another reservation".to_owned());
+        }
+        let now = state(answer)?;
+        let expires_at = millis(&answer["expires_at"])?;
+        let agrees = match self.state {
+            State::Active => now == State::Active || now == State::Expired,
+            State::Ended => now == State::Cancelled || now == State::Expired,
+            settled => now == settled,
+        };
+        if !agrees {
+            return Err(format!("{now:?}, but {:?} was acknowledged", self.state));
+        }
+        if expires_at < self.expires_at {
+            return Err(format!("deadline {expires_at}, but {} was acknowledged", self.expires_at));
+        }
+        if now == State::Expired && millis(&answer["closed_at"])? < expires_at {
+            return Err("expired before its deadline".to_owned());
+        }
+        let lines = lines(answer, stock)?;
+        if lines != self.lines {
+            return Err(format!("lines {lines:?}, but {:?} were acknowledged", self.lines));
+        }
+        (self.state, self.expires_at) = (now, expires_at);
+        Ok(())
+    }
+}
+
+/// The lines of an answer in order of SKU.
+fn lines(answer: &Value, stock: &[Stock]) -> Result<Vec<Line>, String> {
+    let mut lines = Vec::new();
+    for line in answer["lines"].as_array().ok_or("no lines")? {
+        let sku = stock.iter().position(|stock| line["sku"] == *stock.sku).ok_or("an unknown SKU")?;
+        let quantity = line["quantity"].as_u64().ok_or("no quantity")?;
+        lines.push(Line { sku, quantity, returned: line["returned_quantity"].as_u64().unwrap_or(0) });
+    }
+    lines.sort_by_key(|line| line.sku);
+    let sum: u64 = lines.iter().map(|line| line.quantity).sum();
+    if answer["quantity"].as_u64() != Some(sum) {
+        return Err(format!("quantity {} over lines of {sum}", answer["quantity"]));
+    }
+    Ok(lines)
+}
+
+fn state(answer: &Value) -> Result<State, String> {
+    match answer["status"].as_str() {
+        Some("active") => Ok(State::Active),
+        Some("confirmed") => Ok(State::Confirmed),
+        Some("cancelled") => Ok(State::Cancelled),
+        Some("expired") => Ok(State::Expired),
+        _ => Err(format!("status {}", answer["status"])),
+    }
+}
+
+/// An instant of an answer in milliseconds since 1970.
+pub(super) fn millis(value: &Value) -> Result<i64, String> {
+    let text = value.as_str().ok_or_else(|| format!("no instant: {value}"))?;
+    text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn stock() -> Vec<Stock> {
+        ["a", "b"].map(|sku| Stock { sku: sku.to_owned(), total: 10 }).to_vec()
+    }
+
+    fn answer(status: &str, second: u32, quantity: u64) -> Value {
+        json!({
+            "reservation_id": "r", "status": status, "quantity": quantity,
+            "lines": [{"sku": "b", "quantity": quantity}],
+            "expires_at": format!("2026-01-01T00:00:{second:02}.000Z"), "closed_at": "2026-01-01T00:00:30.000Z",
+        })
+    }
+
+    fn known() -> Known {
+        let request = Reserve { number: 1, basket: false, partial: false, ttl: 9, lines: vec![(1, 3)] };
+        Known::new(request, &answer("active", 20, 3), &stock()).unwrap()
+    }
+
+    #[test]
+    fn what_agrees_is_accepted() {
+        known().check(&answer("active", 25, 3), &stock()).unwrap();
+        known().check(&answer("expired", 20, 3), &stock()).unwrap();
+    }
+
+    #[test]
+    fn every_broken_promise_is_seen() {
+        let broken = [
+            answer("confirmed", 20, 3),
+            answer("active", 19, 3),
+            answer("active", 20, 2),
+            answer("expired", 31, 3),
+        ];
+        for answer in broken {
+            assert!(known().check(&answer, &stock()).is_err(), "{answer}");
+        }
+        let mut settled = known();
+        settled.state = State::Confirmed;
+        assert!(settled.check(&answer("cancelled", 20, 3), &stock()).is_err());
+    }
+
+    #[test]
+    fn a_grant_of_something_else_is_seen() {
+        let request = Reserve { number: 1, basket: false, partial: false, ttl: 9, lines: vec![(1, 4)] };
+        assert!(Known::new(request, &answer("active", 20, 3), &stock()).is_err());
+    }
+}

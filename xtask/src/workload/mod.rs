@@ -1,0 +1,115 @@
+//! Buyers who remember every answer: the load that the crash and fault harnesses put on a server, and the audit of what
+//! they were told. Each client works on its own reservations, one request at a time, so what it was told is the truth
+//! about them; over all clients the sums must be what the items say.
+
+mod audit;
+mod client;
+mod known;
+mod op;
+
+use crate::http::{Connection, Request};
+use crate::rng::Rng;
+use crate::{Outcome, fail};
+pub(crate) use audit::Depth;
+use client::Client;
+pub(crate) use client::{Counts, Tolerance};
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Clients, each with a connection of its own.
+pub(crate) const CLIENTS: usize = 48;
+
+/// An item that is sold.
+#[derive(Clone, Debug)]
+pub(crate) struct Stock {
+    pub(crate) sku: String,
+    pub(crate) total: u64,
+}
+
+const SCARCE: usize = 3;
+const SCARCE_UNITS: u64 = 400;
+const PLENTY: usize = 4;
+const PLENTY_UNITS: u64 = 1_000_000_000;
+/// Long enough that a hold only falls due when it was meant to.
+const MAX_HOLD_SECONDS: u64 = 86_400;
+
+/// All clients and all they know.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    stock: Arc<[Stock]>,
+    clients: Vec<Client>,
+}
+
+impl Fleet {
+    /// Clients that know nothing yet. `short_holds` lets some holds fall due while the run lasts.
+    pub(crate) fn new(seed: u64, clients: usize, short_holds: bool) -> Self {
+        let scarce = (0..SCARCE).map(|n| Stock { sku: format!("scarce-{n}"), total: SCARCE_UNITS });
+        let plenty = (0..PLENTY).map(|n| Stock { sku: format!("plenty-{n}"), total: PLENTY_UNITS });
+        let stock: Arc<[Stock]> = scarce.chain(plenty).collect();
+        let mut rng = Rng::new(seed);
+        let clients =
+            (0..clients).map(|_| Client::new(rng.next(), Arc::clone(&stock), short_holds)).collect();
+        Self { stock, clients }
+    }
+
+    /// Puts the stock there; once, before anything else.
+    pub(crate) fn set_stock(&self, address: SocketAddr) -> Outcome<()> {
+        let mut connection = Connection::open(address)?;
+        for Stock { sku, total } in &*self.stock {
+            let body = format!(r#"{{"total_units":{total},"max_hold_seconds":{MAX_HOLD_SECONDS}}}"#);
+            let path = format!("/v1/inventory/{sku}");
+            let answer = connection.call(&Request { method: "PUT", path, key: None, body: Some(body) })?;
+            if answer.status != 201 {
+                return fail(format!("set stock: {}", answer.brief()));
+            }
+        }
+        Ok(())
+    }
+
+    /// All clients at it until `stop`, until the server is gone, or until each has done `limit` operations.
+    pub(crate) fn load(
+        &mut self,
+        address: SocketAddr,
+        stop: &AtomicBool,
+        limit: usize,
+        tolerance: Tolerance,
+    ) -> Outcome<()> {
+        self.each(|client| client.load(address, stop, limit, tolerance))
+    }
+
+    /// Repeats every request whose answer never came, with its key, until it is answered.
+    pub(crate) fn resolve(&mut self, address: SocketAddr) -> Outcome<()> {
+        self.each(|client| client.resolve(address))
+    }
+
+    /// How many clients sent a request before `moment` and were never answered.
+    pub(crate) fn cut_off(&self, moment: Instant) -> usize {
+        self.clients.iter().filter(|client| client.cut.is_some_and(|sent| sent < moment)).count()
+    }
+
+    /// What all clients have counted.
+    pub(crate) fn counts(&self) -> Counts {
+        self.clients.iter().fold(Counts::default(), |sum, client| sum.plus(&client.counts))
+    }
+
+    /// Runs every client in a thread of its own and gathers what they found wrong.
+    fn each(&mut self, work: impl Fn(&mut Client) -> Outcome<()> + Sync) -> Outcome<()> {
+        let mut wrong = String::new();
+        std::thread::scope(|scope| {
+            let work = &work;
+            let threads: Vec<_> =
+                self.clients.iter_mut().map(|client| scope.spawn(move || work(client))).collect();
+            for thread in threads {
+                match thread.join() {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => writeln!(wrong, "{error}").unwrap_or_default(),
+                    Err(_) => wrong.push_str("a client panicked\n"),
+                }
+            }
+        });
+        if wrong.is_empty() { Ok(()) } else { fail(wrong.trim_end()) }
+    }
+}

@@ -1,0 +1,3 @@
+//! The house rules, held by tests.
+
+mod tidy;

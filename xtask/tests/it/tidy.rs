@@ -1,0 +1,114 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest source file. Past it a file has grown two purposes.
+const LINES: usize = 600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn files(dir: &Path, ends: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            files(&entry, ends, found);
+        } else if entry.to_string_lossy().ends_with(ends) {
+            found.push(entry);
+        }
+    }
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for place in ["crates", "xtask"] {
+        files(&root().join(place), ".rs", &mut found);
+    }
+    assert!(found.len() > 50, "sources were not found");
+    found.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// Names in `[dependencies]` of a crate's manifest.
+fn dependencies(krate: &str) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(root().join("crates").join(krate).join("Cargo.toml")).unwrap();
+    let section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
+    let lines = section.take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| Some(line.split(['.', '=', ' ']).next()?.to_owned()))
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+fn own(krate: &str) -> Vec<String> {
+    let all = dependencies(krate).into_iter();
+    all.filter_map(|name| name.strip_prefix("stockhold-").map(str::to_owned)).collect()
+}
+
+#[test]
+fn arrows_go_one_way() {
+    assert_eq!(own("domain"), [""; 0]);
+    assert_eq!(own("store"), ["domain"]);
+    assert_eq!(own("embedded"), ["domain", "store"]);
+    assert_eq!(own("sql"), ["domain", "store"]);
+    assert_eq!(own("sim"), ["domain", "store"]);
+    assert_eq!(own("api"), ["domain", "store"]);
+    assert_eq!(own("server"), ["api", "domain", "embedded", "store"]);
+}
+
+#[test]
+fn the_rules_are_pure() {
+    assert_eq!(dependencies("domain"), BTreeSet::new(), "the rules depend on nothing");
+    let lib = fs::read_to_string(root().join("crates/domain/src/lib.rs")).unwrap();
+    assert!(lib.contains("#![no_std]"), "the rules can't reach a clock, a file or a thread");
+    for (path, text) in
+        sources().iter().filter(|(path, _)| path.starts_with(root().join("crates/domain/src")))
+    {
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        for word in ["extern crate std", "std::", "async ", "unsafe", ".unwrap()", ".expect("] {
+            assert!(!code.contains(word), "{}: {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn what_carries_the_rules_carries_little_else() {
+    for krate in ["store", "sim"] {
+        let heavy = ["tokio", "serde", "rusqlite", "hyper", "tokio-postgres"];
+        let found: Vec<_> =
+            dependencies(krate).into_iter().filter(|name| heavy.contains(&name.as_str())).collect();
+        assert_eq!(found, [""; 0], "{krate}");
+    }
+}
+
+#[test]
+fn files_stay_small_and_open_with_what_they_are_for() {
+    for (path, text) in sources() {
+        let lines = text.lines().count();
+        assert!(lines <= LINES, "{} has {lines} lines", path.display());
+        assert!(text.ends_with('\n'), "{} does not end with a newline", path.display());
+    }
+}
+
+#[test]
+fn nothing_is_left_open() {
+    let open = [
+        "TO".to_owned() + "DO",
+        "FIX".to_owned() + "ME",
+        "todo".to_owned() + "!(",
+        "unimplemented".to_owned() + "!(",
+    ];
+    let skipped = ["#[ign".to_owned() + "ore", "assert!(tr".to_owned() + "ue"];
+    for (path, text) in sources() {
+        for word in open.iter().chain(&skipped) {
+            assert!(!text.contains(word.as_str()), "{}: {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_crate_takes_the_house_lints() {
+    for krate in fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path()) {
+        let manifest = fs::read_to_string(krate.join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{}", krate.display());
+    }
+}
