@@ -3,9 +3,11 @@
 
 use clap::{Args, ValueEnum};
 use figment::providers::{Env, Format, Serialized, Toml};
-use figment::{Figment, Profile};
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -136,6 +138,8 @@ pub(crate) struct Flags {
 
 /// Name of the flags among the sources.
 const FLAGS: &str = "command line";
+/// Name of the variables among the sources.
+const VARIABLES: &str = "STOCKHOLD_* in the environment";
 /// Name of the defaults among the sources.
 const DEFAULTS: &str = "default";
 
@@ -154,14 +158,37 @@ impl Flags {
             None => FILE.into(),
         };
         let file = if file.exists() { Toml::file_exact(file) } else { Toml::string("") };
-        let variables = Env::prefixed(PREFIX).ignore(&["config"]);
         let figment = Figment::from(figment::providers::Serialized::defaults(Config::default()))
             .merge(file)
-            .merge(variables)
+            .merge(Variables)
             .merge(Serialized::from(self, Profile::Default));
         let config: Config = figment.extract().map_err(|error| explain(&error))?;
         config.check()?;
         Ok(Loaded { config, figment })
+    }
+}
+
+/// The `STOCKHOLD_*` variables. Those that hold text are taken as they are: a directory may be called `2026`.
+struct Variables;
+
+/// Keys whose values are text, whatever they look like.
+const TEXTS: [&str; 5] = ["listen", "admin_listen", "data_dir", "log_level", "log_format"];
+
+impl Provider for Variables {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(VARIABLES)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let read = |key: &str, text: String| {
+            if TEXTS.contains(&key) {
+                return Value::from(text);
+            }
+            text.parse().unwrap_or_else(|never: Infallible| match never {})
+        };
+        let variables = Env::prefixed(PREFIX).ignore(&["config"]);
+        let values = variables.iter().map(|(key, text)| (key.to_string(), read(key.as_str(), text)));
+        Ok(Profile::Default.collect(values.collect()))
     }
 }
 
@@ -180,13 +207,11 @@ fn explain(error: &figment::Error) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn source_name(metadata: &figment::Metadata) -> String {
+fn source_name(metadata: &Metadata) -> String {
     if metadata.name.contains("Config") {
         DEFAULTS.to_owned()
     } else if metadata.name.contains("Flags") {
         FLAGS.to_owned()
-    } else if metadata.name.contains("environment") {
-        format!("{PREFIX}* in the environment")
     } else {
         metadata.source.as_ref().map_or_else(|| metadata.name.to_string(), ToString::to_string)
     }

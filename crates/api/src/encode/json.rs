@@ -149,7 +149,7 @@ fn low_digit(number: u64) -> u8 {
     b'0' + (number % 10) as u8
 }
 
-fn put_uuid(out: &mut Vec<u8>, bits: u128) {
+pub(crate) fn put_uuid(out: &mut Vec<u8>, bits: u128) {
     for (n, byte) in bits.to_be_bytes().into_iter().enumerate() {
         if matches!(n, 4 | 6 | 8 | 10) {
             out.push(b'-');

@@ -122,6 +122,11 @@ pub fn time(at: Instant) -> String {
     json::rfc3339(at).iter().copied().map(char::from).collect()
 }
 
+/// Appends an id as a UUID.
+pub fn uuid(out: &mut Vec<u8>, bits: u128) {
+    json::put_uuid(out, bits);
+}
+
 /// A reservation's status as it is written.
 pub fn status(status: Status) -> &'static str {
     match status {

@@ -94,8 +94,8 @@ impl Problem {
     pub fn internal() -> Self {
         Self::plain(
             Reason::Internal,
-            "Something broke inside of Stockhold and nothing was done. Try again; if it stays, the log has it \
-             under this request_id."
+            "Something broke inside of Stockhold, and this may or may not have taken effect. Repeat it with the same \
+             idempotency key; if it stays, the log has it under this request_id."
                 .to_owned(),
         )
     }

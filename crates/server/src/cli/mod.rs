@@ -23,15 +23,16 @@ struct Cli {
 enum Command {
     /// Run the service on a data directory
     ///
-    /// Starts with no configuration: the API on http://127.0.0.1:8101, health and metrics on http://127.0.0.1:8102, the
-    /// data in ./stockhold-data. Everything that is answered has been synced to the disk. SIGTERM drains and ends with 0.
+    /// Starts with no configuration: the API on http://127.0.0.1:8101, health and metrics on
+    /// http://127.0.0.1:8102, the data in ./stockhold-data. Everything that is answered has been synced
+    /// to the disk. SIGTERM drains and ends with 0.
     ///
     /// Try it:
     ///   curl --json '{"total_units": 10}' -X PUT http://127.0.0.1:8101/v1/inventory/shirt
     ///   curl --json '{"owner_id": "cart-1"}' http://127.0.0.1:8101/v1/inventory/shirt/reserve
     ///
-    /// Exit codes: 0 drained, 1 could not start, 2 configuration not understood, 3 data directory damaged, in use or of a
-    /// newer version, 4 the store failed while serving (a restart recovers).
+    /// Exit codes: 0 drained, 1 could not start, 2 configuration not understood, 3 data directory damaged,
+    /// in use or of a newer version, 4 the store failed while serving (a restart recovers).
     #[command(verbatim_doc_comment)]
     Serve {
         #[command(flatten)]
@@ -39,8 +40,8 @@ enum Command {
     },
     /// Recount everything and say whether it adds up
     ///
-    /// Folds every event from the first one, and holds the rules' invariants and the index against what comes of it. Reads
-    /// only; a server may be running on the directory.
+    /// Folds every event from the first one, and holds the rules' invariants and the index against what
+    /// comes of it. Reads only; a server may be running on the directory.
     ///
     /// Exit codes: 0 it adds up, 1 it does not or can't be read, 3 the data is damaged.
     Verify(verify::Verify),
@@ -95,8 +96,8 @@ enum Command {
     Demo(demo::Args),
     /// Print every setting in force and where it came from
     ///
-    /// Flags go before STOCKHOLD_* variables (STOCKHOLD_LISTEN=127.0.0.1:9000), those before stockhold.toml, that before
-    /// defaults. Unknown keys are errors.
+    /// Flags go before STOCKHOLD_* variables (STOCKHOLD_LISTEN=127.0.0.1:9000), those before
+    /// stockhold.toml, that before defaults. Unknown keys are errors.
     Config {
         #[command(flatten)]
         flags: Flags,

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -76,7 +76,10 @@ impl Admin {
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let known = ["/livez", "/readyz", "/startupz", "/metrics"].contains(&request.uri().path());
         if known && *request.method() != Method::GET && *request.method() != Method::HEAD {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are possible here\n".to_owned());
+            let mut response =
+                text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are possible here\n".to_owned());
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
         }
         match request.uri().path() {
             "/livez" | "/startupz" => text(StatusCode::OK, "ok\n".to_owned()),

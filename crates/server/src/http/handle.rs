@@ -1,13 +1,10 @@
 //! One request walked through: route, body, command, store, response.
 
-use super::answer::{self, HttpResponse, Shape};
+use super::asked::{Asked, Given};
 use super::desk::Desk;
-use super::intake;
 use super::metrics::RouteMetrics;
+use super::reply::{self, Reply, Shape};
 use super::route::{Miss, Route};
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::Future;
@@ -15,17 +12,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::Poll;
-use std::time::Instant as Monotonic;
-use stockhold_api::decode::{self, BASKET_BODY_BYTES, BODY_BYTES, Invalid, Keyed};
+use std::time::{Duration, Instant as Monotonic, UNIX_EPOCH};
+use stockhold_api::decode::{self, Invalid, Keyed};
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_domain::{Command, Envelope, ItemKey, KeyUse, Label, Origin, Rejection, RequestId, bucket_of};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Ask, Failure, Query, Store, digest};
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const INDEX: &str = include_str!("index.txt");
 
 /// What the requests of one worker share.
@@ -38,6 +34,8 @@ pub(super) struct Worker {
     pub(super) principal: Label,
     pub(super) metrics: RouteMetrics,
     pub(super) draining: Arc<AtomicBool>,
+    /// The second that was last written as a date, and how.
+    pub(super) date: RefCell<(u64, Rc<str>)>,
 }
 
 /// A refusal, and the methods that would have been possible.
@@ -49,101 +47,118 @@ impl<P: Into<Problem>> From<P> for Refused {
     }
 }
 
-type Handled = Result<HttpResponse, Refused>;
+type Handled = Result<Reply, Refused>;
 
 impl Worker {
-    /// Answers one request.
-    pub(super) async fn handle(&self, request: Request<Incoming>) -> HttpResponse {
-        let begun = Monotonic::now();
-        let (parts, body) = request.into_parts();
-        let request_id = intake::request_id(&parts.headers)
-            .unwrap_or_else(|| RequestId::Made(self.ids.borrow_mut().random()));
-        let found = Route::find(&parts.method, parts.uri.path());
-        let handled = match found {
-            Ok(route) => {
-                let asked =
-                    Asked { headers: &parts.headers, query: parts.uri.query(), request_id: &request_id };
-                let served = std::pin::pin!(self.serve(route, asked, body));
-                or_panicked(served).await.unwrap_or_else(|| Err(Problem::internal().into()))
-            }
-            Err(Miss::Path) => Err(Problem::unknown_route(parts.uri.path()).into()),
-            Err(Miss::Method(allow)) => {
-                Err(Refused(Problem::method_not_allowed(parts.method.as_str(), allow), Some(allow)))
-            }
-        };
-        let mut response = match handled {
-            Ok(response) => response,
-            Err(Refused(problem, allow)) => answer::problem(&problem, &request_id, allow),
-        };
-        answer::sign(&mut response, &request_id);
-        if self.draining.load(Ordering::Relaxed) {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        self.metrics.record(found.ok(), response.status(), begun.elapsed());
-        response
+    /// A name for the request: the caller's, or a fresh one.
+    pub(super) fn name(&self, asked: &Asked<'_>) -> RequestId {
+        asked.given_request_id().unwrap_or_else(|| RequestId::Made(self.ids.borrow_mut().random()))
     }
 
-    async fn serve(&self, route: Route<'_>, asked: Asked<'_>, body: Incoming) -> Handled {
-        let limit = if route == Route::ReserveBasket { BASKET_BODY_BYTES } else { BODY_BYTES };
-        let body = intake::body(asked.headers, body, limit).await?;
-        let if_match = asked.headers.get(IF_MATCH).map(HeaderValue::as_bytes);
+    /// Now as a `Date` header has it.
+    pub(super) fn date(&self) -> Rc<str> {
+        let second = u64::try_from(self.clock.now().millis() / 1_000).unwrap_or_default();
+        let mut date = self.date.borrow_mut();
+        if date.0 != second || date.1.is_empty() {
+            *date = (second, httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second)).into());
+        }
+        Rc::clone(&date.1)
+    }
+
+    /// Answers one request, whose body has been read or has turned out to be none.
+    pub(super) async fn answer(
+        &self,
+        asked: Asked<'_>,
+        found: Result<Route<'_>, Miss>,
+        body: Result<&[u8], Problem>,
+        request_id: &RequestId,
+    ) -> Reply {
+        let begun = Monotonic::now();
+        let handled = match (found, body) {
+            (Err(Miss::Path), _) => Err(Problem::unknown_route(asked.path).into()),
+            (Err(Miss::Method(allow)), _) => {
+                Err(Refused(Problem::method_not_allowed(asked.method, allow), Some(allow)))
+            }
+            (Ok(_), Err(problem)) => Err(problem.into()),
+            (Ok(route), Ok(body)) => {
+                let served = std::pin::pin!(self.serve(route, asked, body, request_id));
+                or_panicked(served).await.unwrap_or_else(|| Err(Problem::internal().into()))
+            }
+        };
+        let reply = match handled {
+            Ok(reply) => reply,
+            Err(Refused(problem, allow)) => reply::problem(&problem, request_id, allow),
+        };
+        self.metrics.record(found.ok(), reply.status, begun.elapsed());
+        reply
+    }
+
+    async fn serve(
+        &self,
+        route: Route<'_>,
+        asked: Asked<'_>,
+        body: &[u8],
+        request_id: &RequestId,
+    ) -> Handled {
+        let if_match = asked.if_match;
         let query = asked.query;
+        let asked = (asked, request_id);
         match route {
             Route::ReserveSingle(sku) => {
-                let keyed = decode::reserve_single(sku, query, &body)?;
+                let keyed = decode::reserve_single(sku, query, body)?;
                 self.keyed(asked, keyed, Shape::Reservation).await
             }
             Route::ReserveBasket => {
-                self.keyed(asked, decode::reserve_basket(query, &body)?, Shape::NewReservation).await
+                self.keyed(asked, decode::reserve_basket(query, body)?, Shape::NewReservation).await
             }
             Route::Confirm(id) => {
-                self.keyed(asked, decode::confirm(id, query, &body)?, Shape::Reservation).await
+                self.keyed(asked, decode::confirm(id, query, body)?, Shape::Reservation).await
             }
             Route::Extend(id) => {
-                self.keyed(asked, decode::extend(id, query, &body)?, Shape::Reservation).await
+                self.keyed(asked, decode::extend(id, query, body)?, Shape::Reservation).await
             }
             Route::Return(id) => {
-                self.keyed(asked, decode::return_units(id, query, &body)?, Shape::Reservation).await
+                self.keyed(asked, decode::return_units(id, query, body)?, Shape::Reservation).await
             }
             Route::Release(id) => {
                 let keyed = Keyed { command: decode::release(id, query)?, key: None };
                 self.keyed(asked, keyed, Shape::Nothing).await
             }
             Route::SetStock(sku) => {
-                self.command(asked, decode::set_stock(sku, query, if_match, &body)?, None, Shape::Item).await
+                self.command(asked, decode::set_stock(sku, query, if_match, body)?, None, Shape::Item).await
             }
             Route::Adjust(sku) => {
-                self.keyed(asked, decode::adjust(sku, query, if_match, &body)?, Shape::Item).await
+                self.keyed(asked, decode::adjust(sku, query, if_match, body)?, Shape::Item).await
             }
             Route::ItemSale(sku, paused) => {
-                let command = decode::set_item_sale(sku, query, &body, paused)?;
+                let command = decode::set_item_sale(sku, query, body, paused)?;
                 self.command(asked, command, None, Shape::Sale).await
             }
             Route::Sale(paused) => {
-                self.command(asked, decode::set_sale(query, &body, paused)?, None, Shape::Sale).await
+                self.command(asked, decode::set_sale(query, body, paused)?, None, Shape::Sale).await
             }
             Route::Reservation(id) => self.reservation(decode::reservation(id, query)?).await,
             Route::Available(sku) => {
                 let item = self.item(decode::item(sku, query)?).await?;
                 let as_of = self.clock.now().max(item.figures.at);
-                Ok(answer::json(|out| stockhold_api::encode::availability(out, &item, as_of)))
+                Ok(reply::json(|out| stockhold_api::encode::availability(out, &item, as_of)))
             }
-            Route::Item(sku) => Ok(answer::item(&self.item(decode::item(sku, query)?).await?)),
+            Route::Item(sku) => Ok(reply::item(&self.item(decode::item(sku, query)?).await?)),
             Route::ProblemPage(name) => match Reason::from_name(name) {
-                Some(reason) => Ok(answer::page(page_html(reason), "text/html; charset=utf-8")),
+                Some(reason) => Ok(reply::page(page_html(reason), "text/html; charset=utf-8")),
                 None => Err(Problem::unknown_route(&format!("/problems/{name}")).into()),
             },
-            Route::Index => Ok(answer::page(INDEX.to_owned(), "text/plain; charset=utf-8")),
+            Route::Index => Ok(reply::page(INDEX.to_owned(), "text/plain; charset=utf-8")),
         }
     }
 
     /// A command that may carry an idempotency key, in the header or in its body.
-    async fn keyed(&self, asked: Asked<'_>, Keyed { command, key }: Keyed<'_>, shape: Shape) -> Handled {
-        let mut headers = asked.headers.get_all(IDEMPOTENCY_KEY).iter();
-        let header = headers.next().map(HeaderValue::as_bytes);
-        if headers.next().is_some() {
-            return Err(twice().into());
-        }
+    async fn keyed(&self, asked: Who<'_>, Keyed { command, key }: Keyed<'_>, shape: Shape) -> Handled {
+        let header = match asked.0.idempotency_key {
+            Given::Not => None,
+            Given::Once(header) => Some(header),
+            Given::Twice => return Err(twice().into()),
+        };
         let key = decode::idempotency_key(header, key)?;
         let key = key.map(|key: Cow<'_, str>| KeyUse {
             hash: digest::key_hash(self.principal.as_str(), operation(&command), &key),
@@ -154,7 +169,7 @@ impl Worker {
 
     async fn command(
         &self,
-        asked: Asked<'_>,
+        (asked, request_id): Who<'_>,
         command: Command,
         key: Option<KeyUse>,
         shape: Shape,
@@ -166,20 +181,20 @@ impl Worker {
             key,
             origin: Origin {
                 actor: self.principal.clone(),
-                request_id: asked.request_id.clone(),
-                trace: intake::trace(asked.headers),
+                request_id: request_id.clone(),
+                trace: asked.trace(),
             },
         };
         match self.desk.ask(Ask::Command(Box::new(envelope))).await {
-            Ok(Answer::Outcome(outcome)) => Ok(answer::outcome(outcome, shape)?),
+            Ok(Answer::Outcome(outcome)) => Ok(reply::outcome(outcome, shape)?),
             Ok(_) => Err(mixed_up().into()),
-            Err(failure) => Err(failed(&failure, asked.request_id).into()),
+            Err(failure) => Err(failed(&failure, request_id).into()),
         }
     }
 
     async fn reservation(&self, id: stockhold_domain::ReservationId) -> Handled {
         match self.desk.ask(Ask::Query(Query::Reservation(id))).await {
-            Ok(Answer::Reservation(Some(hold))) => Ok(answer::reservation(&hold)),
+            Ok(Answer::Reservation(Some(hold))) => Ok(reply::reservation(&hold)),
             Ok(Answer::Reservation(None)) => Err(Problem::from(Rejection::UnknownReservation(id)).into()),
             Ok(_) => Err(mixed_up().into()),
             Err(failure) => Err(Problem::from(&failure).into()),
@@ -208,13 +223,8 @@ async fn or_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// What of a request its command needs beside the body.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    headers: &'a HeaderMap,
-    query: Option<&'a str>,
-    request_id: &'a RequestId,
-}
+/// What was asked, and what the request is called.
+type Who<'a> = (Asked<'a>, &'a RequestId);
 
 /// What keys are scoped to: both reserve routes are one operation.
 fn operation(command: &Command) -> &'static str {
@@ -243,10 +253,12 @@ fn twice() -> Invalid {
     Invalid { errors: vec![stockhold_domain::FieldError { pointer: "/Idempotency-Key".into(), detail }] }
 }
 
+/// Problems leave out why the store can't; the log says it.
 fn failed(failure: &Failure, request_id: &RequestId) -> Problem {
-    if let Failure::Internal(what) = failure {
-        metrics::counter!("stockhold_invariant_alarms_total").increment(1);
-        tracing::error!(what, %request_id, "a command broke an invariant");
+    match failure {
+        Failure::Internal(what) => tracing::error!(what, %request_id, "a command broke an invariant"),
+        Failure::Unavailable(why) => tracing::debug!(why, %request_id, "the store is unavailable"),
+        Failure::Overloaded | Failure::OutcomeUnknown => {}
     }
     Problem::from(failure)
 }

@@ -1,7 +1,6 @@
 //! Counters and latencies of the routes, made once per worker so that a request looks nothing up.
 
 use super::route::Route;
-use hyper::StatusCode;
 use metrics::{Counter, Histogram};
 use std::time::Duration;
 
@@ -28,14 +27,14 @@ impl RouteMetrics {
         }
     }
 
-    pub(super) fn record(&self, route: Option<Route<'_>>, status: StatusCode, took: Duration) {
+    pub(super) fn record(&self, route: Option<Route<'_>>, status: u16, took: Duration) {
         let name = route.map(Route::name);
         let Some((_, counters, histogram)) = self.routes.iter().find(|(known, ..)| Some(*known) == name)
         else {
             self.missed.increment(1);
             return;
         };
-        let class = usize::from(status.as_u16() / 100).saturating_sub(2);
+        let class = usize::from(status / 100).saturating_sub(2);
         if let Some(counter) = counters.get(class) {
             counter.increment(1);
         }

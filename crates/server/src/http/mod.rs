@@ -1,26 +1,27 @@
 //! The HTTP side: an acceptor that deals connections out to workers, each a thread with a runtime, a desk and connections
 //! of its own. A request stays on its worker's thread from its first byte to its last.
 
-mod admin;
-mod answer;
+mod fast;
+mod slow;
+
+mod asked;
+mod intake;
+mod route;
+
 mod desk;
 mod handle;
-mod intake;
+mod reply;
+
+mod admin;
 mod metrics;
-mod route;
 
 pub(crate) use admin::Admin;
 
 use desk::Desk;
 use handle::Worker;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::io;
 use std::net::TcpStream as Accepted;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,10 +37,6 @@ use tokio::task::LocalSet;
 
 /// Connections that are open at once; more wait in the listener's backlog.
 const CONNECTIONS: usize = 16_384;
-/// Longest wait for a request's headers, and longest rest between two requests.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest request line and headers together.
-const HEADER_BYTES: usize = 16 * 1024;
 /// How long a server that is told to stop goes on reading: enough for what is on its way.
 const QUIET: Duration = Duration::from_millis(500);
 /// How long what is under way may take after that.
@@ -159,6 +156,7 @@ async fn work(shared: Shared, ids: IdSource, mut connections: mpsc::UnboundedRec
         principal: shared.principal,
         metrics: metrics::RouteMetrics::new(),
         draining: shared.draining,
+        date: RefCell::default(),
     });
     while let Some(stream) = connections.recv().await {
         let (worker, stop) = (Rc::clone(&worker), shared.stop.subscribe());
@@ -186,27 +184,8 @@ impl Drop for Open {
 async fn converse(worker: Rc<Worker>, stream: TcpStream, mut stop: watch::Receiver<bool>) {
     // A failure here only costs latency.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request| {
-        let worker = Rc::clone(&worker);
-        async move { Ok::<_, Infallible>(worker.handle(request).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
-    tokio::select! {
-        ended = connection.as_mut() => {
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended early");
-            }
-        }
-        _ = stop.wait_for(|stop| *stop) => {
-            connection.as_mut().graceful_shutdown();
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
-            }
-        }
+    match fast::converse(&worker, stream, &mut stop).await {
+        fast::Left::Nothing => {}
+        fast::Left::Unread(stream, read) => slow::converse(worker, read, stream, stop).await,
     }
 }

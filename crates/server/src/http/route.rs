@@ -1,6 +1,6 @@
 //! Which route a request is for. Paths are matched by hand: there are few, and a miss says what the path takes.
 
-use hyper::Method;
+use stockhold_api::decode::{BASKET_BODY_BYTES, BODY_BYTES};
 
 /// A route with the path's parameters, still percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,11 @@ pub(super) enum Miss {
 
 impl<'a> Route<'a> {
     /// Finds the route.
-    pub(super) fn find(method: &Method, path: &'a str) -> Result<Self, Miss> {
+    pub(super) fn find(method: &str, path: &'a str) -> Result<Self, Miss> {
+        // Unused segments are empty below, so that a path with more slashes at its end would be taken for another.
+        if path.len() > 1 && path.ends_with('/') {
+            return Err(Miss::Path);
+        }
         let mut segments = [""; 5];
         let mut parts = path.strip_prefix('/').ok_or(Miss::Path)?.split('/');
         for (slot, part) in segments.iter_mut().zip(&mut parts) {
@@ -42,23 +46,23 @@ impl<'a> Route<'a> {
         if parts.next().is_some() {
             return Err(Miss::Path);
         }
-        let get = *method == Method::GET || *method == Method::HEAD;
-        let post = |route| if *method == Method::POST { Ok(route) } else { Err(Miss::Method("POST")) };
+        let get = matches!(method, "GET" | "HEAD");
+        let post = |route| if method == "POST" { Ok(route) } else { Err(Miss::Method("POST")) };
         let read = |route| if get { Ok(route) } else { Err(Miss::Method("GET, HEAD")) };
         match segments {
             ["v1", "inventory", sku, "reserve", ""] => post(Self::ReserveSingle(sku)),
             ["v1", "reservations", id, "confirm", ""] => post(Self::Confirm(id)),
             ["v1", "inventory", sku, "available", ""] => read(Self::Available(sku)),
             ["v1", "reservations", "", "", ""] => post(Self::ReserveBasket),
-            ["v1", "reservations", id, "", ""] => match *method {
-                Method::DELETE => Ok(Self::Release(id)),
+            ["v1", "reservations", id, "", ""] => match method {
+                "DELETE" => Ok(Self::Release(id)),
                 _ if get => Ok(Self::Reservation(id)),
                 _ => Err(Miss::Method("GET, HEAD, DELETE")),
             },
             ["v1", "reservations", id, "extend", ""] => post(Self::Extend(id)),
             ["v1", "reservations", id, "return", ""] => post(Self::Return(id)),
-            ["v1", "inventory", sku, "", ""] if !sku.is_empty() => match *method {
-                Method::PUT => Ok(Self::SetStock(sku)),
+            ["v1", "inventory", sku, "", ""] if !sku.is_empty() => match method {
+                "PUT" => Ok(Self::SetStock(sku)),
                 _ if get => Ok(Self::Item(sku)),
                 _ => Err(Miss::Method("GET, HEAD, PUT")),
             },
@@ -71,6 +75,11 @@ impl<'a> Route<'a> {
             ["", "", "", "", ""] => read(Self::Index),
             _ => Err(Miss::Path),
         }
+    }
+
+    /// Longest body that it takes, in bytes.
+    pub(super) fn body_limit(self) -> usize {
+        if self == Self::ReserveBasket { BASKET_BODY_BYTES } else { BODY_BYTES }
     }
 
     /// What the route is called in metrics.
@@ -114,15 +123,17 @@ mod tests {
 
     #[test]
     fn paths_and_methods() {
-        let find = |method: Method, path: &'static str| Route::find(&method, path);
-        assert_eq!(find(Method::POST, "/v1/inventory/a%2Fb/reserve"), Ok(Route::ReserveSingle("a%2Fb")));
-        assert_eq!(find(Method::GET, "/v1/inventory/a/reserve"), Err(Miss::Method("POST")));
-        assert_eq!(find(Method::PATCH, "/v1/reservations/x"), Err(Miss::Method("GET, HEAD, DELETE")));
-        assert_eq!(find(Method::GET, "/v1/inventory/"), Err(Miss::Path));
-        assert_eq!(find(Method::GET, "/v1/inventory/a/b/c/d"), Err(Miss::Path));
-        assert_eq!(find(Method::GET, "*"), Err(Miss::Path));
-        assert_eq!(find(Method::GET, "/"), Ok(Route::Index));
-        assert_eq!(find(Method::POST, "/v1/sale/pause"), Ok(Route::Sale(true)));
+        let find = Route::find;
+        assert_eq!(find("POST", "/v1/inventory/a%2Fb/reserve"), Ok(Route::ReserveSingle("a%2Fb")));
+        assert_eq!(find("GET", "/v1/inventory/a/reserve"), Err(Miss::Method("POST")));
+        assert_eq!(find("PATCH", "/v1/reservations/x"), Err(Miss::Method("GET, HEAD, DELETE")));
+        assert_eq!(find("GET", "/v1/inventory/"), Err(Miss::Path));
+        assert_eq!(find("GET", "/v1/inventory/a/b/c/d"), Err(Miss::Path));
+        assert_eq!(find("POST", "/v1/reservations/"), Err(Miss::Path));
+        assert_eq!(find("GET", "//"), Err(Miss::Path));
+        assert_eq!(find("GET", "*"), Err(Miss::Path));
+        assert_eq!(find("GET", "/"), Ok(Route::Index));
+        assert_eq!(find("POST", "/v1/sale/pause"), Ok(Route::Sale(true)));
     }
 
     #[test]

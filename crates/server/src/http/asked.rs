@@ -1,0 +1,105 @@
+//! What of a request its answer depends on beside the body, however it was read off the connection.
+
+use stockhold_domain::{Label, RequestId, Trace};
+
+/// See the module. Everything is as it came.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) query: Option<&'a str>,
+    pub(super) request_id: Option<&'a str>,
+    pub(super) idempotency_key: Given<'a>,
+    pub(super) if_match: Option<&'a [u8]>,
+    pub(super) traceparent: Option<&'a str>,
+}
+
+/// A header that may be given once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Given<'a> {
+    #[default]
+    Not,
+    Once(&'a [u8]),
+    Twice,
+}
+
+impl<'a> Asked<'a> {
+    /// Takes a header in, if it is one that counts.
+    pub(super) fn header(&mut self, name: &str, value: &'a [u8]) {
+        let text = || std::str::from_utf8(value).ok();
+        if name.eq_ignore_ascii_case("idempotency-key") {
+            self.idempotency_key = match self.idempotency_key {
+                Given::Not => Given::Once(value),
+                _ => Given::Twice,
+            };
+        } else if name.eq_ignore_ascii_case("x-request-id") {
+            self.request_id = text();
+        } else if name.eq_ignore_ascii_case("if-match") {
+            self.if_match = Some(value);
+        } else if name.eq_ignore_ascii_case("traceparent") {
+            self.traceparent = text();
+        }
+    }
+
+    /// The caller's name for the request, if it is one.
+    pub(super) fn given_request_id(&self) -> Option<RequestId> {
+        // Only what a header can show again.
+        let text = self.request_id.filter(|text| text.is_ascii())?;
+        Label::new(text).ok().map(RequestId::Given)
+    }
+
+    /// The caller's trace (<https://www.w3.org/TR/trace-context/#traceparent-header>); one that is not well formed is as
+    /// none, as the standard wants it.
+    pub(super) fn trace(&self) -> Option<Trace> {
+        let text = self.traceparent?;
+        let mut parts = text.split('-');
+        let (version, trace_id, span_id, flags) =
+            (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let lengths = (version.len(), trace_id.len(), span_id.len(), flags.len());
+        let known_end = version != "00" || parts.next().is_none();
+        if lengths != (2, 32, 16, 2) || version == "ff" || !known_end || text.contains('+') {
+            return None;
+        }
+        u8::from_str_radix(version, 16).ok()?;
+        let trace = Trace {
+            trace_id: u128::from_str_radix(trace_id, 16).ok()?,
+            span_id: u64::from_str_radix(span_id, 16).ok()?,
+            flags: u8::from_str_radix(flags, 16).ok()?,
+        };
+        (trace.trace_id != 0 && trace.span_id != 0).then_some(trace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces() {
+        let parse = |text| Asked { traceparent: Some(text), ..Asked::default() }.trace();
+        let good = parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+        let expected = Trace {
+            trace_id: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736,
+            span_id: 0x00f0_67aa_0ba9_02b7,
+            flags: 1,
+        };
+        assert_eq!(good, Some(expected));
+        assert_eq!(parse("00-00000000000000000000000000000000-00f067aa0ba902b7-01"), None);
+        assert_eq!(parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x"), None);
+        assert_eq!(parse("ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), None);
+        assert_eq!(parse("00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), None);
+    }
+
+    #[test]
+    fn headers_that_count() {
+        let mut asked = Asked::default();
+        asked.header("IDEMPOTENCY-key", b"a");
+        assert_eq!(asked.idempotency_key, Given::Once(b"a"));
+        asked.header("Idempotency-Key", b"a");
+        assert_eq!(asked.idempotency_key, Given::Twice);
+        asked.header("X-Request-Id", "caf\u{e9}".as_bytes());
+        assert_eq!(asked.given_request_id(), None);
+        asked.header("X-Request-Id", b"r-1");
+        assert_eq!(asked.given_request_id().unwrap().to_string(), "r-1");
+    }
+}
