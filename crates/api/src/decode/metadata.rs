@@ -65,7 +65,13 @@ impl<'t> Scan<'t> {
                 put_string(out, &text)
             }
             _ => {
-                out.push_str(self.word());
+                let word = self.word();
+                // It has to come back as JSON that common parsers can read.
+                if word.parse().is_ok_and(f64::is_infinite) {
+                    let word = super::explain::clip(word);
+                    return Err(format!("has a number that is out of range: {word}").into());
+                }
+                out.push_str(word);
                 Ok(())
             }
         }

@@ -1,6 +1,7 @@
 //! What of a request its answer depends on beside the body, however it was read off the connection.
 
-use stockhold_domain::{Label, RequestId, Trace};
+use stockhold_api::decode::Invalid;
+use stockhold_domain::{FieldError, Label, RequestId, Trace};
 
 /// See the module. Everything is as it came.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,7 +11,7 @@ pub(super) struct Asked<'a> {
     pub(super) query: Option<&'a str>,
     pub(super) request_id: Option<&'a str>,
     pub(super) idempotency_key: Given<'a>,
-    pub(super) if_match: Option<&'a [u8]>,
+    pub(super) if_match: Given<'a>,
     pub(super) traceparent: Option<&'a str>,
 }
 
@@ -23,19 +24,34 @@ pub(super) enum Given<'a> {
     Twice,
 }
 
+impl<'a> Given<'a> {
+    /// Its value: of two, neither is the one that was meant.
+    pub(super) fn once(self, pointer: &'static str) -> Result<Option<&'a [u8]>, Invalid> {
+        match self {
+            Self::Not => Ok(None),
+            Self::Once(value) => Ok(Some(value)),
+            Self::Twice => {
+                let detail = "is given twice: give one".to_owned();
+                Err(Invalid { errors: vec![FieldError { pointer: pointer.into(), detail }] })
+            }
+        }
+    }
+
+    fn add(&mut self, value: &'a [u8]) {
+        *self = if *self == Self::Not { Self::Once(value) } else { Self::Twice };
+    }
+}
+
 impl<'a> Asked<'a> {
     /// Takes a header in, if it is one that counts.
     pub(super) fn header(&mut self, name: &str, value: &'a [u8]) {
         let text = || std::str::from_utf8(value).ok();
         if name.eq_ignore_ascii_case("idempotency-key") {
-            self.idempotency_key = match self.idempotency_key {
-                Given::Not => Given::Once(value),
-                _ => Given::Twice,
-            };
+            self.idempotency_key.add(value);
         } else if name.eq_ignore_ascii_case("x-request-id") {
             self.request_id = text();
         } else if name.eq_ignore_ascii_case("if-match") {
-            self.if_match = Some(value);
+            self.if_match.add(value);
         } else if name.eq_ignore_ascii_case("traceparent") {
             self.traceparent = text();
         }

@@ -9,12 +9,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Store, Work};
 use tokio::sync::Notify;
 
-/// Longest wait for an answer; past it the outcome is unknown to the caller.
-const DEADLINE: Duration = Duration::from_secs(30);
+/// Longest wait for an answer, in looks; past it the outcome is unknown to the caller.
+const DEADLINE_LOOKS: u32 = 30;
 /// How often waits are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -48,12 +48,15 @@ impl Inbox for Answers {
 struct Slots {
     slots: Vec<Slot>,
     free: Vec<usize>,
+    /// How often deadlines were looked at so far: time enough for them, and no clock is read for a request.
+    looks: u32,
 }
 
 struct Slot {
     /// Counts the uses of the slot, so that a late answer finds nobody.
     generation: u32,
-    since: Instant,
+    /// The look that came last before the wait.
+    since: u32,
     state: SlotState,
 }
 
@@ -106,14 +109,14 @@ impl Desk {
     pub(super) async fn mind_deadlines(self: Rc<Self>) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            self.slots.borrow_mut().give_up(Instant::now());
+            self.slots.borrow_mut().give_up();
         }
     }
 }
 
 impl Slots {
     fn open(&mut self) -> u64 {
-        let (state, since) = (SlotState::Waiting(None), Instant::now());
+        let (state, since) = (SlotState::Waiting(None), self.looks);
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -152,10 +155,11 @@ impl Slots {
         }
     }
 
-    fn give_up(&mut self, now: Instant) {
+    fn give_up(&mut self) {
+        self.looks += 1;
         for slot in &mut self.slots {
             if let SlotState::Waiting(waker) = &mut slot.state
-                && now.duration_since(slot.since) > DEADLINE
+                && self.looks - slot.since > DEADLINE_LOOKS
             {
                 let waker = waker.take();
                 slot.state = SlotState::Answered(Err(Failure::OutcomeUnknown));

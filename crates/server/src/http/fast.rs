@@ -3,23 +3,25 @@
 //! in one read, at most one Content-Length, JSON or no body. Anything else (chunked bodies, HEAD, Expect, odd framing, a
 //! head in pieces) is handed to hyper with all that was read, for the rest of the connection. It must never guess.
 
-use super::asked::Asked;
+use super::asked::{Asked, Given};
 use super::handle::Worker;
 use super::intake::BODY_TIMEOUT;
 use super::reply::Reply;
 use super::route::Route;
 use super::slow::HEADER_TIMEOUT;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use stockhold_api::decode::is_json;
+use stockhold_api::decode::{BODY_BYTES, is_json};
 use stockhold_api::encode;
 use stockhold_domain::RequestId;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+/// Methods of plain requests.
+const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "PUT"];
 /// Most headers of a plain request.
 const HEADERS: usize = 32;
 /// Bytes read at a time.
@@ -35,12 +37,9 @@ pub(super) enum Left {
     Unread(TcpStream, Vec<u8>),
 }
 
-/// Serves plain requests until the connection ends or sends something else.
-pub(super) async fn converse(
-    worker: &Rc<Worker>,
-    stream: TcpStream,
-    stop: &mut watch::Receiver<bool>,
-) -> Left {
+/// Serves plain requests until the connection ends or sends something else. A server that stops drops connections that
+/// rest, so this does not listen for it.
+pub(super) async fn converse(worker: &Rc<Worker>, stream: TcpStream) -> Left {
     let mut read = Vec::with_capacity(READ);
     let mut write = Vec::with_capacity(READ);
     let mut idle = pin!(sleep_until(Instant::now() + HEADER_TIMEOUT));
@@ -50,7 +49,6 @@ pub(super) async fn converse(
             tokio::select! {
                 biased;
                 ready = stream.readable() => if ready.is_err() { return Left::Nothing },
-                _ = stop.wait_for(|stop| *stop) => return Left::Nothing,
                 () = idle.as_mut() => {
                     // The timer is set once a minute and not once a request.
                     let ends = rested_since + HEADER_TIMEOUT;
@@ -68,36 +66,54 @@ pub(super) async fn converse(
                 Err(_) => return Left::Nothing,
             }
         }
-        let Some(Plain { head, body }) = Plain::find(&read) else { return Left::Unread(stream, read) };
-        let whole = head + body;
+        let Some(plain) = Plain::find(&read) else { return Left::Unread(stream, read) };
+        let whole = plain.head + plain.body;
         if whole > read.len() {
             match rest(&stream, &mut read, whole).await {
                 Ok(()) => {}
                 // hyper says what there is to say about a body that does not come.
-                Err(error) if error.kind() == ErrorKind::TimedOut => return Left::Unread(stream, read),
+                Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::UnexpectedEof) => {
+                    return Left::Unread(stream, read);
+                }
                 Err(_) => return Left::Nothing,
             }
         }
+        let busy = worker.busy();
+        let begun = Instant::now();
+        rested_since = begun;
+        let Some(body) = read.get(plain.head..whole) else { return Left::Unread(stream, read) };
+        let asked = plain.asked(&read);
+        let request_id = worker.name(&asked);
+        let found = Route::find(asked.method, asked.path);
+        let reply = worker.answer(asked, found, Ok(body), &request_id, begun.into_std()).await;
+        let last = worker.draining.load(Ordering::Relaxed);
         write.clear();
-        let answered = answer(worker, &read, head, body, &mut write).await;
-        if !answered {
-            return Left::Unread(stream, read);
-        }
-        if send(&stream, &write).await.is_err() || worker.draining.load(Ordering::Relaxed) {
+        put(&mut write, &reply, &request_id, &worker.date(), last);
+        if send(&stream, &write).await.is_err() || last {
             return Left::Nothing;
         }
-        read.drain(..whole.min(read.len()));
+        drop(busy);
+        read.drain(..whole);
         if read.is_empty() && read.capacity() > KEEP {
             read = Vec::with_capacity(READ);
         }
-        rested_since = Instant::now();
     }
 }
 
-/// Lengths of a plain request's head and body.
+/// Where in the bytes the parts of a plain request are.
+#[derive(Default)]
 struct Plain {
+    /// Length of the head.
     head: usize,
+    /// Length of the body.
     body: usize,
+    method: &'static str,
+    path: Range<usize>,
+    query: Option<Range<usize>>,
+    request_id: Option<Range<usize>>,
+    idempotency_key: Option<Range<usize>>,
+    if_match: Option<Range<usize>>,
+    traceparent: Option<Range<usize>>,
 }
 
 impl Plain {
@@ -106,32 +122,71 @@ impl Plain {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut request = httparse::Request::new(&mut headers);
         let httparse::Status::Complete(head) = request.parse(bytes).ok()? else { return None };
-        if request.version != Some(1) || !matches!(request.method, Some("GET" | "POST" | "PUT" | "DELETE")) {
+        if request.version != Some(1) {
             return None;
         }
-        let path =
+        let method = METHODS.into_iter().find(|method| request.method == Some(*method))?;
+        let target =
             request.path.filter(|path| path.starts_with('/') && path.is_ascii() && !path.contains('#'))?;
+        let place = |part: &[u8]| {
+            let from = part.as_ptr().addr() - bytes.as_ptr().addr();
+            from..from + part.len()
+        };
+        let mut plain = Self { head, method, path: place(target.as_bytes()), ..Self::default() };
+        if let Some((path, query)) = target.split_once('?') {
+            (plain.path, plain.query) = (place(path.as_bytes()), Some(place(query.as_bytes())));
+        }
         let mut length = None;
         for header in request.headers.iter() {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            if is("content-length") {
-                if length.is_some() || header.value.is_empty() || !header.value.iter().all(u8::is_ascii_digit)
-                {
-                    return None;
+            // One that is given twice is for hyper to judge.
+            let once =
+                |slot: &mut Option<Range<usize>>| slot.replace(place(header.value)).is_none().then_some(());
+            match header.name.len() {
+                14 if is("content-length") => {
+                    let digits = header.value.iter().all(u8::is_ascii_digit);
+                    (length.is_none() && digits).then_some(())?;
+                    length = Some(std::str::from_utf8(header.value).ok()?.parse::<usize>().ok()?);
                 }
-                length = Some(std::str::from_utf8(header.value).ok()?.parse::<usize>().ok()?);
-            } else if is("content-type") {
-                is_json(header.value).then_some(())?;
-            } else if is("connection") {
-                header.value.eq_ignore_ascii_case(b"keep-alive").then_some(())?;
-            } else if is("transfer-encoding") || is("content-encoding") || is("expect") || is("upgrade") {
-                return None;
+                12 if is("content-type") => is_json(header.value).then_some(())?,
+                10 if is("connection") => header.value.eq_ignore_ascii_case(b"keep-alive").then_some(())?,
+                15 if is("idempotency-key") => once(&mut plain.idempotency_key)?,
+                12 if is("x-request-id") => once(&mut plain.request_id)?,
+                11 if is("traceparent") => once(&mut plain.traceparent)?,
+                8 if is("if-match") => once(&mut plain.if_match)?,
+                17 if is("transfer-encoding") => return None,
+                16 if is("content-encoding") => return None,
+                6 if is("expect") => return None,
+                7 if is("upgrade") => return None,
+                _ => {}
             }
         }
-        let (path, _) = path.split_once('?').unwrap_or((path, ""));
-        let limit = Route::find(request.method?, path).map_or(0, Route::body_limit);
-        let body = length.unwrap_or(0);
-        (body <= limit).then_some(Self { head, body })
+        plain.body = length.unwrap_or(0);
+        // The longest bodies belong to one route, and it is hyper that refuses what is too long.
+        let fits = plain.body <= BODY_BYTES
+            || Route::find(
+                method,
+                bytes.get(plain.path.clone()).and_then(|path| std::str::from_utf8(path).ok())?,
+            )
+            .is_ok_and(|route| plain.body <= route.body_limit());
+        fits.then_some(plain)
+    }
+
+    fn asked<'a>(&self, bytes: &'a [u8]) -> Asked<'a> {
+        let part = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
+        let text = |range: &Range<usize>| std::str::from_utf8(part(range)).ok();
+        let once = |range: &Option<Range<usize>>| {
+            range.as_ref().map_or(Given::Not, |range| Given::Once(part(range)))
+        };
+        Asked {
+            method: self.method,
+            path: text(&self.path).unwrap_or_default(),
+            query: self.query.as_ref().and_then(text),
+            request_id: self.request_id.as_ref().and_then(text),
+            idempotency_key: once(&self.idempotency_key),
+            if_match: once(&self.if_match),
+            traceparent: self.traceparent.as_ref().and_then(text),
+        }
     }
 }
 
@@ -151,24 +206,6 @@ async fn rest(stream: &TcpStream, read: &mut Vec<u8>, whole: usize) -> io::Resul
     Ok(())
 }
 
-/// Answers a plain request into `write`.
-async fn answer(worker: &Worker, read: &[u8], head: usize, body: usize, write: &mut Vec<u8>) -> bool {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-    let mut request = httparse::Request::new(&mut headers);
-    let parsed = request.parse(read);
-    let (Ok(_), Some(method), Some(target)) = (parsed, request.method, request.path) else { return false };
-    let Some(body) = read.get(head..head + body) else { return false };
-    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let mut asked = Asked { method, path, query, ..Asked::default() };
-    for header in request.headers.iter() {
-        asked.header(header.name, header.value);
-    }
-    let request_id = worker.name(&asked);
-    let reply = worker.answer(asked, Route::find(method, path), Ok(body), &request_id).await;
-    put(write, &reply, &request_id, &worker.date(), worker.draining.load(Ordering::Relaxed));
-    true
-}
-
 /// Writes a reply.
 fn put(out: &mut Vec<u8>, reply: &Reply, request_id: &RequestId, date: &str, last: bool) {
     let mut line = |parts: [&str; 3]| {
@@ -179,7 +216,8 @@ fn put(out: &mut Vec<u8>, reply: &Reply, request_id: &RequestId, date: &str, las
     };
     let status =
         hyper::StatusCode::from_u16(reply.status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
-    line(["HTTP/1.1 ", status.as_str(), ""]);
+    // The space behind the status has to be there, though no words follow it.
+    line(["HTTP/1.1 ", status.as_str(), " "]);
     if let Some(kind) = reply.kind {
         line(["content-type", ": ", kind]);
     }

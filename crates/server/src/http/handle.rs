@@ -1,6 +1,6 @@
 //! One request walked through: route, body, command, store, response.
 
-use super::asked::{Asked, Given};
+use super::asked::Asked;
 use super::desk::Desk;
 use super::metrics::RouteMetrics;
 use super::reply::{self, Reply, Shape};
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant as Monotonic, UNIX_EPOCH};
 use stockhold_api::decode::{self, Invalid, Keyed};
@@ -34,8 +34,26 @@ pub(super) struct Worker {
     pub(super) principal: Label,
     pub(super) metrics: RouteMetrics,
     pub(super) draining: Arc<AtomicBool>,
+    /// Requests under way, for the drain to wait for.
+    pub(super) under_way: Arc<AtomicUsize>,
     /// The second that was last written as a date, and how.
     pub(super) date: RefCell<(u64, Rc<str>)>,
+}
+
+/// Counts something for as long as it lives.
+pub(super) struct Busy(Arc<AtomicUsize>);
+
+impl Busy {
+    pub(super) fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A refusal, and the methods that would have been possible.
@@ -55,6 +73,11 @@ impl Worker {
         asked.given_request_id().unwrap_or_else(|| RequestId::Made(self.ids.borrow_mut().random()))
     }
 
+    /// Says that a request is under way, until dropped.
+    pub(super) fn busy(&self) -> Busy {
+        Busy::new(&self.under_way)
+    }
+
     /// Now as a `Date` header has it.
     pub(super) fn date(&self) -> Rc<str> {
         let second = u64::try_from(self.clock.now().millis() / 1_000).unwrap_or_default();
@@ -72,8 +95,8 @@ impl Worker {
         found: Result<Route<'_>, Miss>,
         body: Result<&[u8], Problem>,
         request_id: &RequestId,
+        begun: Monotonic,
     ) -> Reply {
-        let begun = Monotonic::now();
         let handled = match (found, body) {
             (Err(Miss::Path), _) => Err(Problem::unknown_route(asked.path).into()),
             (Err(Miss::Method(allow)), _) => {
@@ -100,7 +123,6 @@ impl Worker {
         body: &[u8],
         request_id: &RequestId,
     ) -> Handled {
-        let if_match = asked.if_match;
         let query = asked.query;
         let asked = (asked, request_id);
         match route {
@@ -125,10 +147,16 @@ impl Worker {
                 self.keyed(asked, keyed, Shape::Nothing).await
             }
             Route::SetStock(sku) => {
-                self.command(asked, decode::set_stock(sku, query, if_match, body)?, None, Shape::Item).await
+                self.command(
+                    asked,
+                    decode::set_stock(sku, query, if_match(asked.0)?, body)?,
+                    None,
+                    Shape::Item,
+                )
+                .await
             }
             Route::Adjust(sku) => {
-                self.keyed(asked, decode::adjust(sku, query, if_match, body)?, Shape::Item).await
+                self.keyed(asked, decode::adjust(sku, query, if_match(asked.0)?, body)?, Shape::Item).await
             }
             Route::ItemSale(sku, paused) => {
                 let command = decode::set_item_sale(sku, query, body, paused)?;
@@ -154,12 +182,7 @@ impl Worker {
 
     /// A command that may carry an idempotency key, in the header or in its body.
     async fn keyed(&self, asked: Who<'_>, Keyed { command, key }: Keyed<'_>, shape: Shape) -> Handled {
-        let header = match asked.0.idempotency_key {
-            Given::Not => None,
-            Given::Once(header) => Some(header),
-            Given::Twice => return Err(twice().into()),
-        };
-        let key = decode::idempotency_key(header, key)?;
+        let key = decode::idempotency_key(asked.0.idempotency_key.once("/Idempotency-Key")?, key)?;
         let key = key.map(|key: Cow<'_, str>| KeyUse {
             hash: digest::key_hash(self.principal.as_str(), operation(&command), &key),
             fingerprint: digest::fingerprint(&command),
@@ -241,16 +264,15 @@ fn operation(command: &Command) -> &'static str {
     }
 }
 
+fn if_match(asked: Asked<'_>) -> Result<Option<&[u8]>, Invalid> {
+    asked.if_match.once("/If-Match")
+}
+
 fn first_bucket(command: &Command) -> u16 {
     match command {
         Command::Reserve(reserve) => reserve.basket.wants().first().map_or(0, |want| bucket_of(&want.item)),
         _ => 0,
     }
-}
-
-fn twice() -> Invalid {
-    let detail = "is given twice: give one key".to_owned();
-    Invalid { errors: vec![stockhold_domain::FieldError { pointer: "/Idempotency-Key".into(), detail }] }
 }
 
 /// Problems leave out why the store can't; the log says it.

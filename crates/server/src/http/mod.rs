@@ -18,7 +18,7 @@ mod metrics;
 pub(crate) use admin::Admin;
 
 use desk::Desk;
-use handle::Worker;
+use handle::{Busy, Worker};
 use std::cell::RefCell;
 use std::io;
 use std::net::TcpStream as Accepted;
@@ -46,6 +46,8 @@ const DRAIN: Duration = Duration::from_secs(20);
 pub(crate) struct Http {
     workers: Vec<JoinHandle<()>>,
     connections: Vec<mpsc::UnboundedSender<Accepted>>,
+    /// Plain requests under way, by worker.
+    under_way: Vec<Arc<AtomicUsize>>,
     shared: Shared,
 }
 
@@ -56,7 +58,10 @@ struct Shared {
     clock: Arc<dyn Clock>,
     principal: Label,
     draining: Arc<AtomicBool>,
+    /// Connections.
     open: Arc<AtomicUsize>,
+    /// Connections under hyper, which end by themselves when told to.
+    slow: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
 }
 
@@ -74,15 +79,18 @@ impl Http {
             principal,
             draining: Arc::default(),
             open: Arc::default(),
+            slow: Arc::default(),
             stop: watch::Sender::new(false),
         };
-        let mut http = Self { workers: Vec::new(), connections: Vec::new(), shared };
+        let mut http = Self { workers: Vec::new(), connections: Vec::new(), under_way: Vec::new(), shared };
         for n in 0..threads {
             let (sender, receiver) = mpsc::unbounded_channel();
             let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
             let shared = http.shared.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let run = move || LocalSet::new().block_on(&runtime, work(shared, ids, receiver));
+            let under_way = Arc::<AtomicUsize>::default();
+            http.under_way.push(Arc::clone(&under_way));
+            let run = move || LocalSet::new().block_on(&runtime, work(shared, ids, under_way, receiver));
             http.workers.push(std::thread::Builder::new().name(format!("http-{n}")).spawn(run)?);
             http.connections.push(sender);
         }
@@ -126,13 +134,13 @@ impl Http {
         tokio::time::sleep(QUIET).await;
         self.shared.stop.send_replace(true);
         let waited = async {
-            while self.shared.open.load(Ordering::Relaxed) > 0 {
+            let counts = || self.under_way.iter().chain([&self.shared.slow]);
+            while counts().any(|count| count.load(Ordering::Relaxed) > 0) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         if tokio::time::timeout(DRAIN, waited).await.is_err() {
-            let open = self.shared.open.load(Ordering::Relaxed);
-            tracing::warn!(open, "connections are cut that did not end in time");
+            tracing::warn!("requests are cut that did not end in time");
         }
         drop(self.connections);
         for worker in self.workers {
@@ -143,7 +151,12 @@ impl Http {
     }
 }
 
-async fn work(shared: Shared, ids: IdSource, mut connections: mpsc::UnboundedReceiver<Accepted>) {
+async fn work(
+    shared: Shared,
+    ids: IdSource,
+    under_way: Arc<AtomicUsize>,
+    mut connections: mpsc::UnboundedReceiver<Accepted>,
+) {
     let desk = Desk::new(Arc::clone(&shared.store));
     tokio::task::spawn_local(Rc::clone(&desk).hand_out());
     tokio::task::spawn_local(Rc::clone(&desk).end_rounds());
@@ -156,14 +169,15 @@ async fn work(shared: Shared, ids: IdSource, mut connections: mpsc::UnboundedRec
         principal: shared.principal,
         metrics: metrics::RouteMetrics::new(),
         draining: shared.draining,
+        under_way,
         date: RefCell::default(),
     });
     while let Some(stream) = connections.recv().await {
-        let (worker, stop) = (Rc::clone(&worker), shared.stop.subscribe());
-        let open = Open(Arc::clone(&shared.open));
+        let (worker, stop, slow) = (Rc::clone(&worker), shared.stop.subscribe(), Arc::clone(&shared.slow));
+        let open = Busy::new(&shared.open);
         tokio::task::spawn_local(async move {
             match TcpStream::from_std(stream) {
-                Ok(stream) => converse(worker, stream, stop).await,
+                Ok(stream) => converse(worker, stream, stop, slow).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be taken over"),
             }
             drop(open);
@@ -171,21 +185,21 @@ async fn work(shared: Shared, ids: IdSource, mut connections: mpsc::UnboundedRec
     }
 }
 
-/// Counts a connection for as long as it lives.
-struct Open(Arc<AtomicUsize>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// One connection, until its caller or the server ends it.
-async fn converse(worker: Rc<Worker>, stream: TcpStream, mut stop: watch::Receiver<bool>) {
+async fn converse(
+    worker: Rc<Worker>,
+    stream: TcpStream,
+    stop: watch::Receiver<bool>,
+    slow: Arc<AtomicUsize>,
+) {
     // A failure here only costs latency.
     let _ = stream.set_nodelay(true);
-    match fast::converse(&worker, stream, &mut stop).await {
+    match fast::converse(&worker, stream).await {
         fast::Left::Nothing => {}
-        fast::Left::Unread(stream, read) => slow::converse(worker, read, stream, stop).await,
+        fast::Left::Unread(stream, read) => {
+            let busy = Busy::new(&slow);
+            slow::converse(worker, read, stream, stop).await;
+            drop(busy);
+        }
     }
 }

@@ -19,7 +19,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stockhold_domain::RequestId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -68,6 +68,7 @@ pub(super) async fn converse(
 }
 
 async fn answer(worker: &Worker, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let begun = Instant::now();
     let (parts, body) = request.into_parts();
     let mut asked = Asked {
         method: parts.method.as_str(),
@@ -85,8 +86,8 @@ async fn answer(worker: &Worker, request: Request<Incoming>) -> Response<Full<By
         Err(_) => Ok(Bytes::new()),
     };
     let reply = match body {
-        Ok(body) => worker.answer(asked, found, Ok(&body), &request_id).await,
-        Err(problem) => worker.answer(asked, found, Err(problem), &request_id).await,
+        Ok(body) => worker.answer(asked, found, Ok(&body), &request_id, begun).await,
+        Err(problem) => worker.answer(asked, found, Err(problem), &request_id, begun).await,
     };
     let mut response = write(reply, &request_id);
     if worker.draining.load(Ordering::Relaxed) {

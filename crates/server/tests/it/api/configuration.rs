@@ -1,0 +1,178 @@
+//! Settings: where each comes from, which source goes before which, and what is said of one that is not understood.
+
+use crate::support::{said, stockhold, text};
+use serde_json::{Value, json};
+use std::process::Output;
+use tempfile::TempDir;
+
+const KEYS: [&str; 11] = [
+    "listen",
+    "admin_listen",
+    "data_dir",
+    "threads",
+    "default_ttl_seconds",
+    "max_hold_seconds",
+    "key_retention_hours",
+    "free_space_floor_mib",
+    "log_level",
+    "log_format",
+    "locations",
+];
+
+/// Runs the binary in a directory whose `stockhold.toml` has this content.
+fn run(file: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let dir = TempDir::new().unwrap();
+    if !file.is_empty() {
+        std::fs::write(dir.path().join("stockhold.toml"), file).unwrap();
+    }
+    stockhold(dir.path()).envs(variables.iter().copied()).args(arguments).output().unwrap()
+}
+
+/// The settings that `config` prints.
+#[track_caller]
+fn settings(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Value {
+    let output = run(file, variables, &[&["config", "--json"], flags].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let settings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut names = settings.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>();
+    let mut keys = KEYS;
+    names.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!(names, keys);
+    settings
+}
+
+#[test]
+fn the_nearest_source_wins() {
+    let defaults = settings("", &[], &[]);
+    assert_eq!(defaults["listen"], json!({ "value": "127.0.0.1:8101", "from": "default" }));
+    assert_eq!(defaults["admin_listen"], json!({ "value": "127.0.0.1:8102", "from": "default" }));
+    assert_eq!(defaults["data_dir"], json!({ "value": "./stockhold-data", "from": "default" }));
+    for key in KEYS {
+        assert_eq!(defaults[key]["from"], "default", "{key}");
+    }
+
+    let file =
+        "log_level = 'info'\nthreads = 2\ndefault_ttl_seconds = 20\n[locations.hub]\nmax_hold_seconds = 30\n";
+    let variables = [("STOCKHOLD_THREADS", "3"), ("STOCKHOLD_DEFAULT_TTL_SECONDS", "21")];
+    let flags = ["--default-ttl-seconds", "22"];
+    let all = settings(file, &variables, &flags);
+    let check = |key: &str, value: Value, from: &str| {
+        assert_eq!(all[key]["value"], value, "{key}");
+        assert!(all[key]["from"].as_str().unwrap().contains(from), "{key}: {}", all[key]);
+    };
+    check("default_ttl_seconds", json!(22), "command line");
+    check("threads", json!(3), "environment");
+    check("log_level", json!("info"), "stockhold.toml");
+    check("locations", json!({ "hub": { "max_hold_seconds": 30 } }), "stockhold.toml");
+    check("max_hold_seconds", json!(1_800), "default");
+
+    let output = run(file, &variables, &[&["config"], &flags[..]].concat());
+    let lines = text(&output.stdout);
+    assert_eq!(lines.lines().count(), KEYS.len(), "{lines}");
+    for (key, value, from) in [
+        ("default_ttl_seconds", "22", "command line"),
+        ("threads", "3", "environment"),
+        ("log_level", "info", "stockhold.toml"),
+        ("key_retention_hours", "24", "default"),
+    ] {
+        let line = lines.lines().find(|line| line.starts_with(key)).unwrap();
+        let words = line.split_whitespace().collect::<Vec<_>>();
+        assert!(words[1] == value && line.contains(from), "{line}");
+    }
+}
+
+#[test]
+fn values_as_they_come_in_variables() {
+    for (variable, key, value) in [
+        ("STOCKHOLD_DATA_DIR", "data_dir", "/srv/stock"),
+        ("STOCKHOLD_DATA_DIR", "data_dir", "2026"),
+        ("STOCKHOLD_DATA_DIR", "data_dir", "true"),
+        ("STOCKHOLD_LISTEN", "listen", "127.0.0.1:9000"),
+        ("STOCKHOLD_LISTEN", "listen", "[::1]:9000"),
+        ("STOCKHOLD_LOG_LEVEL", "log_level", "debug"),
+        ("STOCKHOLD_LOG_LEVEL", "log_level", "hyper=warn,info"),
+        ("STOCKHOLD_LOG_FORMAT", "log_format", "json"),
+    ] {
+        assert_eq!(settings("", &[(variable, value)], &[])[key]["value"], value, "{variable}={value}");
+    }
+}
+
+#[test]
+fn another_file() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("other.toml");
+    std::fs::write(&path, "threads = 5\n").unwrap();
+    let path = path.to_str().unwrap();
+    for found in [
+        settings("threads = 4", &[], &["--config", path]),
+        settings("threads = 4", &[("STOCKHOLD_CONFIG", path)], &[]),
+    ] {
+        assert_eq!(found["threads"]["value"], 5);
+        assert!(found["threads"]["from"].as_str().unwrap().contains("other.toml"), "{}", found["threads"]);
+    }
+    let missing = run("", &[], &["config", "--config", "none.toml"]);
+    assert_eq!(missing.status.code(), Some(2), "{}", said(&missing));
+    assert!(text(&missing.stderr).contains("none.toml"), "{}", said(&missing));
+}
+
+#[test]
+fn what_is_not_understood() {
+    let check = |file: &str, variables: &[(&str, &str)], flags: &[&str], words: &[&str]| {
+        for command in ["config", "serve"] {
+            let output = run(file, variables, &[&[command], flags].concat());
+            assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+            assert!(output.stdout.is_empty(), "{}", said(&output));
+            let stderr = text(&output.stderr);
+            for word in words {
+                assert!(stderr.contains(word), "{word:?} is not said: {stderr}");
+            }
+        }
+    };
+    check("liste = '127.0.0.1:1'", &[], &[], &["liste", "stockhold.toml"]);
+    check("[locations.hub]\nttl = 1", &[], &[], &["ttl", "stockhold.toml"]);
+    check("", &[("STOCKHOLD_LISTE", "127.0.0.1:1")], &[], &["liste", "environment"]);
+    check("", &[("STOCKHOLD_STORE_URL", "x")], &[], &["store_url", "environment"]);
+    check("", &[], &["--liste", "127.0.0.1:1"], &["--liste"]);
+    check("threads = 'many'", &[], &[], &["threads", "stockhold.toml"]);
+    check("threads = -1", &[], &[], &["threads", "stockhold.toml"]);
+    check("threads = 65", &[], &[], &["threads", "65", "64"]);
+    check("listen = 8101", &[], &[], &["listen", "stockhold.toml"]);
+    check("listen = ", &[], &[], &["stockhold.toml"]);
+    check("", &[("STOCKHOLD_THREADS", "many")], &[], &["threads", "environment"]);
+    check("", &[], &["--threads", "many"], &["--threads", "many"]);
+    check("", &[], &["--default-ttl-seconds", "0"], &["default_ttl_seconds", "0"]);
+    check("max_hold_seconds = 2592001", &[], &[], &["max_hold_seconds", "2592001"]);
+    check("key_retention_hours = 23", &[], &[], &["key_retention_hours", "24"]);
+    check("[locations.hub]\nmax_hold_seconds = 0", &[], &[], &["locations.hub.max_hold_seconds"]);
+    check("[locations.'']\nmax_hold_seconds = 1", &[], &[], &["locations"]);
+    check("log_format = 'xml'", &[], &[], &["log_format", "xml", "stockhold.toml"]);
+    let level = run("log_level = 'x=y=z'", &[], &["serve"]);
+    assert_eq!(level.status.code(), Some(2), "{}", said(&level));
+}
+
+#[test]
+fn every_command_explains_itself() {
+    for command in ["serve", "verify", "replay", "demo", "config"] {
+        let output = run("", &[], &[command, "--help"]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let help = text(&output.stdout);
+        assert!(help.contains(&format!("Usage: stockhold {command}")), "{help}");
+        assert!(help.lines().count() > 8, "{command} teaches nothing: {help}");
+        assert!(output.stderr.is_empty());
+        let short = run("", &[], &["help", command]);
+        assert_eq!((short.status.code(), text(&short.stdout)), (Some(0), help));
+    }
+    let all = run("", &[], &["--help"]);
+    assert_eq!(all.status.code(), Some(0));
+    for command in ["serve", "verify", "replay", "demo", "config"] {
+        assert!(text(&all.stdout).contains(command));
+    }
+    let version = run("", &[], &["--version"]);
+    assert_eq!(text(&version.stdout), format!("stockhold {}\n", env!("CARGO_PKG_VERSION")));
+    for arguments in [&[][..], &["sell"], &["serve", "now"]] {
+        let output = run("", &[], arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(text(&output.stderr).contains("Usage: stockhold"), "{}", said(&output));
+    }
+}

@@ -1,0 +1,271 @@
+//! Every refusal of the rules as it is told over HTTP: status, reason, and the figures that say what to do next.
+
+use super::server::Server;
+use super::shape::{TIME, assert_like, assert_problem};
+use super::wire::{Call, Wire};
+use serde_json::{Value, json};
+
+const UNKNOWN: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
+
+/// Asserts how a request is refused, and which members its problem has of its own.
+#[track_caller]
+fn check(wire: &mut Wire, call: &Call, status: u16, reason: &str, like: &Value) {
+    let answer = wire.ask(call);
+    let own = assert_problem(wire, &answer, status, reason);
+    assert_like(&own, like);
+}
+
+#[track_caller]
+fn done(wire: &mut Wire, call: &Call, status: u16) -> Value {
+    let answer = wire.ask(call);
+    assert_eq!(answer.status, status, "{}", answer.text());
+    if answer.body.is_empty() { Value::Null } else { answer.json() }
+}
+
+fn reserve(sku: &str, quantity: u64) -> Call {
+    let body = json!({ "owner_id": "o", "quantity": quantity });
+    Call::post(format!("/v1/inventory/{sku}/reserve")).json(&body)
+}
+
+fn basket(body: &Value) -> Call {
+    Call::post("/v1/reservations").json(body)
+}
+
+fn path_of(reservation: &Value) -> String {
+    format!("/v1/reservations/{}", reservation["reservation_id"].as_str().unwrap())
+}
+
+#[test]
+fn what_does_not_exist() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    let item = |sku: &str, location: &str| json!({ "sku": sku, "location": location });
+    let none = json!({ "items": [item("none", "default")] });
+    check(wire, &Call::get("/v1/inventory/none"), 404, "unknown_item", &none);
+    check(wire, &Call::get("/v1/inventory/none/available"), 404, "unknown_item", &none);
+    let elsewhere = json!({ "items": [item("tea", "hub")] });
+    check(wire, &Call::get("/v1/inventory/tea/available?location=hub"), 404, "unknown_item", &elsewhere);
+    check(
+        wire,
+        &Call::get("/v1/inventory/TEA"),
+        404,
+        "unknown_item",
+        &json!({ "items": [item("TEA", "default")] }),
+    );
+    check(wire, &reserve("none", 1), 404, "unknown_item", &none);
+    check(wire, &Call::post("/v1/inventory/none/pause"), 404, "unknown_item", &none);
+    let adjust = json!({ "delta": 1, "reason": "r" });
+    check(wire, &Call::post("/v1/inventory/none/adjust").json(&adjust), 404, "unknown_item", &none);
+    let lines = json!([{ "sku": "b" }, { "sku": "tea" }, { "sku": "a", "location": "hub" }]);
+    let answer = wire.ask(&basket(&json!({ "owner_id": "o", "lines": lines })));
+    let mut own = assert_problem(wire, &answer, 404, "unknown_item");
+    own["items"].as_array_mut().unwrap().sort_by_key(|item| item["sku"].to_string());
+    assert_like(&own, &json!({ "items": [item("a", "hub"), item("b", "default")] }));
+
+    let path = format!("/v1/reservations/{UNKNOWN}");
+    let ttl = json!({ "ttl_seconds": 1 });
+    for call in [
+        Call::get(&path),
+        Call::delete(&path),
+        Call::post(format!("{path}/confirm")),
+        Call::post(format!("{path}/extend")).json(&ttl),
+        Call::post(format!("{path}/return")).json(&json!({ "reason": "r" })),
+    ] {
+        check(wire, &call, 404, "unknown_reservation", &json!({}));
+    }
+}
+
+#[test]
+fn too_little_is_left() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 5);
+    server.stock("cup", 1);
+    let short = |sku: &str, requested: u64, available: u64| json!({ "sku": sku, "location": "default", "requested_quantity": requested, "available": available });
+    let own = json!({ "lines": [short("tea", 6, 5)], "available": 5 });
+    check(wire, &reserve("tea", 6), 409, "insufficient_inventory", &own);
+    let first = done(wire, &reserve("tea", 4), 200);
+    let mut line = short("tea", 2, 1);
+    line["next_expiry_at"] = first["expires_at"].clone();
+    let own = json!({ "lines": [line], "available": 1, "next_expiry_at": first["expires_at"] });
+    check(wire, &reserve("tea", 2), 409, "insufficient_inventory", &own);
+
+    let lines = json!([{ "sku": "tea", "quantity": 2 }, { "sku": "cup", "quantity": 2 }]);
+    let answer = wire.ask(&basket(&json!({ "owner_id": "o", "lines": lines })));
+    let mut own = assert_problem(wire, &answer, 409, "insufficient_inventory");
+    own["lines"].as_array_mut().unwrap().sort_by_key(|line| line["sku"].to_string());
+    assert_like(&own, &json!({ "lines": [short("cup", 2, 1), line] }));
+    assert_eq!(server.item("cup")["held_units"], 0, "half a basket was held");
+
+    let partial = json!({ "owner_id": "o", "lines": lines, "fulfilment": "partial" });
+    let made = done(wire, &basket(&partial), 201);
+    assert_eq!(made["quantity"], 2);
+    for line in made["lines"].as_array().unwrap() {
+        assert_eq!((&line["quantity"], &line["requested_quantity"]), (&json!(1), &json!(2)));
+    }
+    let answer = wire.ask(&basket(&partial));
+    assert_problem(wire, &answer, 409, "insufficient_inventory");
+    done(wire, &Call::delete(path_of(&first)), 204);
+    let made = done(wire, &basket(&partial), 201);
+    let lines = made["lines"].as_array().unwrap();
+    assert_eq!(lines.len(), 1, "a line that got nothing is left out");
+    assert_eq!((&lines[0]["sku"], &lines[0]["quantity"]), (&json!("tea"), &json!(2)));
+}
+
+#[test]
+fn too_much_is_asked() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 5_000_000);
+    let over = |requested: u64| json!({ "sku": "tea", "location": "default", "requested_quantity": requested, "limit": 1_000_000 });
+    check(wire, &reserve("tea", 1_000_001), 422, "quantity_limit", &over(1_000_001));
+    check(wire, &reserve("tea", u64::MAX), 422, "quantity_limit", &over(u64::MAX));
+    let lines = json!([{ "sku": "tea", "quantity": 600_000 }, { "sku": "tea", "quantity": 400_001 }]);
+    let twice = basket(&json!({ "owner_id": "o", "lines": lines }));
+    check(wire, &twice, 422, "quantity_limit", &over(1_000_001));
+    done(wire, &reserve("tea", 1_000_000), 200);
+    let lines = vec![json!({ "sku": "tea" }); 2_000];
+    assert_eq!(done(wire, &basket(&json!({ "owner_id": "o", "lines": lines })), 201)["quantity"], 2_000);
+}
+
+#[test]
+fn a_sale_that_is_paused() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    let held = done(wire, &reserve("tea", 1), 200);
+    let sold = done(wire, &reserve("tea", 1), 200);
+    let scopes = [
+        ("/v1/inventory/tea", "", json!({ "scope": "item", "sku": "tea", "location": "default" })),
+        ("/v1/sale", "?location=default", json!({ "scope": "location", "location": "default" })),
+        ("/v1/sale", "", json!({ "scope": "everything" })),
+    ];
+    for (path, query, own) in scopes {
+        let pause = Call::post(format!("{path}/pause{query}")).json(&json!({ "reason": "a wrong price" }));
+        assert_eq!(done(wire, &pause, 200), json!({ "paused": true }));
+        assert_eq!(done(wire, &pause, 200), json!({ "paused": true }));
+        check(wire, &reserve("tea", 1), 409, "sale_paused", &own);
+        let extend = Call::post(format!("{}/extend", path_of(&held))).json(&json!({ "ttl_seconds": 700 }));
+        done(wire, &extend, 200);
+        done(wire, &Call::post(format!("{}/confirm", path_of(&sold))), 200);
+        assert_eq!(done(wire, &Call::post(format!("{path}/resume{query}")), 200), json!({ "paused": false }));
+        let again = done(wire, &reserve("tea", 1), 200);
+        done(wire, &Call::delete(path_of(&again)), 204);
+    }
+    server.stock("tea?location=hub", 1);
+    done(wire, &Call::post("/v1/sale/pause?location=hub"), 200);
+    done(wire, &reserve("tea", 1), 200);
+    let own = json!({ "scope": "location", "location": "hub" });
+    let at_hub = basket(&json!({ "owner_id": "o", "lines": [{ "sku": "tea", "location": "hub" }] }));
+    check(wire, &at_hub, 409, "sale_paused", &own);
+}
+
+#[test]
+fn what_has_ended() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    let sold = path_of(&done(wire, &reserve("tea", 2), 200));
+    let confirm =
+        |path: &str, order: &str| Call::post(format!("{path}/confirm")).json(&json!({ "order_id": order }));
+    let extend =
+        |path: &str, ttl: u64| Call::post(format!("{path}/extend")).json(&json!({ "ttl_seconds": ttl }));
+    let give_back = |path: &str, body: &Value| Call::post(format!("{path}/return")).json(body);
+    let all = json!({ "reason": "r" });
+    check(wire, &give_back(&sold, &all), 409, "reservation_not_confirmed", &json!({}));
+    done(wire, &confirm(&sold, "order-1"), 200);
+    check(wire, &confirm(&sold, "order-2"), 409, "reservation_confirmed", &json!({}));
+    check(wire, &extend(&sold, 5), 409, "reservation_confirmed", &json!({}));
+    check(wire, &Call::delete(&sold), 409, "reservation_confirmed", &json!({}));
+
+    let back = |sku: &str, quantity: u64| {
+        give_back(&sold, &json!({ "reason": "r", "lines": [{ "sku": sku, "quantity": quantity }] }))
+    };
+    let exceeds = |sku: &str, requested: u64, sold: u64| json!({ "sku": sku, "location": "default", "requested_quantity": requested, "confirmed_sold": sold });
+    check(wire, &back("tea", 3), 409, "return_exceeds_sold", &exceeds("tea", 3, 2));
+    check(wire, &back("cup", 1), 409, "return_exceeds_sold", &exceeds("cup", 1, 0));
+    done(wire, &back("tea", 1), 200);
+    check(wire, &back("tea", 2), 409, "return_exceeds_sold", &exceeds("tea", 2, 1));
+    done(wire, &give_back(&sold, &all), 200);
+    check(wire, &give_back(&sold, &all), 409, "return_exceeds_sold", &exceeds("tea", 2, 0));
+
+    let released = path_of(&done(wire, &reserve("tea", 1), 200));
+    done(wire, &Call::delete(&released), 204);
+    for call in [confirm(&released, "order-1"), extend(&released, 5)] {
+        check(wire, &call, 409, "reservation_cancelled", &json!({}));
+    }
+    check(wire, &give_back(&released, &all), 409, "reservation_not_confirmed", &json!({}));
+}
+
+#[test]
+fn an_extension_ends_at_the_cap() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    let stock = json!({ "total_units": 1, "default_ttl_seconds": 30, "max_hold_seconds": 60 });
+    done(wire, &Call::put("/v1/inventory/tea").json(&stock), 201);
+    let made = done(wire, &reserve("tea", 1), 200);
+    let extend = Call::post(format!("{}/extend", path_of(&made))).json(&json!({ "ttl_seconds": 60_000 }));
+    let extended = done(wire, &extend, 200);
+    assert_eq!(extended["expires_at"], made["max_expires_at"]);
+    check(wire, &extend, 409, "extension_limit", &json!({ "max_expires_at": made["max_expires_at"] }));
+    let long = json!({ "owner_id": "o", "ttl_seconds": 61 });
+    let answer = wire.ask(&Call::post("/v1/inventory/tea/reserve").json(&long));
+    let own = assert_problem(wire, &answer, 400, "invalid_request");
+    assert_eq!(own["errors"][0]["pointer"], "/ttl_seconds");
+}
+
+#[test]
+fn stock_that_is_promised_or_was_changed() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    let sold = path_of(&done(wire, &reserve("tea", 2), 200));
+    done(wire, &Call::post(format!("{sold}/confirm")), 200);
+    done(wire, &reserve("tea", 3), 200);
+    let set = |total: u64| Call::put("/v1/inventory/tea").json(&json!({ "total_units": total }));
+    let adjust =
+        |delta: i64| Call::post("/v1/inventory/tea/adjust").json(&json!({ "delta": delta, "reason": "r" }));
+    let figures = json!({ "confirmed_sold": 2, "held_units": 3, "total_units": 10 });
+    for call in [set(4), adjust(-6), adjust(-11), adjust(i64::MIN)] {
+        check(wire, &call, 409, "below_committed", &figures);
+    }
+    for call in [set(9), adjust(-1)] {
+        check(wire, &call.header("If-Match", "\"7\""), 412, "precondition_failed", &json!({ "version": 1 }));
+    }
+    let missing =
+        Call::put("/v1/inventory/none").header("If-Match", "\"1\"").json(&json!({ "total_units": 1 }));
+    check(wire, &missing, 412, "precondition_failed", &json!({}));
+    assert_eq!(done(wire, &adjust(-5).header("If-Match", "\"1\""), 200)["available"], 0);
+    assert_eq!(done(wire, &set(5).header("If-Match", "\"2\""), 200)["version"], 2);
+    assert_eq!(wire.ask(&Call::get("/v1/inventory/none")).status, 404);
+}
+
+#[test]
+fn a_hold_that_is_past_its_deadline() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 1);
+    let body = json!({ "owner_id": "o", "ttl_seconds": 1 });
+    let made = done(wire, &Call::post("/v1/inventory/tea/reserve").json(&body), 200);
+    let path = path_of(&made);
+    // The next buyer is served as soon as the deadline has passed, whoever expires the hold.
+    let next = crate::support::wait_for("the unit to come back", || {
+        let answer = wire.ask(&reserve("tea", 1));
+        if answer.status == 200 {
+            return Some(answer.json());
+        }
+        let own = assert_problem(wire, &answer, 409, "insufficient_inventory");
+        assert_eq!(own["next_expiry_at"], made["expires_at"]);
+        None
+    });
+    assert!(next["created_at"].as_str() >= made["expires_at"].as_str(), "reused early: {made} {next}");
+    let expired = done(wire, &Call::get(&path), 200);
+    assert_eq!(expired["status"], "expired");
+    assert_like(&json!([expired["closed_at"]]), &json!([TIME]));
+    let own = json!({ "expires_at": made["expires_at"] });
+    check(wire, &Call::post(format!("{path}/confirm")), 409, "reservation_expired", &own);
+    let extend = Call::post(format!("{path}/extend")).json(&json!({ "ttl_seconds": 5 }));
+    check(wire, &extend, 409, "reservation_expired", &own);
+    done(wire, &Call::delete(&path), 204);
+}

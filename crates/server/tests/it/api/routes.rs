@@ -1,0 +1,303 @@
+//! Every route as it goes well: the exact status, headers and members of its answer.
+
+use super::server::Server;
+use super::shape::{TIME, UUID, assert_like, is_uuid};
+use super::wire::{Answer, Call, Wire};
+use serde_json::{Value, json};
+
+/// Headers that any answer may have.
+const EVERYWHERE: [&str; 4] = ["content-type", "content-length", "date", "x-request-id"];
+
+#[track_caller]
+fn check(wire: &mut Wire, call: &Call, status: u16, headers: &[(&str, &str)], like: &Value) -> Value {
+    let answer = wire.ask(call);
+    assert_headers(&answer, status, headers);
+    if status == 204 {
+        assert!(answer.body.is_empty() && like.is_null() && answer.header("content-type").is_none());
+        return Value::Null;
+    }
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let found = answer.json();
+    assert_like(&found, like);
+    found
+}
+
+#[track_caller]
+fn assert_headers(answer: &Answer, status: u16, headers: &[(&str, &str)]) {
+    assert_eq!((answer.status, answer.version.as_str()), (status, "HTTP/1.1"), "{}", answer.text());
+    for (name, value) in headers {
+        assert_eq!(answer.header(name), Some(*value), "{name} of {answer:?}");
+    }
+    for (name, _) in &answer.headers {
+        let expected = headers.iter().any(|(known, _)| known == name);
+        assert!(expected || EVERYWHERE.contains(&name.as_str()), "{name} should not be there: {answer:?}");
+    }
+    if !headers.iter().any(|(name, _)| *name == "x-request-id") {
+        assert!(is_uuid(answer.header("x-request-id").unwrap()), "{answer:?}");
+    }
+}
+
+/// A pattern with some of its members replaced; `null` takes one out.
+fn with(like: &Value, changes: &Value) -> Value {
+    let mut like = like.clone();
+    for (name, change) in changes.as_object().unwrap() {
+        like[name] = change.clone();
+    }
+    like.as_object_mut().unwrap().retain(|_, member| !member.is_null());
+    like
+}
+
+fn id_of(reservation: &Value) -> &str {
+    reservation["reservation_id"].as_str().unwrap()
+}
+
+#[test]
+fn an_item_from_its_making_on() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    let path = "/v1/inventory/tea";
+    let settings = json!({
+        "total_units": 10, "mode": "counted", "safety_stock": 2, "default_ttl_seconds": 60,
+        "max_hold_seconds": 120, "metadata": { "b": [1.50, { "deep": null }], "a": "é" },
+    });
+    let made = json!({
+        "sku": "tea", "location": "default", "mode": "counted", "total_units": 10, "confirmed_sold": 0,
+        "held_units": 0, "safety_stock": 2, "available": 8, "active_reservations": 0, "paused": false,
+        "sequence": 1, "version": 1, "default_ttl_seconds": 60, "max_hold_seconds": 120,
+        "created_at": TIME, "updated_at": TIME, "metadata": { "b": [1.50, { "deep": null }], "a": "é" },
+    });
+    check(wire, &Call::put(path).json(&settings), 201, &[("etag", "\"1\"")], &made);
+    check(wire, &Call::put(path).json(&settings), 200, &[("etag", "\"1\"")], &made);
+
+    let more = with(&made, &json!({ "total_units": 20, "available": 18, "sequence": 2, "version": 2 }));
+    let call = Call::put(path).header("If-Match", "\"1\"").json(&json!({ "total_units": 20 }));
+    check(wire, &call, 200, &[("etag", "\"2\"")], &more);
+    let less = with(&more, &json!({ "total_units": 15, "available": 13, "sequence": 3, "version": 3 }));
+    let call = Call::post("/v1/inventory/tea/adjust").json(&json!({ "delta": -5, "reason": "broken" }));
+    check(wire, &call, 200, &[("etag", "\"3\"")], &less);
+    check(wire, &Call::get(path), 200, &[("etag", "\"3\"")], &less);
+
+    let available = json!({
+        "sku_id": "tea", "sku": "tea", "location": "default", "available": 13, "active_reservations": 0,
+        "held_units": 0, "sequence": 3, "as_of": TIME,
+    });
+    check(wire, &Call::get("/v1/inventory/tea/available"), 200, &[], &available);
+    let call = Call::get("/v1/inventory/tea/available?location=default").header("X-Request-Id", "look-1");
+    check(wire, &call, 200, &[("x-request-id", "look-1")], &available);
+
+    let bare = json!({ "total_units": 1 });
+    let like = with(
+        &made,
+        &json!({
+            "sku": "cup", "total_units": 1, "safety_stock": 0, "available": 1, "default_ttl_seconds": null,
+            "max_hold_seconds": null, "metadata": null,
+        }),
+    );
+    check(wire, &Call::put("/v1/inventory/cup").json(&bare), 201, &[("etag", "\"1\"")], &like);
+}
+
+#[test]
+fn a_reservation_of_one_item() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    let body = json!({
+        "owner_id": "cart-1", "quantity": 3, "ttl_seconds": 30, "fulfilment": "all", "channel": "web",
+        "customer_id": "c-1", "session_id": "s-1", "metadata": { "gift": true }, "idempotency_key": "k-1",
+    });
+    let line = json!({
+        "sku": "tea", "location": "default", "quantity": 3, "requested_quantity": 3, "sequence": 2,
+    });
+    let active = json!({
+        "reservation_id": UUID, "status": "active", "owner_id": "cart-1", "lines": [line], "quantity": 3,
+        "created_at": TIME, "expires_at": TIME, "max_expires_at": TIME, "channel": "web",
+        "customer_id": "c-1", "session_id": "s-1", "metadata": { "gift": true },
+    });
+    let call = Call::post("/v1/inventory/tea/reserve").json(&body).header("X-Request-Id", "buy-1");
+    let made = check(wire, &call, 200, &[("x-request-id", "buy-1")], &active);
+    let seconds = |from: &str, to: &str| {
+        let instant = |name: &str| made[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        (instant(to) - instant(from)).total(jiff::Unit::Second).unwrap()
+    };
+    let ttl = seconds("created_at", "expires_at");
+    assert!((30.0..30.002).contains(&ttl), "{ttl}");
+    let longest = seconds("created_at", "max_expires_at");
+    assert!((1800.0..1800.002).contains(&longest), "{longest}");
+
+    let path = format!("/v1/reservations/{}", id_of(&made));
+    check(wire, &Call::get(&path), 200, &[], &made);
+    check(
+        wire,
+        &Call::get(path.to_uppercase().replace("/V1/RESERVATIONS", "/v1/reservations")),
+        200,
+        &[],
+        &made,
+    );
+    let extended = with(&made, &json!({ "expires_at": TIME }));
+    let call = Call::post(format!("{path}/extend")).json(&json!({ "ttl_seconds": 300 }));
+    let extended = check(wire, &call, 200, &[], &extended);
+    assert!(extended["expires_at"].as_str() > made["expires_at"].as_str());
+    check(
+        wire,
+        &Call::post(format!("{path}/extend")).json(&json!({ "ttl_seconds": 1 })),
+        200,
+        &[],
+        &extended,
+    );
+
+    let mut sold = with(
+        &extended,
+        &json!({ "status": "confirmed", "confirmed_at": TIME, "closed_at": TIME, "order_id": "order-1" }),
+    );
+    sold["lines"][0]["sequence"] = json!(3);
+    let confirm = Call::post(format!("{path}/confirm"));
+    let sold = check(wire, &confirm.clone().json(&json!({ "order_id": "order-1" })), 200, &[], &sold);
+    check(wire, &confirm, 200, &[], &sold);
+    check(wire, &confirm.json(&json!({ "order_id": "order-1" })), 200, &[], &sold);
+
+    let mut returned = sold.clone();
+    returned["lines"][0]["sequence"] = json!(4);
+    returned["lines"][0]["returned_quantity"] = json!(1);
+    let body = json!({ "reason": "too small", "lines": [{ "sku": "tea", "quantity": 1 }] });
+    check(wire, &Call::post(format!("{path}/return")).json(&body), 200, &[], &returned);
+    returned["lines"][0]["sequence"] = json!(5);
+    returned["lines"][0]["returned_quantity"] = json!(3);
+    let rest = Call::post(format!("{path}/return")).json(&json!({ "reason": "never came" }));
+    check(wire, &rest, 200, &[], &returned);
+    check(wire, &Call::get(&path), 200, &[], &returned);
+    assert_eq!(server.item("tea")["available"], 10);
+}
+
+#[test]
+fn a_basket() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    server.stock("caf%C3%A9%2F1?location=north%20hub", 5);
+    let body = json!({ "owner_id": "cart-2", "lines": [
+        { "sku": "tea", "quantity": 2 },
+        { "sku": "café/1", "location": "north hub" },
+        { "sku": "tea", "location": "default", "quantity": 4 },
+    ] });
+    let answer = wire.ask(&Call::post("/v1/reservations").json(&body));
+    let made = answer.json();
+    let path = format!("/v1/reservations/{}", id_of(&made));
+    assert_headers(&answer, 201, &[("location", &path)]);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let line = |sku: &str, location: &str, quantity: u64| {
+        json!({ "sku": sku, "location": location, "quantity": quantity, "requested_quantity": quantity,
+                "sequence": 2 })
+    };
+    let mut lines = made["lines"].as_array().unwrap().clone();
+    lines.sort_by_key(|line| line["sku"].to_string());
+    assert_like(&json!(lines), &json!([line("café/1", "north hub", 1), line("tea", "default", 6)]));
+    let whole = json!({
+        "reservation_id": UUID, "status": "active", "owner_id": "cart-2", "lines": made["lines"], "quantity": 7,
+        "created_at": TIME, "expires_at": TIME, "max_expires_at": TIME,
+    });
+    assert_like(&made, &whole);
+
+    for _ in 0..2 {
+        check(wire, &Call::delete(format!("{path}?reason=changed+mind")), 204, &[], &Value::Null);
+    }
+    let mut released =
+        with(&made, &json!({ "status": "cancelled", "closed_at": TIME, "close_reason": "changed mind" }));
+    for line in released["lines"].as_array_mut().unwrap() {
+        line["sequence"] = json!(3);
+    }
+    check(wire, &Call::get(&path), 200, &[], &released);
+    assert_eq!(server.item("tea")["available"], 10);
+    assert_eq!(server.item("caf%c3%a9%2f1?location=north+hub")["available"], 5);
+}
+
+#[test]
+fn locations_are_apart_on_every_inventory_route() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    server.stock("tea?location=hub", 4);
+    let mut at_hub = |method: &str, rest: &str, body: Option<Value>| {
+        let call = Call::new(method, format!("/v1/inventory/tea{rest}?location=hub"));
+        let answer = wire.ask(&body.map_or(call.clone(), |body| call.json(&body)));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    };
+    let made = at_hub("POST", "/reserve", Some(json!({ "owner_id": "o", "quantity": 3 })));
+    assert_eq!(made["lines"][0]["location"], "hub");
+    assert_eq!(at_hub("POST", "/adjust", Some(json!({ "delta": 1, "reason": "r" })))["available"], 2);
+    assert_eq!(at_hub("PUT", "", Some(json!({ "total_units": 6 })))["available"], 3);
+    assert_eq!(at_hub("POST", "/pause", None), json!({ "paused": true }));
+    assert_eq!(at_hub("GET", "", None)["paused"], true);
+    assert_eq!(at_hub("POST", "/resume", None), json!({ "paused": false }));
+    assert_eq!(at_hub("GET", "/available", None)["held_units"], 3);
+    let elsewhere = server.item("tea");
+    assert_eq!((&elsewhere["available"], &elsewhere["version"]), (&json!(10), &json!(1)));
+}
+
+#[test]
+fn pages_and_heads() {
+    /// What a server of this version can answer with.
+    const REASONS: [&str; 23] = [
+        "invalid_request",
+        "unknown_item",
+        "unknown_reservation",
+        "unknown_route",
+        "method_not_allowed",
+        "insufficient_inventory",
+        "sale_paused",
+        "reservation_expired",
+        "reservation_cancelled",
+        "reservation_confirmed",
+        "reservation_not_confirmed",
+        "return_exceeds_sold",
+        "extension_limit",
+        "below_committed",
+        "precondition_failed",
+        "too_large",
+        "unsupported_media_type",
+        "idempotency_mismatch",
+        "quantity_limit",
+        "internal",
+        "overloaded",
+        "unavailable",
+        "outcome_unknown",
+    ];
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    let index = wire.ask(&Call::get("/"));
+    assert_headers(&index, 200, &[("content-type", "text/plain; charset=utf-8")]);
+    assert!(index.text().contains("POST   /v1/inventory/{sku}/reserve"));
+    for reason in REASONS {
+        let page = wire.ask(&Call::get(format!("/problems/{reason}")));
+        assert_headers(&page, 200, &[("content-type", "text/html; charset=utf-8")]);
+        assert!(page.text().contains(&format!("<title>{reason}: ")), "{reason}");
+    }
+    for path in ["/", "/v1/inventory/tea", "/v1/inventory/tea/available", "/problems/internal", "/nowhere"] {
+        let got = wire.ask(&Call::get(path));
+        let head = wire.ask(&Call::new("HEAD", path));
+        assert!(head.body.is_empty());
+        for name in ["content-type", "content-length", "etag"] {
+            assert_eq!(head.header(name), got.header(name), "{name} of {path}");
+        }
+        assert_eq!(head.status, got.status);
+    }
+}
+
+#[test]
+fn an_answer_names_its_request() {
+    let server = Server::start();
+    let check = |given: &[u8], comes_back: bool| {
+        let answer = server.ask(&Call::get("/v1/inventory/none").header("X-Request-Id", given));
+        let id = answer.header("x-request-id").unwrap().to_owned();
+        assert_eq!(answer.json()["request_id"], json!(id));
+        assert_eq!(id.as_bytes() == given, comes_back, "{id}");
+        assert!(comes_back || is_uuid(&id), "{id}");
+    };
+    check(b"checkout 7/3", true);
+    check("x".repeat(128).as_bytes(), true);
+    check("x".repeat(129).as_bytes(), false);
+    check(b"", false);
+    check(b"caf\xe9", false);
+    check(b"a\tb", false);
+}

@@ -1,0 +1,129 @@
+//! The server of a test: the real binary on free loopback ports and a data directory of its own, killed when dropped.
+
+use super::wire::{Answer, Call, Wire};
+use crate::support::{free_port, stockhold, wait_for};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use tempfile::TempDir;
+
+/// See the module.
+pub(crate) struct Server {
+    child: Child,
+    ports: [u16; 2],
+    flags: Vec<String>,
+    dir: TempDir,
+}
+
+impl Server {
+    /// Starts one and waits until it is ready.
+    pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with more flags.
+    pub(crate) fn with(flags: &[&str]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect::<Vec<_>>();
+        let (child, ports) = started(dir.path(), &flags);
+        Self { child, ports, flags, dir }
+    }
+
+    /// Kills it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again on the same data.
+    pub(crate) fn start_again(&mut self) {
+        (self.child, self.ports) = started(self.dir.path(), &self.flags);
+    }
+
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) {
+        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        wait_for("the server's end", || self.child.try_wait().unwrap())
+    }
+
+    /// One request on a connection of its own.
+    #[track_caller]
+    pub(crate) fn ask(&self, call: &Call) -> Answer {
+        self.connect().ask(call)
+    }
+
+    /// One request to the admin listener.
+    #[track_caller]
+    pub(crate) fn ask_admin(&self, call: &Call) -> Answer {
+        Wire::connect(local(self.ports[1])).ask(call)
+    }
+
+    /// A connection to the API.
+    pub(crate) fn connect(&self) -> Wire {
+        Wire::connect(local(self.ports[0]))
+    }
+
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Makes an item with so many units.
+    #[track_caller]
+    pub(crate) fn stock(&self, sku: &str, total: u64) {
+        let path = format!("/v1/inventory/{sku}");
+        let answer = self.ask(&Call::put(path).json(&serde_json::json!({ "total_units": total })));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+
+    /// An item as the server shows it.
+    #[track_caller]
+    pub(crate) fn item(&self, sku: &str) -> serde_json::Value {
+        let answer = self.ask(&Call::get(format!("/v1/inventory/{sku}")));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended on its own.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if !std::thread::panicking() {
+            let log = fs::read_to_string(self.dir.path().join("log")).unwrap();
+            assert!(!log.contains("panicked") && !log.contains("invariant"), "the server's log:\n{log}");
+        }
+    }
+}
+
+pub(crate) fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+fn started(dir: &Path, flags: &[String]) -> (Child, [u16; 2]) {
+    let ports = [free_port(), free_port()];
+    let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
+    let mut child = stockhold(dir)
+        .args(["serve", "--data-dir", "data", "--threads", "2"])
+        .args(["--listen", &local(ports[0]).to_string(), "--admin-listen", &local(ports[1]).to_string()])
+        .args(flags)
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    wait_for("the server to be ready", || {
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "{ended:?}: {}", fs::read_to_string(dir.join("log")).unwrap());
+        is_ready(local(ports[1])).then_some(())
+    });
+    (child, ports)
+}
+
+fn is_ready(admin: SocketAddr) -> bool {
+    TcpStream::connect(admin).is_ok() && Wire::connect(admin).ask(&Call::get("/readyz")).status == 200
+}

@@ -1,0 +1,186 @@
+//! A server process of a test's own that comes back on its own ports, and commands that run beside it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+use stockhold_api::client::{At, Client};
+use stockhold_api::wire::Item;
+
+/// How long anything may take before a test is given up.
+const PATIENCE: Duration = Duration::from_secs(90);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Ports below those that systems give to outgoing connections, above the demo's.
+const FIRST_PORT: u16 = 12_000;
+const PORTS: u16 = 8_000;
+
+/// The binary with nothing of the surroundings in it.
+pub(crate) fn stockhold(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stockhold"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("STOCKHOLD_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(dir).stdin(Stdio::null());
+    command
+}
+
+/// A committed file of tests.
+pub(crate) fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// Calls until there is something, or panics.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// A server, killed when dropped. Its data stays as long as the test does.
+pub(crate) struct Server {
+    dir: tempfile::TempDir,
+    ports: [u16; 2],
+    child: Child,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ports = [free_port(), free_port()];
+        let child = Self::spawn(dir.path(), ports);
+        let server = Self { dir, ports, child };
+        server.wait_until_ready();
+        server
+    }
+
+    /// Kills it as kill -9 does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again on the same data and ports.
+    pub(crate) fn restart(&mut self) {
+        self.child = Self::spawn(self.dir.path(), self.ports);
+        self.wait_until_ready();
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[0])
+    }
+
+    /// A directory for the test's files.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// An item, if the server knows it.
+    pub(crate) fn item(&self, sku: &str) -> Option<Item> {
+        self.ask(async |client| client.item(At { sku, location: None }).await).ok()
+    }
+
+    pub(crate) fn ask<T>(&self, ask: impl AsyncFnOnce(&Client) -> T) -> T {
+        let client = Client::new(&self.url()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(ask(&client))
+    }
+
+    fn spawn(dir: &Path, [api, admin]: [u16; 2]) -> Child {
+        let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log")).unwrap();
+        stockhold(dir)
+            .arg("serve")
+            .arg(format!("--listen=127.0.0.1:{api}"))
+            .arg(format!("--admin-listen=127.0.0.1:{admin}"))
+            .arg("--data-dir=data")
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    fn wait_until_ready(&self) {
+        let admin = Client::new(&format!("http://127.0.0.1:{}", self.ports[1])).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        wait_for("the server to be ready", || {
+            let answer = runtime.block_on(admin.send_raw("GET", "/readyz", b""));
+            answer.is_ok_and(|raw| raw.status == 200).then_some(())
+        });
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody listens on and that no other test of this process is given.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = u16::try_from(std::process::id().wrapping_mul(7_919) % u32::from(PORTS)).unwrap();
+    wait_for("a free port", || {
+        let port = FIRST_PORT + (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok().then_some(port)
+    })
+}
+
+/// A command that runs beside the test, killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stderr }
+    }
+
+    /// Reads standard error up to a line with these words. Panics when it ends before.
+    pub(crate) fn wait_for_line(&mut self, words: &str) {
+        let mut seen = String::new();
+        while !seen.contains(words) {
+            let read = self.stderr.read_line(&mut seen).unwrap();
+            assert!(read > 0, "it ended without saying {words:?}: {seen}");
+        }
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end: the exit code and standard output.
+    pub(crate) fn finish(mut self) -> (Option<i32>, String) {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        (self.child.wait().unwrap().code(), out)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Standard output or standard error as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What a command said, for a failed assertion.
+pub(crate) fn said(output: &Output) -> String {
+    format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
+}
