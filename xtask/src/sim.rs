@@ -44,7 +44,9 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     }
     let Counters { commands, crashes, unanswered, kept, replays, expired } = all;
     println!("{done} histories from seed {first}, {commands} commands, {crashes} crashes, 0 violations");
-    println!("{unanswered} commands unanswered by a crash, {kept} of them kept; {replays} replays, {expired} expired");
+    println!(
+        "{unanswered} commands unanswered by a crash, {kept} of them kept; {replays} replays, {expired} expired"
+    );
     Ok(())
 }
 

@@ -8,6 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MAGIC: [u8; 4] = *b"SHK1";
+/// From one mark to the other: each has a page of its own, so that a write that a power cut tears leaves one whole.
+const SLOT: u64 = 4_096;
+const ADVICE: &str = "If the machine lost its power, the log is as good as its checksums say: move this file away and run \
+                      `stockhold verify`, and start again when it finds nothing; otherwise the log may lack its end, and a backup is needed";
 /// Magic, batch, its checksum, and a checksum over these.
 const BYTES: usize = 4 + 8 + 4 + 4;
 
@@ -26,22 +30,31 @@ impl Acked {
     /// Opens the mark's file, making it if it is not there, and reads it. `Err` holds what is wrong with its content.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Result<Option<Mark>, String>)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let mut bytes = [0; BYTES];
-        let found = match file.metadata()?.len() {
-            0 => Ok(None),
-            len if len == BYTES as u64 => {
-                file.read_exact_at(&mut bytes, 0)?;
-                decode(&bytes).map(Some).ok_or_else(|| "its checksum does not fit".to_owned())
-            }
-            len => Err(format!("it is {len} bytes long, not {BYTES}")),
+        let bytes = file.metadata()?.len();
+        let newest =
+            [0, 1].into_iter().filter_map(|batch| read(&file, slot(batch))).max_by_key(|mark| mark.batch);
+        let found = match newest {
+            None if bytes > 0 => Err(format!("neither of its marks is whole ({bytes} bytes). {ADVICE}")),
+            newest => Ok(newest),
         };
         Ok((Self(file), found))
     }
 
-    /// Replaces the mark, in one write.
+    /// Replaces the mark, in one write. The one before it stays.
     pub(crate) fn set(&self, mark: Mark) -> io::Result<()> {
-        self.0.write_all_at(&encode(mark), 0)
+        self.0.write_all_at(&encode(mark), slot(mark.batch))
     }
+}
+
+/// Where the mark of a batch stands.
+fn slot(batch: u64) -> u64 {
+    batch % 2 * SLOT
+}
+
+fn read(file: &File, slot: u64) -> Option<Mark> {
+    let mut bytes = [0; BYTES];
+    file.read_exact_at(&mut bytes, slot).ok()?;
+    decode(&bytes)
 }
 
 fn encode(Mark { batch, sum }: Mark) -> Vec<u8> {
@@ -66,21 +79,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_its_mark_and_finds_every_flipped_bit() {
+    fn keeps_its_newest_mark() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("acked");
         let (acked, found) = Acked::open(&path).unwrap();
         assert_eq!(found, Ok(None));
-        let mark = Mark { batch: 7, sum: 9 };
-        acked.set(mark).unwrap();
-        assert_eq!(Acked::open(&path).unwrap().1, Ok(Some(mark)));
+        for batch in 1..6 {
+            let mark = Mark { batch, sum: 9 };
+            acked.set(mark).unwrap();
+            assert_eq!(Acked::open(&path).unwrap().1, Ok(Some(mark)));
+        }
+    }
 
+    #[test]
+    fn a_mark_that_is_torn_leaves_the_one_before_it_and_two_are_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("acked");
+        let (acked, _) = Acked::open(&path).unwrap();
+        let marks = [Mark { batch: 7, sum: 1 }, Mark { batch: 8, sum: 2 }];
+        for mark in marks {
+            acked.set(mark).unwrap();
+        }
         let good = std::fs::read(&path).unwrap();
-        for bit in 0..good.len() * 8 {
+        let at = |batch| usize::try_from(slot(batch)).unwrap();
+        for bit in 0..BYTES * 8 {
+            let flip = |bytes: &mut [u8], batch| bytes[at(batch) + bit / 8] ^= 1 << (bit % 8);
             let mut bad = good.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            std::fs::write(&path, bad).unwrap();
-            assert!(Acked::open(&path).unwrap().1.is_err(), "bit {bit}");
+            flip(&mut bad, 8);
+            std::fs::write(&path, &bad).unwrap();
+            assert_eq!(Acked::open(&path).unwrap().1, Ok(Some(marks[0])), "bit {bit}");
+            flip(&mut bad, 7);
+            std::fs::write(&path, &bad).unwrap();
+            let why = Acked::open(&path).unwrap().1.unwrap_err();
+            assert!(why.contains("stockhold verify"), "bit {bit}: {why}");
         }
     }
 }

@@ -2,38 +2,44 @@
 //! the disk the next batch is decided by whoever brings work.
 
 use crate::acked::{Acked, Mark};
+use crate::batch::Batch;
 use crate::core::{Taken, Waiting};
 use crate::log::Log;
 use crate::store::Shared;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Instant as Monotonic;
+use std::vec;
 use stockhold_store::{Failure, Inbox};
 
 /// See the module.
 pub(crate) struct Committer {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) log: Log,
-    pub(crate) acked: Acked,
-    pub(crate) indexer: Sender<crate::indexer::Message>,
+    shared: Arc<Shared>,
+    log: Log,
+    acked: Acked,
+    indexer: Sender<crate::indexer::Message>,
+    /// Who waits for the batch that is being committed and is not answered yet.
+    in_flight: vec::IntoIter<Waiting>,
 }
 
 impl Committer {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        log: Log,
+        acked: Acked,
+        indexer: Sender<crate::indexer::Message>,
+    ) -> Self {
+        Self { shared, log, acked, indexer, in_flight: Vec::new().into_iter() }
+    }
+
     /// Runs until the store stops and everything that was admitted is answered, or until a commit fails.
     pub(crate) fn run(mut self) {
-        while let Some(mut taken) = self.next() {
-            for (pending, name) in taken.reads.drain(..) {
-                self.shared.read(pending, name);
-            }
-            if !self.commit(taken) {
-                break;
-            }
-            if self.shared.checkpoint_wanted.swap(false, Ordering::Relaxed)
-                && let Err(error) = self.log.checkpoint_rest()
-            {
-                tracing::warn!(%error, "the log's checkpoint has to wait");
-            }
+        if catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
+            tracing::error!("the committer panicked; nothing more is written");
+            self.shared.poison("the committer panicked; a restart recovers".to_owned());
+            self.lose();
         }
         if self.shared.core().poisoned().is_some() {
             let lost = self.shared.core().abandon();
@@ -45,6 +51,29 @@ impl Committer {
         {
             tracing::warn!(%error, "the log's checkpoint has to wait for the next start");
         }
+    }
+
+    fn serve(&mut self) {
+        while let Some(Taken { batch, previous_sum, waiting, reads }) = self.next() {
+            self.in_flight = waiting.into_iter();
+            for (pending, name) in reads {
+                self.shared.read(pending, name);
+            }
+            if !self.commit(batch, previous_sum) {
+                return;
+            }
+            if self.shared.checkpoint_wanted.swap(false, Ordering::Relaxed)
+                && let Err(error) = self.log.checkpoint_rest()
+                && !self.shared.checkpoint_failed("the log's", &error)
+            {
+                return;
+            }
+        }
+    }
+
+    /// What is in flight may be in the log or not.
+    fn lose(&mut self) {
+        deliver(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))));
     }
 
     fn next(&self) -> Option<Taken> {
@@ -66,10 +95,10 @@ impl Committer {
     }
 
     /// `false` when nothing may be written any more.
-    fn commit(&mut self, Taken { batch, previous_sum, waiting, .. }: Taken) -> bool {
+    fn commit(&mut self, batch: Option<Batch>, previous_sum: u32) -> bool {
         let Some(batch) = batch else {
             self.shared.core().passed();
-            deliver(waiting);
+            deliver(&mut self.in_flight);
             return true;
         };
         let begun = Monotonic::now();
@@ -83,18 +112,16 @@ impl Committer {
             Err(error) => {
                 tracing::error!(error, batch = batch.number, "a commit failed; nothing more is written");
                 self.shared.core().poison(format!("a commit failed ({error}); a restart recovers"));
-                deliver(
-                    waiting.into_iter().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))).collect(),
-                );
+                self.lose();
                 return false;
             }
         };
         metrics::histogram!("stockhold_commit_seconds").record(begun.elapsed());
         #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
-        metrics::histogram!("stockhold_batch_answers").record(waiting.len() as f64);
+        metrics::histogram!("stockhold_batch_answers").record(self.in_flight.len() as f64);
         self.shared.published.publish(&batch.events);
         self.shared.core().committed(sum);
-        deliver(waiting);
+        deliver(&mut self.in_flight);
         // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.
         let _ = self.indexer.send(crate::indexer::Message::Committed(Box::new(batch), sum));
         true
@@ -102,7 +129,7 @@ impl Committer {
 }
 
 /// Puts every answer and wakes each inbox once.
-pub(crate) fn deliver(waiting: Vec<Waiting>) {
+pub(crate) fn deliver(waiting: impl IntoIterator<Item = Waiting>) {
     let mut inboxes: Vec<Arc<dyn Inbox>> = Vec::new();
     for (reply, answer) in waiting {
         reply.inbox.put(reply.ticket, answer);

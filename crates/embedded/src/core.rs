@@ -6,6 +6,7 @@ use crate::filter::Filter;
 use crate::log::Head;
 use crate::memory::{Brought, Memory};
 use std::sync::Arc;
+use std::vec;
 use stockhold_domain::{
     Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide,
 };
@@ -13,8 +14,11 @@ use stockhold_store::{Answer, Ask, Failure, Query, ReplyTo, Work};
 
 /// Answers that may wait for one commit: the bound of the queue.
 pub(crate) const QUEUE_LIMIT: usize = 16_384;
-/// Events that may wait for the index before new work is turned away.
-pub(crate) const UNINDEXED_EVENTS: u64 = 1_000_000;
+/// Lines that a batch may decide before commands have to wait for the next one: its row stays at some ten MiB, far from
+/// what SQLite takes.
+pub(crate) const BATCH_LINES: u32 = 65_536;
+/// Events and lines of theirs that may wait for the index before new work is turned away.
+pub(crate) const UNINDEXED: u64 = 2_000_000;
 /// Closed reservations and keys that may stand in memory, waiting for the index.
 pub(crate) const TAIL_LIMIT: usize = 2_000_000;
 /// Times that a command may come back from a reader before it is given up: a key, its reservation, and once more each.
@@ -59,20 +63,31 @@ pub(crate) struct Core {
     head: Head,
     /// Whether a batch is being committed.
     committing: bool,
-    /// Positions up to here are indexed.
-    indexed_position: u64,
+    /// Events, and lines of theirs, that the index does not have.
+    unindexed: u64,
     /// Whether the committer sleeps and has to be woken.
     pub(crate) committer_sleeps: bool,
     /// Why no new reservations are taken, if they are not.
     pub(crate) no_reserves: Option<String>,
     poisoned: Option<String>,
+    /// What is being handed over: it stands here so that a panic on the way loses nobody.
+    handing: Handing,
+}
+
+/// See [`Core::take`].
+#[derive(Debug, Default)]
+struct Handing {
+    waiting: Vec<Waiting>,
+    later: vec::IntoIter<Pending>,
+    /// Whose work is being decided once more.
+    deciding: Option<ReplyTo>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     effects: Effects,
     waiting: Vec<Waiting>,
-    /// Work that the batch had no room to expire holds for.
+    /// Work that the batch had no room for.
     later: Vec<Pending>,
     at: Option<Instant>,
 }
@@ -90,17 +105,18 @@ pub(crate) struct Taken {
 }
 
 impl Core {
-    pub(crate) fn new(memory: Memory, rules: Rules, head: Head, indexed_position: u64) -> Self {
+    pub(crate) fn new(memory: Memory, rules: Rules, head: Head, unindexed: u64) -> Self {
         let mut core = Self {
             memory,
             rules,
             open: Open::default(),
             head,
             committing: false,
-            indexed_position,
+            unindexed,
             committer_sleeps: false,
             no_reserves: None,
             poisoned: None,
+            handing: Handing::default(),
         };
         core.memory.enter_batch(head.number + 1);
         core
@@ -112,7 +128,7 @@ impl Core {
             return Admitted::Answered(pending.reply, Err(Failure::Unavailable(why.clone())));
         }
         if self.open.waiting.len() + self.open.later.len() >= QUEUE_LIMIT
-            || self.head.next_position.saturating_sub(self.indexed_position) > UNINDEXED_EVENTS
+            || self.unindexed > UNINDEXED
             || self.memory.tail_len() > TAIL_LIMIT
         {
             return Admitted::Answered(pending.reply, Err(Failure::Overloaded));
@@ -132,6 +148,7 @@ impl Core {
                 Admitted::Waits
             }
             Ok(None) => {
+                pending.brought = std::mem::take(&mut self.memory.brought);
                 self.open.later.push(pending);
                 Admitted::Waits
             }
@@ -178,6 +195,9 @@ impl Core {
                 return Ok(Some(Err(Failure::Unavailable(why.clone()))));
             }
         }
+        if self.open.effects.lines() >= BATCH_LINES {
+            return Ok(None);
+        }
         let now = clock.max(self.open.at.unwrap_or(self.head.at));
         let before = self.open.effects.events.len();
         match decide(&mut self.memory, &self.rules, envelope, now, &mut self.open.effects) {
@@ -196,9 +216,8 @@ impl Core {
                     Halt::Broken(what) => what,
                 };
                 tracing::error!(what, "an invariant is broken");
-                if self.open.effects.events.len() != before {
-                    self.poison(format!("an invariant is broken: {what}"));
-                }
+                metrics::counter!("stockhold_invariant_alarms_total").increment(1);
+                self.poison(format!("an invariant is broken: {what}"));
                 Ok(Some(Err(Failure::Internal(what.to_owned()))))
             }
         }
@@ -212,7 +231,9 @@ impl Core {
     /// Closes the open batch and hands it over. What it had no room for is decided into the next one.
     pub(crate) fn take(&mut self, clock: Instant) -> Taken {
         let Open { effects, waiting, later, at } = std::mem::take(&mut self.open);
+        self.handing = Handing { waiting, later: later.into_iter(), deciding: None };
         let previous_sum = self.head.sum;
+        self.unindexed += u64::from(effects.lines()) + effects.events.len() as u64;
         let batch = (!effects.is_empty()).then(|| {
             let batch = Batch {
                 number: self.head.number + 1,
@@ -232,13 +253,15 @@ impl Core {
         });
         self.committing = true;
         let mut reads = Vec::new();
-        for pending in later {
+        while let Some(pending) = self.handing.later.next() {
+            self.handing.deciding = Some(pending.reply.clone());
             match self.admit(pending, clock) {
                 Admitted::Waits => {}
                 Admitted::Answered(reply, answer) => self.open.waiting.push((reply, answer)),
                 Admitted::Read(pending, name) => reads.push((pending, name)),
             }
         }
+        let waiting = std::mem::take(&mut self.handing).waiting;
         Taken { batch, previous_sum, waiting, reads }
     }
 
@@ -262,18 +285,25 @@ impl Core {
     pub(crate) fn abandon(&mut self) -> Vec<Waiting> {
         let why = self.poisoned.clone().unwrap_or_default();
         let Open { waiting, later, .. } = std::mem::take(&mut self.open);
-        let replies = waiting.into_iter().map(|(reply, _)| reply).chain(later.into_iter().map(|p| p.reply));
-        replies.map(|reply| (reply, Err(Failure::Unavailable(why.clone())))).collect()
+        let handing = std::mem::take(&mut self.handing);
+        let undone = |reply| (reply, Err(Failure::Unavailable(why.clone())));
+        let decided = handing.waiting.into_iter().chain(waiting).map(|(reply, answer)| match answer {
+            // Who met what is broken is told so.
+            Err(Failure::Internal(_)) => (reply, answer),
+            _ => undone(reply),
+        });
+        let undecided = handing.later.chain(later).map(|pending| pending.reply);
+        decided.chain(handing.deciding.into_iter().chain(undecided).map(undone)).collect()
     }
 
     pub(crate) fn poisoned(&self) -> Option<&str> {
         self.poisoned.as_deref()
     }
 
-    /// The index has items and reservations up to this batch and the position after it.
-    pub(crate) fn indexed(&mut self, batch: u64, position: u64) {
+    /// The index has items and reservations up to this batch, so many events and lines more than before.
+    pub(crate) fn indexed(&mut self, batch: u64, more: u64) {
         self.memory.forget_closed(batch);
-        self.indexed_position = self.indexed_position.max(position);
+        self.unindexed = self.unindexed.saturating_sub(more);
     }
 
     /// The index has keys up to this batch.
@@ -294,5 +324,137 @@ impl Core {
     /// How many answers wait.
     pub(crate) fn queue_len(&self) -> usize {
         self.open.waiting.len() + self.open.later.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use stockhold_domain::{ItemKey, KeyHash, KeyRecord, ReservationId, Subject, Transition};
+    use stockhold_store::Inbox;
+    use stockhold_store::conformance::maker::{reserve, reserve_for, set_stock};
+    use stockhold_store::conformance::{Maker, START};
+
+    #[derive(Default)]
+    struct Nobody(Mutex<Vec<Result<Answer, Failure>>>);
+
+    impl Inbox for Nobody {
+        fn put(&self, _: u64, answer: Result<Answer, Failure>) {
+            self.0.lock().unwrap().push(answer);
+        }
+
+        fn flush(&self) {}
+    }
+
+    fn core() -> Core {
+        Core::new(Memory::default(), Rules::default(), Head::default(), 0)
+    }
+
+    fn pending(envelope: Envelope) -> Pending {
+        let reply = ReplyTo { inbox: Arc::new(Nobody::default()), ticket: 0 };
+        Work { ask: Ask::Command(Box::new(envelope)), reply }.into()
+    }
+
+    fn later(seconds: i64) -> Instant {
+        Instant::from_micros(START.micros() + seconds * 1_000_000)
+    }
+
+    /// Commits the open batch; answers with the lines of its holds.
+    fn commit(core: &mut Core, clock: Instant) -> usize {
+        let batch = core.take(clock).batch.unwrap();
+        core.committed(0);
+        let holds = batch.events.iter().map(|event| match &event.transition {
+            Transition::Hold { hold, .. } => hold.lines.len(),
+            _ => 0,
+        });
+        holds.sum()
+    }
+
+    /// Baskets of this many lines, held for ten seconds.
+    fn baskets(core: &mut Core, maker: &mut Maker, lines: usize, count: usize) {
+        let items: Vec<ItemKey> = (0..lines).map(|n| maker.item(&n.to_string())).collect();
+        for item in &items {
+            core.admit(pending(maker.wrap(set_stock(item, 1_000))), START);
+        }
+        commit(core, START);
+        let wants: Vec<_> = items.iter().map(|item| (item, 1)).collect();
+        for _ in 0..count {
+            core.admit(pending(maker.wrap(reserve_for(10, &wants))), START);
+        }
+    }
+
+    #[test]
+    fn a_batch_takes_a_bounded_number_of_lines_and_the_rest_goes_into_the_next() {
+        let (mut core, mut maker) = (core(), Maker::new(1, ""));
+        baskets(&mut core, &mut maker, 2_000, 40);
+        let first = commit(&mut core, START);
+        assert!((65_536..67_536).contains(&first), "{first} lines");
+        assert_eq!(first + commit(&mut core, START), 40 * 2_000);
+        assert!(!core.has_work());
+    }
+
+    #[test]
+    fn a_batch_expires_a_bounded_number_of_lines() {
+        let (mut core, mut maker) = (core(), Maker::new(1, ""));
+        baskets(&mut core, &mut maker, 2_000, 6);
+        commit(&mut core, START);
+        for lines in [10_000, 2_000] {
+            core.admit(pending(maker.wrap(Command::Sweep)), later(60));
+            assert_eq!(commit(&mut core, later(60)), lines);
+        }
+    }
+
+    #[test]
+    fn events_and_lines_that_the_index_lacks_are_bounded() {
+        let (mut core, mut maker) = (core(), Maker::new(1, ""));
+        baskets(&mut core, &mut maker, 100, 10);
+        commit(&mut core, START);
+        assert_eq!(core.unindexed, 100 + 10 * (1 + 100));
+        core.unindexed += UNINDEXED;
+        let one = || pending(Maker::new(2, "").wrap(set_stock(&Maker::new(2, "").item("x"), 1)));
+        let turned_away = core.admit(one(), START);
+        assert!(matches!(turned_away, Admitted::Answered(_, Err(Failure::Overloaded))));
+        core.indexed(2, 100 + 10 * (1 + 100));
+        assert!(matches!(core.admit(one(), START), Admitted::Waits));
+    }
+
+    #[test]
+    fn what_a_reader_brought_stays_with_a_command_that_has_to_wait() {
+        let (mut core, mut maker) = (core(), Maker::new(1, ""));
+        let shirt = maker.item("shirt");
+        core.admit(pending(maker.wrap(set_stock(&shirt, 300))), START);
+        commit(&mut core, START);
+        for _ in 0..300 {
+            core.admit(pending(maker.wrap(reserve_for(10, &[(&shirt, 1)]))), START);
+        }
+        commit(&mut core, START);
+        let mut waits = pending(maker.wrap(reserve(&[(&shirt, 300)])));
+        waits.brought.keys.push((KeyHash(7), None, 1));
+        assert!(matches!(core.admit(waits, later(60)), Admitted::Waits));
+        assert_eq!(core.open.later[0].brought.keys.len(), 1);
+    }
+
+    #[test]
+    fn a_broken_invariant_stops_the_store_and_whoever_met_it_is_told() {
+        let (mut core, mut maker) = (core(), Maker::new(1, ""));
+        core.admit(pending(maker.wrap(set_stock(&maker.clone().item("shirt"), 3))), START);
+        // A key of a reservation that the index does not have.
+        let gone = ReservationId::from_u128(9);
+        let mut asks = pending(maker.keyed("k", reserve(&[(&maker.clone().item("shirt"), 1)])));
+        let Ask::Command(envelope) = &asks.ask else { panic!() };
+        let key = envelope.key.unwrap();
+        let (hash, fingerprint) = (key.hash, key.fingerprint);
+        core.memory.remember(&KeyRecord {
+            hash,
+            fingerprint,
+            subject: Subject::Reservation(gone),
+            at: START,
+        });
+        asks.brought.holds.push((gone, None, u64::MAX));
+        assert!(matches!(core.admit(asks, START), Admitted::Waits));
+        assert!(core.poisoned().is_some_and(|why| why.contains("invariant")));
+        let answers: Vec<_> = core.abandon().into_iter().map(|(_, answer)| answer).collect();
+        assert!(matches!(answers[..], [Err(Failure::Unavailable(_)), Err(Failure::Internal(_))]));
     }
 }

@@ -19,10 +19,15 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// A filter without keys, for so many.
+    pub(crate) fn for_keys(keys: usize) -> Self {
+        let count = (keys * BITS_PER_KEY).div_ceil(BLOCK_BITS).max(1);
+        Self { blocks: vec![[0; BLOCK_WORDS]; count] }
+    }
+
     /// A filter over these keys.
     pub(crate) fn of(keys: impl ExactSizeIterator<Item = KeyHash>) -> Self {
-        let count = (keys.len() * BITS_PER_KEY).div_ceil(BLOCK_BITS).max(1);
-        let mut filter = Self { blocks: vec![[0; BLOCK_WORDS]; count] };
+        let mut filter = Self::for_keys(keys.len());
         for key in keys {
             filter.insert(key);
         }
@@ -35,7 +40,7 @@ impl Filter {
         probes(key).all(|(word, bit)| block.get(word).is_none_or(|bits| bits & bit != 0))
     }
 
-    fn insert(&mut self, key: KeyHash) {
+    pub(crate) fn insert(&mut self, key: KeyHash) {
         let block = self.block_of(key);
         let Some(block) = self.blocks.get_mut(block) else { return };
         for (word, bit) in probes(key) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
-use stockhold_domain::{Command, Envelope, Label, Origin, Outcome, Reply, RequestId, limits};
+use stockhold_domain::{Command, Envelope, Label, Origin, Outcome, Reply, RequestId};
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
 
@@ -15,8 +15,8 @@ use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// How often the log's length and the free space are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Length of a write-ahead log that is worth copying.
-pub(crate) const WAL_BYTES: u64 = 64 << 20;
+/// Pages in a write-ahead log that are worth copying: 64 MiB.
+pub(crate) const WAL_PAGES: u64 = 16_384;
 /// Who expires what nobody asked for.
 pub(crate) const ACTOR: &str = "stockhold";
 
@@ -37,6 +37,12 @@ impl Housekeeper {
         let answer = Arc::new(OneAnswer::default());
         let mut looked: Option<Monotonic> = None;
         while !self.shared.stopping.load(Ordering::Acquire) {
+            if self.shared.core().poisoned().is_some() {
+                // The disk is not touched any more. Who panicked could not wake the committer, and it has to tell
+                // everybody.
+                self.shared.kick();
+                return;
+            }
             if self.sweeps {
                 self.sweep(&answer);
             }
@@ -54,7 +60,7 @@ impl Housekeeper {
             let now = self.shared.clock.now();
             let due = {
                 let core = self.shared.core();
-                core.next_due().is_some_and(|due| due <= core.floor(now))
+                core.poisoned().is_none() && core.next_due().is_some_and(|due| due <= core.floor(now))
             };
             if !due || self.shared.stopping.load(Ordering::Acquire) {
                 return;
@@ -74,20 +80,27 @@ impl Housekeeper {
             self.shared.admit(work.into());
             self.shared.kick();
             match answer.wait() {
-                Ok(Answer::Outcome(Outcome::Done(Reply::Swept { expired })))
-                    if expired == limits::EXPIRIES_PER_BATCH => {}
+                // However few it were: others may have used up what the batch may expire.
+                Ok(Answer::Outcome(Outcome::Done(Reply::Swept { .. }))) => {}
                 // Refused for a moment or for good: the next round tries again, and whoever refused has said why.
                 _ => return,
             }
         }
     }
 
+    fn copy_log(&self) -> rusqlite::Result<()> {
+        if self.log.uncopied()? > WAL_PAGES {
+            self.log.checkpoint_behind()?;
+            self.shared.checkpoint_wanted.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     fn look(&self) {
-        if wal_bytes(&self.log_file) > WAL_BYTES {
-            match self.log.checkpoint_behind() {
-                Ok(()) => self.shared.checkpoint_wanted.store(true, Ordering::Relaxed),
-                Err(error) => tracing::warn!(%error, "the log's checkpoint has to wait"),
-            }
+        if let Err(error) = self.copy_log()
+            && !self.shared.checkpoint_failed("the log's", &error)
+        {
+            return;
         }
         let no_reserves = match free_bytes(&self.log_file) {
             Ok(free) if free < self.free_floor => Some(format!(
@@ -110,11 +123,6 @@ impl Housekeeper {
         }
         core.no_reserves = no_reserves;
     }
-}
-
-/// Length of the write-ahead log beside a database.
-pub(crate) fn wal_bytes(database: &Path) -> u64 {
-    std::fs::metadata(wal_of(database)).map_or(0, |metadata| metadata.len())
 }
 
 /// The write-ahead log beside a database.

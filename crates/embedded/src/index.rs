@@ -3,7 +3,7 @@
 //! and sum of the rows a start depends on stand in the state row, so that a row that vanished is found too.
 
 use crate::error::OpenError;
-use crate::keys::{self, Run};
+use crate::keys::{self, Merging, Run};
 use crate::log::{open_reader, open_sqlite};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::fmt;
@@ -129,6 +129,7 @@ pub(crate) struct Index {
     pub(crate) file: PathBuf,
     pub(crate) position: Position,
     pub(crate) runs: Vec<Run>,
+    merging: Option<Merging>,
 }
 
 impl Index {
@@ -139,7 +140,7 @@ impl Index {
         let db = open_sqlite(file, APPLICATION, FORMAT, &schema, "NORMAL")?;
         let position = read_position(&db).map_err(|damage| damage.into_open(file))?;
         let runs = keys::load(&db).map_err(|damage| damage.into_open(file))?;
-        Ok(Self { db, file: file.to_owned(), position, runs })
+        Ok(Self { db, file: file.to_owned(), position, runs, merging: None })
     }
 
     /// Opens the index for looking things up.
@@ -147,9 +148,15 @@ impl Index {
         open_reader(file)
     }
 
-    /// Takes a chunk in, and with it the position that it leads to.
-    pub(crate) fn write(&mut self, chunk: &Chunk, indexed: u64, indexed_sum: u32) -> rusqlite::Result<()> {
-        let mut position = Position { indexed, indexed_sum, ..self.position };
+    /// Takes a chunk in, and with it the batch that it leads to and its checksum. Up to `keyed` no key waits.
+    pub(crate) fn write(
+        &mut self,
+        chunk: &Chunk,
+        (indexed, indexed_sum): (u64, u32),
+        keyed: u64,
+    ) -> rusqlite::Result<()> {
+        let keyed = keyed.max(self.position.keyed);
+        let mut position = Position { indexed, indexed_sum, keyed, ..self.position };
         let write = self.db.transaction()?;
         write_items(&write, &chunk.items, &mut position.items)?;
         write_pauses(&write, &chunk.pauses, &mut position.pauses)?;
@@ -181,13 +188,28 @@ impl Index {
         Ok(())
     }
 
-    /// Merges and retires runs of keys. Answers whether there may be more to do.
-    pub(crate) fn tend_keys(&mut self, retire_before: i64) -> rusqlite::Result<bool> {
+    /// Goes on with merging and retiring runs of keys: with a few for each of `fresh` that came since. Answers whether
+    /// the runs are others now.
+    pub(crate) fn tend_keys(
+        &mut self,
+        retire_before: i64,
+        may_merge: bool,
+        fresh: usize,
+    ) -> rusqlite::Result<bool> {
+        // After an error there is nothing to go on with: what was merged so far is deleted as a retired run.
+        let mut merging = self.merging.take();
         let write = self.db.transaction()?;
-        let merged = keys::merge(&write, &mut self.runs)?;
-        let retired = keys::retire(&write, &mut self.runs, retire_before)?;
+        let merged = if may_merge { keys::merge(&write, &self.runs, &mut merging, fresh)? } else { None };
+        let old = keys::retire(&write, &self.runs, merging.as_ref(), retire_before, fresh)?;
         write.commit()?;
-        Ok(merged || retired)
+        self.merging = merging;
+        let changed = merged.is_some() || !old.is_empty();
+        let gone = |run: &Run| {
+            old.contains(&run.number) || merged.as_ref().is_some_and(|m| m.1.contains(&run.number))
+        };
+        self.runs.retain(|run| !gone(run));
+        self.runs.extend(merged.map(|(run, _)| run));
+        Ok(changed)
     }
 }
 

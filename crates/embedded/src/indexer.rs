@@ -2,25 +2,24 @@
 //! own, so that no commit ever waits for it.
 
 use crate::batch::Batch;
-use crate::index::{Chunk, EVERYTHING, Index};
+use crate::behind::Behind;
+use crate::log;
 use crate::store::Shared;
-use foldhash::fast::RandomState;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant as Monotonic};
-use stockhold_domain::{Hold, HoldChange, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition};
+use stockhold_domain::Instant;
 
 /// Events that make a chunk worth writing before its time.
 const CHUNK_EVENTS: usize = 4_096;
 /// Longest wait of a chunk.
 const CHUNK_AGE: Duration = Duration::from_millis(500);
 /// Keys that make a run.
-const RUN_KEYS: usize = 65_536;
+pub(crate) const RUN_KEYS: usize = 65_536;
 /// Longest wait of a run: what a start has to read again.
 const RUN_AGE: Duration = Duration::from_mins(10);
-
-type Map<K, V> = HashMap<K, V, RandomState>;
+/// How long a full disk is left alone. Meanwhile what waits grows to its bound in memory.
+const FULL_WAIT: Duration = Duration::from_secs(1);
 
 /// What the committer tells.
 #[derive(Debug)]
@@ -36,29 +35,19 @@ pub(crate) enum Message {
 /// See the module.
 pub(crate) struct Indexer {
     shared: Arc<Shared>,
-    index: Index,
+    behind: Behind,
     retention: Duration,
-    fold: Fold,
     fold_began: Option<Monotonic>,
-    /// Batch, checksum and next position that the fold leads to.
-    reached: (u64, u32, u64),
-    keys: Vec<KeyRecord>,
     keys_began: Option<Monotonic>,
+    /// When the disk was found full.
+    full: Option<Monotonic>,
 }
 
 impl Indexer {
-    pub(crate) fn new(shared: Arc<Shared>, index: Index, retention: Duration) -> Self {
-        let reached = (index.position.indexed, index.position.indexed_sum, 0);
-        Self {
-            shared,
-            index,
-            retention,
-            fold: Fold::default(),
-            fold_began: None,
-            reached,
-            keys: Vec::new(),
-            keys_began: None,
-        }
+    pub(crate) fn new(shared: Arc<Shared>, behind: Behind, retention: Duration) -> Self {
+        let mut indexer = Self { shared, behind, retention, fold_began: None, keys_began: None, full: None };
+        indexer.note_ages();
+        indexer
     }
 
     /// Runs until told to stop, or until the index can't be written.
@@ -71,159 +60,108 @@ impl Indexer {
 
     fn serve(&mut self, messages: &Receiver<Message>) -> rusqlite::Result<()> {
         loop {
-            match messages.recv_timeout(CHUNK_AGE) {
-                Ok(Message::Committed(batch, sum)) => self.take(*batch, sum),
+            let idle = match messages.recv_timeout(CHUNK_AGE) {
+                Ok(Message::Committed(batch, sum)) => {
+                    self.behind.take(*batch, sum);
+                    self.note_ages();
+                    false
+                }
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                    self.write_chunk()?;
-                    self.write_run()?;
-                    return crate::log::checkpoint(&self.index.db, "TRUNCATE");
+                    return match self.finish() {
+                        Err(error) if log::can_wait(&error) => {
+                            tracing::warn!(%error, "the next start reads the rest of the index from the log");
+                            Ok(())
+                        }
+                        other => other,
+                    };
                 }
                 Ok(Message::Abandon) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => self.tend()?,
+                Err(RecvTimeoutError::Timeout) => true,
+            };
+            if self.full.is_some_and(|since| since.elapsed() < FULL_WAIT) {
+                continue;
             }
-            let old = self.fold_began.is_some_and(|began| began.elapsed() >= CHUNK_AGE);
-            if old || self.fold.events >= CHUNK_EVENTS {
-                self.write_chunk()?;
-            }
-            let old = self.keys_began.is_some_and(|began| began.elapsed() >= RUN_AGE);
-            if old || self.keys.len() >= RUN_KEYS {
-                self.write_run()?;
-                self.tend()?;
+            match self.write(idle) {
+                Ok(()) => self.full = None,
+                Err(error) if log::can_wait(&error) => {
+                    if self.full.replace(Monotonic::now()).is_none() {
+                        tracing::error!(%error, "the index has to wait");
+                    }
+                }
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Takes a batch in: also those that a start found in the log beyond the index.
-    pub(crate) fn take(&mut self, batch: Batch, sum: u32) {
-        if batch.number > self.index.position.indexed {
-            self.reached = (batch.number, sum, batch.next_position());
+    fn note_ages(&mut self) {
+        if self.behind.weight() > 0 {
             self.fold_began.get_or_insert_with(Monotonic::now);
-            for event in &batch.events {
-                self.fold.add(&event.transition);
-            }
         }
-        if batch.number > self.index.position.keyed && !batch.keys.is_empty() {
+        if self.behind.keys() > 0 {
             self.keys_began.get_or_insert_with(Monotonic::now);
-            self.keys.extend(batch.keys);
         }
+    }
+
+    /// Writes what is due.
+    fn write(&mut self, idle: bool) -> rusqlite::Result<()> {
+        let old = |began: Option<Monotonic>, age| began.is_some_and(|began| began.elapsed() >= age);
+        let chunk = old(self.fold_began, CHUNK_AGE) || self.behind.events() >= CHUNK_EVENTS;
+        if chunk {
+            self.write_chunk()?;
+            self.behind.checkpoint()?;
+        }
+        if old(self.keys_began, RUN_AGE) || self.behind.keys() >= RUN_KEYS {
+            self.write_run()?;
+        }
+        if chunk || idle {
+            self.tend()?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything.
+    fn finish(&mut self) -> rusqlite::Result<()> {
+        // One more chunk when the one before it had to wait.
+        while self.behind.weight() > 0 {
+            self.write_chunk()?;
+        }
+        self.write_run()?;
+        log::checkpoint(&self.behind.index.db, "TRUNCATE")?;
+        Ok(())
     }
 
     fn write_chunk(&mut self) -> rusqlite::Result<()> {
-        if self.fold_began.take().is_none() {
-            return Ok(());
+        if let Some((batch, weight)) = self.behind.write_chunk(|key| self.shared.published.get(key))? {
+            self.shared.core().indexed(batch, weight);
         }
-        let fold = std::mem::take(&mut self.fold);
-        let (batch, sum, position) = self.reached;
-        self.index.write(&fold.into_chunk(&self.shared), batch, sum)?;
-        self.shared.core().indexed(batch, position);
-        if self.index_wal_is_long() {
-            crate::log::checkpoint(&self.index.db, "PASSIVE")?;
-        }
+        self.fold_began = None;
+        self.note_ages();
         Ok(())
     }
 
     fn write_run(&mut self) -> rusqlite::Result<()> {
-        self.keys_began = None;
-        let keyed = self.reached.0;
-        if keyed > self.index.position.keyed {
-            self.index.write_keys(&mut self.keys, keyed)?;
-            self.keys.clear();
+        if self.behind.write_run()? {
             self.forget_keys();
         }
+        self.keys_began = None;
         Ok(())
     }
 
     fn forget_keys(&self) {
-        let filters = self.index.runs.iter().map(|run| Arc::clone(&run.filter)).collect();
-        self.shared.core().keyed(self.index.position.keyed, filters);
+        self.shared.core().keyed(self.behind.index.position.keyed, self.behind.filters());
     }
 
-    /// What can wait until nothing else is to be done.
     fn tend(&mut self) -> rusqlite::Result<()> {
-        let retention = i64::try_from(self.retention.as_micros()).unwrap_or(i64::MAX);
-        let before = self.shared.clock.now().micros().saturating_sub(retention);
-        if self.index.tend_keys(before)? {
+        // Merging writes before it deletes.
+        let may_merge = self.shared.core().no_reserves.is_none();
+        if self.behind.tend(retire_before(self.shared.clock.now(), self.retention), may_merge)? {
             self.forget_keys();
         }
         Ok(())
     }
-
-    fn index_wal_is_long(&self) -> bool {
-        crate::housekeeper::wal_bytes(&self.index.file) > crate::housekeeper::WAL_BYTES
-    }
 }
 
-/// Committed events, folded to what they come to.
-#[derive(Debug, Default)]
-struct Fold {
-    events: usize,
-    items: HashSet<ItemKey, RandomState>,
-    pauses: Map<String, bool>,
-    /// Active holds, and whether the index has them as such.
-    active: Map<ReservationId, (Hold, bool)>,
-    ended: Vec<ReservationId>,
-    closed: Map<ReservationId, Hold>,
-}
-
-impl Fold {
-    fn add(&mut self, transition: &Transition) {
-        self.events += 1;
-        match transition {
-            Transition::Hold { change, hold, .. } => {
-                self.items.extend(hold.lines.iter().map(|line| line.item.clone()));
-                self.hold(hold, *change == HoldChange::Created);
-            }
-            Transition::Stock { item, .. } => {
-                self.items.insert(item.key.clone());
-            }
-            Transition::Sale { scope, paused, .. } => match scope {
-                Scope::Everything => {
-                    self.pauses.insert(EVERYTHING.to_owned(), *paused);
-                }
-                Scope::Location(location) => {
-                    self.pauses.insert(location.as_str().to_owned(), *paused);
-                }
-                Scope::Item(key) => {
-                    self.items.insert(key.clone());
-                }
-            },
-        }
-    }
-
-    fn hold(&mut self, hold: &Hold, created: bool) {
-        let before = self.active.remove(&hold.id);
-        if hold.status == Status::Active {
-            let indexed = before.map_or(!created, |(_, indexed)| indexed);
-            self.active.insert(hold.id, (hold.clone(), indexed));
-            return;
-        }
-        // What closed before this chunk began and comes again (a return) is in the index as closed.
-        let was_closed = self.closed.insert(hold.id, hold.clone()).is_some();
-        let returned = hold.lines.iter().any(|line| line.returned > 0);
-        let indexed_as_active = before.map_or(!was_closed && !returned, |(_, indexed)| indexed);
-        if indexed_as_active {
-            self.ended.push(hold.id);
-        }
-    }
-
-    /// Items are taken as they are published, which may be newer than the chunk: what a start applies on top are
-    /// after-images, so it comes to the same.
-    fn into_chunk(self, shared: &Shared) -> Chunk {
-        let mut chunk = Chunk {
-            items: self.items.iter().filter_map(|key| shared.published.get(key)).collect(),
-            pauses: self.pauses.into_iter().collect(),
-            ended: self.ended,
-            closed: self.closed.into_values().collect(),
-            ..Chunk::default()
-        };
-        for (hold, indexed) in self.active.into_values() {
-            if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
-        }
-        // In the order of their ids, which is the order of the file.
-        chunk.opened.sort_unstable_by_key(|hold| hold.id);
-        chunk.moved.sort_unstable_by_key(|hold| hold.id);
-        chunk.closed.sort_unstable_by_key(|hold| hold.id);
-        chunk.ended.sort_unstable();
-        chunk
-    }
+/// Keys that were used before this instant, in microseconds, are kept no longer.
+pub(crate) fn retire_before(now: Instant, retention: Duration) -> i64 {
+    now.micros().saturating_sub(i64::try_from(retention.as_micros()).unwrap_or(i64::MAX))
 }

@@ -3,7 +3,7 @@
 
 use crate::filter::Filter;
 use crate::index::{Damage, check_around, row_sum};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Rows, params};
 use std::sync::Arc;
 use stockhold_domain::{KeyHash, KeyRecord};
 use stockhold_store::codec::{self, Reader};
@@ -29,15 +29,20 @@ pub(crate) const SCHEMA: &str = "
 
 /// Runs of one tier that are merged into one of the next.
 const MERGE_RUNS: usize = 8;
-/// The last tier: a merge into it moves a few million keys, which takes seconds; a larger one would take too long.
+/// The last tier: its runs have a few million keys each.
 const TOP_TIER: i64 = 2;
-/// Keys of retired runs that are deleted at a time.
-const RETIRE_KEYS: usize = 4_096;
+/// Keys that are merged and deleted at a time at least.
+const TEND_KEYS: usize = 4_096;
+/// Keys that are merged for each that came: it is moved once for each tier, and a little more lets a merge that fell
+/// behind catch up.
+const MERGED_PER_KEY: usize = 3;
+/// Keys that are deleted for each that came: it stands in one run of each tier in turn, and a little more.
+const DELETED_PER_KEY: usize = 4;
 
 /// One run, without its keys.
 #[derive(Debug)]
 pub(crate) struct Run {
-    number: i64,
+    pub(crate) number: i64,
     tier: i64,
     newest: i64,
     pub(crate) filter: Arc<Filter>,
@@ -138,59 +143,130 @@ fn decode(hash: &[u8; 16], rest: &[u8], sum: u32) -> Result<KeyRecord, Damage> {
     Ok(record)
 }
 
-/// Merges a tier that has become crowded. Answers whether it did.
-pub(crate) fn merge(db: &Connection, runs: &mut Vec<Run>) -> rusqlite::Result<bool> {
-    let crowded =
-        (0..TOP_TIER).find(|tier| runs.iter().filter(|run| run.tier == *tier).count() >= MERGE_RUNS);
-    let Some(tier) = crowded else { return Ok(false) };
-    let (merged, kept): (Vec<Run>, Vec<Run>) =
-        std::mem::take(runs).into_iter().partition(|run| run.tier == tier);
-    *runs = kept;
-    let newest = merged.iter().map(|run| run.newest).max().unwrap_or(i64::MIN);
-    let run = next_run(db)?;
-    // A key stands in one run only: while a run has it, it can't be used for anything else. The checksum of a row does
-    // not cover its run, so rows move as they are.
-    db.execute(
-        &format!(
-            "INSERT INTO keys (run, hash, data, sum)
-             SELECT ?1, hash, data, sum FROM keys WHERE run IN ({}) ORDER BY hash",
-            list(&merged)
-        ),
-        [run],
-    )?;
-    let mut hashes = Vec::new();
-    let mut statement = db.prepare("SELECT hash FROM keys WHERE run = ?1")?;
-    let mut rows = statement.query([run])?;
-    while let Some(row) = rows.next()? {
-        hashes.push(KeyHash(u128::from_be_bytes(row.get(0)?)));
+/// A merge that is under way. Its run stands among the retired ones until it is whole, so that what a crash leaves of it
+/// is deleted.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    into: i64,
+    tier: i64,
+    newest: i64,
+    from: Vec<i64>,
+    /// The last key that was moved.
+    last: Option<[u8; 16]>,
+    filter: Filter,
+    keys: usize,
+}
+
+/// Goes on with merging a tier that has become crowded. Answers with the merged run when it is whole, and with those that
+/// it stands for.
+pub(crate) fn merge(
+    db: &Connection,
+    runs: &[Run],
+    merging: &mut Option<Merging>,
+    fresh: usize,
+) -> rusqlite::Result<Option<(Run, Vec<i64>)>> {
+    let mut under_way = match merging.take() {
+        Some(merging) => merging,
+        None => match begin_merge(db, runs)? {
+            Some(merging) => merging,
+            None => return Ok(None),
+        },
+    };
+    let most = TEND_KEYS.max(fresh * MERGED_PER_KEY);
+    if move_keys(db, &mut under_way, most)? == most {
+        *merging = Some(under_way);
+        return Ok(None);
     }
-    take_out(db, &merged)?;
-    let filter = Arc::new(Filter::of(hashes.iter().copied()));
-    runs.push(insert_run(db, Run { number: run, tier: tier + 1, newest, filter }, hashes.len())?);
-    Ok(true)
+    let Merging { into, tier, newest, from, filter, keys, .. } = under_way;
+    db.execute("DELETE FROM retired WHERE run = ?1", [into])?;
+    take_out(db, &from)?;
+    let run = insert_run(db, Run { number: into, tier, newest, filter: Arc::new(filter) }, keys)?;
+    Ok(Some((run, from)))
+}
+
+fn begin_merge(db: &Connection, runs: &[Run]) -> rusqlite::Result<Option<Merging>> {
+    let of_tier = |tier| runs.iter().filter(move |run| run.tier == tier);
+    let Some(tier) = (0..TOP_TIER).find(|tier| of_tier(*tier).count() >= MERGE_RUNS) else { return Ok(None) };
+    let merged: Vec<&Run> = of_tier(tier).take(MERGE_RUNS).collect();
+    let from: Vec<i64> = merged.iter().map(|run| run.number).collect();
+    let keys: usize =
+        db.query_row(&format!("SELECT sum(keys) FROM runs WHERE run IN ({})", list(&from)), [], |row| {
+            row.get(0)
+        })?;
+    let into = next_run(db)?;
+    db.execute("INSERT INTO retired (run) VALUES (?1)", [into])?;
+    let newest = merged.iter().map(|run| run.newest).max().unwrap_or(i64::MIN);
+    let filter = Filter::for_keys(keys);
+    Ok(Some(Merging { into, tier: tier + 1, newest, from, last: None, filter, keys: 0 }))
+}
+
+/// Moves the next keys, in order, at most so many. Each run is sorted, so nothing has to be sorted here. A key stands in
+/// one run only: while a run has it, it can't be used for anything else. The checksum of a row does not cover its run,
+/// so rows move as they are.
+fn move_keys(db: &Connection, merging: &mut Merging, most: usize) -> rusqlite::Result<usize> {
+    let sql = "SELECT hash, data, sum FROM keys WHERE run = ?1 AND hash > ?2 ORDER BY hash";
+    let after = merging.last.map_or_else(Vec::new, |last| last.to_vec());
+    let mut statements =
+        merging.from.iter().map(|_| db.prepare(sql)).collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut cursors = Vec::with_capacity(statements.len());
+    for (statement, run) in statements.iter_mut().zip(&merging.from) {
+        let mut rows = statement.query(params![run, after])?;
+        let head = next_key(&mut rows)?;
+        cursors.push((head, rows));
+    }
+    let mut insert = db.prepare_cached("INSERT INTO keys (run, hash, data, sum) VALUES (?1, ?2, ?3, ?4)")?;
+    for moved in 0..most {
+        let first = cursors.iter_mut().filter(|(head, _)| head.is_some());
+        let first = first.min_by_key(|(head, _)| head.as_ref().map(|(hash, ..)| *hash));
+        let Some((head, rows)) = first else { return Ok(moved) };
+        let next = next_key(rows)?;
+        let Some((hash, data, sum)) = std::mem::replace(head, next) else { return Ok(moved) };
+        insert.execute(params![merging.into, hash, data, sum])?;
+        merging.filter.insert(KeyHash(u128::from_be_bytes(hash)));
+        merging.last = Some(hash);
+        merging.keys += 1;
+    }
+    Ok(most)
+}
+
+type KeyRow = ([u8; 16], Vec<u8>, u32);
+
+fn next_key(rows: &mut Rows<'_>) -> rusqlite::Result<Option<KeyRow>> {
+    rows.next()?.map(|row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).transpose()
 }
 
 /// Takes out the runs whose newest key is older than `before`, and deletes some of the keys of runs that were taken out.
-/// Answers whether anything was done.
-pub(crate) fn retire(db: &Connection, runs: &mut Vec<Run>, before: i64) -> rusqlite::Result<bool> {
-    let (old, kept): (Vec<Run>, Vec<Run>) =
-        std::mem::take(runs).into_iter().partition(|run| run.newest < before);
-    *runs = kept;
+/// Answers with the runs that it took out.
+pub(crate) fn retire(
+    db: &Connection,
+    runs: &[Run],
+    merging: Option<&Merging>,
+    before: i64,
+    fresh: usize,
+) -> rusqlite::Result<Vec<i64>> {
+    let is_merged = |run: &Run| merging.is_some_and(|merging| merging.from.contains(&run.number));
+    let old = runs.iter().filter(|run| run.newest < before && !is_merged(run));
+    let old: Vec<i64> = old.map(|run| run.number).collect();
     take_out(db, &old)?;
-    let retired: Option<i64> =
-        db.query_row("SELECT run FROM retired LIMIT 1", [], |row| row.get(0)).optional()?;
-    let Some(run) = retired else { return Ok(!old.is_empty()) };
-    let deleted = db.execute(
-        "DELETE FROM keys WHERE run = ?1 AND hash IN (SELECT hash FROM keys WHERE run = ?1 LIMIT ?2)",
-        params![run, RETIRE_KEYS.cast_signed()],
-    )?;
-    if deleted == 0 {
-        db.execute("DELETE FROM retired WHERE run = ?1", [run])?;
+    let unfinished = merging.map_or(0, |merging| merging.into);
+    let mut left = TEND_KEYS.max(fresh * DELETED_PER_KEY);
+    while left > 0 {
+        let next = "SELECT run FROM retired WHERE run <> ?1 LIMIT 1";
+        let retired: Option<i64> =
+            db.prepare_cached(next)?.query_row([unfinished], |row| row.get(0)).optional()?;
+        let Some(run) = retired else { break };
+        let delete =
+            "DELETE FROM keys WHERE run = ?1 AND hash IN (SELECT hash FROM keys WHERE run = ?1 LIMIT ?2)";
+        let deleted = db.prepare_cached(delete)?.execute(params![run, left.cast_signed()])?;
+        if deleted < left {
+            db.execute("DELETE FROM retired WHERE run = ?1", [run])?;
+        }
+        left -= deleted;
     }
-    Ok(true)
+    Ok(old)
 }
 
-fn take_out(db: &Connection, runs: &[Run]) -> rusqlite::Result<()> {
+fn take_out(db: &Connection, runs: &[i64]) -> rusqlite::Result<()> {
     if runs.is_empty() {
         return Ok(());
     }
@@ -200,8 +276,8 @@ fn take_out(db: &Connection, runs: &[Run]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn list(runs: &[Run]) -> String {
-    runs.iter().map(|run| run.number.to_string()).collect::<Vec<_>>().join(",")
+fn list(runs: &[i64]) -> String {
+    runs.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -236,9 +312,12 @@ mod tests {
             runs.push(write_run(&db, &mut records).unwrap());
         }
         let mut late: Vec<_> = (5_000..5_010).map(|n| record(n, 9_000)).collect();
-        assert!(merge(&db, &mut runs).unwrap());
-        assert_eq!((runs.len(), runs[0].tier), (1, 1));
-        assert!(!merge(&db, &mut runs).unwrap());
+        let mut merging = None;
+        let (merged, from) = merge(&db, &runs, &mut merging, 0).unwrap().unwrap();
+        assert_eq!(from, runs.iter().map(|run| run.number).collect::<Vec<_>>());
+        runs = vec![merged];
+        assert_eq!(runs[0].tier, 1);
+        assert!(merge(&db, &runs, &mut merging, 0).unwrap().is_none());
         runs.push(write_run(&db, &mut late).unwrap());
         assert!((0..800).chain(5_000..5_010).all(|n| has(&db, &runs, n)));
         assert!((800..1_000).all(|n| !has(&db, &runs, n)));
@@ -249,11 +328,44 @@ mod tests {
             [runs[0].number, runs[1].number]
         );
 
-        while retire(&db, &mut runs, 2_000).unwrap() {}
+        let old = retire(&db, &runs, None, 2_000, 0).unwrap();
+        assert_eq!(old, [runs.remove(0).number]);
         assert!((0..800).all(|n| !has(&db, &runs, n)));
         assert!((5_000..5_010).all(|n| has(&db, &runs, n)));
         let left: i64 = db.query_row("SELECT count(*) FROM keys", [], |row| row.get(0)).unwrap();
         assert_eq!(left, 10);
+    }
+
+    #[test]
+    fn a_merge_goes_on_where_it_was_and_what_is_left_of_one_that_stopped_is_deleted() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(SCHEMA).unwrap();
+        let runs: Vec<Run> = (0..MERGE_RUNS as u64)
+            .map(|run| {
+                let mut records: Vec<_> = (run * 1_000..run * 1_000 + 1_000).map(|n| record(n, 1)).collect();
+                write_run(&db, &mut records).unwrap()
+            })
+            .collect();
+        let rows = || -> usize { db.query_row("SELECT count(*) FROM keys", [], |row| row.get(0)).unwrap() };
+        let mut merging = None;
+        assert!(merge(&db, &runs, &mut merging, 0).unwrap().is_none());
+        assert_eq!(retire(&db, &runs, merging.as_ref(), 5, 0).unwrap(), Vec::<i64>::new());
+        assert_eq!(rows(), 8_000 + TEND_KEYS, "what is being merged is not deleted");
+
+        // As after a crash.
+        assert_eq!(retire(&db, &runs, None, 0, 0).unwrap(), Vec::<i64>::new());
+        assert_eq!(rows(), 8_000);
+
+        merging = None;
+        assert!(merge(&db, &runs, &mut merging, 0).unwrap().is_none());
+        let (merged, from) = merge(&db, &runs, &mut merging, 0).unwrap().unwrap();
+        assert_eq!(from.len(), MERGE_RUNS);
+        let kept = [merged];
+        assert!((0..8_000).step_by(37).all(|n| has(&db, &kept, n)));
+        // Two steps' worth, for as many keys as came.
+        retire(&db, &kept, None, 0, 2_000).unwrap();
+        assert_eq!(rows(), 8_000, "the runs that were merged are gone");
+        assert!((0..8_000).step_by(37).all(|n| has(&db, &kept, n)));
     }
 
     #[test]

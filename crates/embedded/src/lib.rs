@@ -25,6 +25,7 @@ mod acked;
 mod log;
 mod wal;
 
+mod behind;
 mod index;
 mod keys;
 

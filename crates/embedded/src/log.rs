@@ -28,6 +28,9 @@ const INSERT: &str =
     "INSERT INTO batches (number, position, events, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const COLUMNS: &str = "SELECT number, position, events, at, data, sum FROM batches";
 
+/// Batches that are read in one go.
+const WALK_PAGE: u64 = 256;
+
 /// Where a log stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
@@ -137,7 +140,7 @@ impl Log {
     }
 
     /// Calls `each` for every batch after `number`, in order, until it says to stop. `previous` is the checksum of batch
-    /// `number`.
+    /// `number`. Between pages nothing is held: as long as a reader stands in the write-ahead log, it can't begin anew.
     pub(crate) fn walk(
         &self,
         number: u64,
@@ -146,22 +149,28 @@ impl Log {
     ) -> Result<(), OpenError> {
         let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
         let failed = |error| OpenError::sqlite(&self.file, "reading batches", error);
-        let sql = format!("{COLUMNS} WHERE number > ?1 ORDER BY number");
+        let sql = format!("{COLUMNS} WHERE number > ?1 ORDER BY number LIMIT ?2");
         let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
-        let mut rows = statement.query([number.cast_signed()]).map_err(failed)?;
         let (mut expected, mut previous) = (number + 1, previous);
-        while let Some(row) = rows.next().map_err(failed)? {
-            let row = read_row(row).map_err(failed)?;
-            if row.number != expected {
-                return Err(damaged(format!("batch {expected} is missing before batch {}", row.number)));
+        loop {
+            let page_ends = expected + WALK_PAGE;
+            let from = (expected - 1).cast_signed();
+            let mut rows = statement.query([from, WALK_PAGE.cast_signed()]).map_err(failed)?;
+            while let Some(row) = rows.next().map_err(failed)? {
+                let row = read_row(row).map_err(failed)?;
+                if row.number != expected {
+                    return Err(damaged(format!("batch {expected} is missing before batch {}", row.number)));
+                }
+                let batch = batch::decode(&row, previous).map_err(damaged)?;
+                (expected, previous) = (expected + 1, row.sum);
+                if !each(batch, row.sum).map_err(damaged)? {
+                    return Ok(());
+                }
             }
-            let batch = batch::decode(&row, previous).map_err(damaged)?;
-            (expected, previous) = (expected + 1, row.sum);
-            if !each(batch, row.sum).map_err(damaged)? {
-                break;
+            if expected < page_ends {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Where the log stands after a batch, checked; batch 0 is the empty log.
@@ -205,24 +214,41 @@ impl Log {
         Ok(low)
     }
 
+    /// Pages of the write-ahead log that are not in the database yet. Its length says nothing: the file never shrinks.
+    pub(crate) fn uncopied(&self) -> rusqlite::Result<u64> {
+        checkpoint(&self.db, "NOOP")
+    }
+
     /// Copies what it can of the write-ahead log into the database, without stopping the writer.
-    pub(crate) fn checkpoint_behind(&self) -> rusqlite::Result<()> {
+    pub(crate) fn checkpoint_behind(&self) -> rusqlite::Result<u64> {
         checkpoint(&self.db, "PASSIVE")
     }
 
-    /// Copies all of the write-ahead log, so that the next write starts it anew. Only by the writer, between batches.
-    pub(crate) fn checkpoint_rest(&self) -> rusqlite::Result<()> {
-        checkpoint(&self.db, "RESTART")
+    /// Copies the rest of the write-ahead log. Only by the writer, between batches: when all is copied and no reader
+    /// stands in it, the next write begins it anew. Waits for nobody.
+    pub(crate) fn checkpoint_rest(&self) -> rusqlite::Result<u64> {
+        checkpoint(&self.db, "PASSIVE")
     }
 
     /// Copies all of the write-ahead log and empties it, at the end.
-    pub(crate) fn checkpoint_last(&self) -> rusqlite::Result<()> {
+    pub(crate) fn checkpoint_last(&self) -> rusqlite::Result<u64> {
         checkpoint(&self.db, "TRUNCATE")
     }
 }
 
-pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<()> {
-    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+/// Makes a checkpoint. Answers with the pages of the write-ahead log that are still to be copied.
+pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<u64> {
+    let (pages, copied): (i64, i64) =
+        db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    // Both are -1 when another is making one.
+    Ok(u64::try_from(pages - copied).unwrap_or_default())
+}
+
+/// Whether what failed may work later: the disk is full, or another stands in the way. Any other failure may have
+/// lost something.
+pub(crate) fn can_wait(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
 }
 
 pub(crate) fn open_reader(file: &Path) -> Result<Connection, OpenError> {
@@ -244,4 +270,99 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
         data: row.get(4)?,
         sum: row.get(5)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi::{SQLITE_BUSY, SQLITE_CORRUPT, SQLITE_FULL, SQLITE_IOERR_FSYNC};
+
+    fn batch(number: u64) -> Batch {
+        Batch { number, position: 1, at: Instant::from_micros(1), events: Vec::new(), keys: Vec::new() }
+    }
+
+    struct Written {
+        dir: tempfile::TempDir,
+        log: Log,
+        number: u64,
+        sum: u32,
+    }
+
+    impl Written {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let log = Log::open(&dir.path().join("log.db")).unwrap();
+            Self { dir, log, number: 0, sum: 0 }
+        }
+
+        fn append(&mut self, batches: u64) {
+            for _ in 0..batches {
+                self.number += 1;
+                self.sum = self.log.append(&batch(self.number), self.sum).unwrap();
+            }
+        }
+
+        fn reader(&self) -> Log {
+            Log::open_reader(&self.dir.path().join("log.db")).unwrap()
+        }
+    }
+
+    #[test]
+    fn what_is_copied_does_not_count_though_the_file_stays_as_long() {
+        let mut written = Written::new();
+        let housekeeper = written.reader();
+        written.append(50);
+        assert!(housekeeper.uncopied().unwrap() >= 50);
+        assert_eq!(housekeeper.checkpoint_behind().unwrap(), 0);
+        assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
+        assert_eq!(housekeeper.uncopied().unwrap(), 0);
+        let wal = written.dir.path().join("log.db-wal");
+        let length = std::fs::metadata(&wal).unwrap().len();
+        written.append(10);
+        assert!((1..50).contains(&housekeeper.uncopied().unwrap()));
+        assert_eq!(std::fs::metadata(&wal).unwrap().len(), length, "it was begun anew, in place");
+    }
+
+    #[test]
+    fn a_walk_stands_in_the_log_for_a_page_at_a_time() {
+        let mut written = Written::new();
+        written.append(WALK_PAGE + 10);
+        let reader = written.reader();
+        let mut last = 0;
+        reader
+            .walk(0, 0, |batch, _| {
+                if batch.number == 1 {
+                    written.append(1);
+                }
+                last = batch.number;
+                Ok(true)
+            })
+            .unwrap();
+        assert_eq!(last, WALK_PAGE + 11, "the second page saw what was written during the first");
+    }
+
+    #[test]
+    fn a_reader_stands_in_the_way_of_no_checkpoint_of_the_writer() {
+        let mut written = Written::new();
+        written.append(5);
+        let reader = written.reader();
+        // Whoever waits for a reader would ask this handler.
+        written.log.db.busy_handler(Some(|_| panic!("the writer waited"))).unwrap();
+        reader
+            .walk(0, 0, |_, _| {
+                written.append(5);
+                written.log.checkpoint_rest().unwrap();
+                Ok(false)
+            })
+            .unwrap();
+        written.append(5);
+        assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_full_disk_can_wait_and_a_failing_one_can_not() {
+        let error = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        assert!(can_wait(&error(SQLITE_BUSY)) && can_wait(&error(SQLITE_FULL)));
+        assert!(!can_wait(&error(SQLITE_IOERR_FSYNC)) && !can_wait(&error(SQLITE_CORRUPT)));
+    }
 }

@@ -69,6 +69,15 @@ impl Memory {
         }
     }
 
+    /// Has the lines of a hold that was read share their items' keys, as those of a hold that was decided do.
+    pub(crate) fn share_keys(&self, hold: &mut Hold) {
+        for line in Arc::get_mut(&mut hold.lines).into_iter().flatten() {
+            if let Some((key, _)) = self.items.get_key_value(&line.item) {
+                line.item = key.clone();
+            }
+        }
+    }
+
     pub(crate) fn put_active(&mut self, hold: Hold) {
         self.put_deadline(&hold);
         self.active.insert(hold.id, hold);

@@ -5,6 +5,7 @@ use crate::core::Pending;
 use crate::index::{Damage, find_closed, find_key};
 use crate::store::Shared;
 use rusqlite::Connection;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use stockhold_domain::Name;
@@ -20,17 +21,26 @@ pub(crate) fn run(shared: &Arc<Shared>, db: &Connection, queue: &Mutex<Receiver<
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((mut pending, name)) = next else { return };
+        let reply = pending.reply.clone();
         pending.reads += 1;
-        match bring(db, &mut pending, &name) {
-            Ok(()) => {
-                shared.admit(pending);
-                shared.kick();
-            }
-            Err(damage) => {
-                tracing::error!(%damage, ?name, "the index can't be read");
-                shared.poison(format!("the index is damaged: {damage}"));
-                pending.reply.answer(Err(Failure::Internal(format!("the index is damaged: {damage}"))));
-            }
+        if catch_unwind(AssertUnwindSafe(|| serve(shared, db, pending, &name))).is_err() {
+            tracing::error!(?name, "a reader panicked");
+            shared.poison("a reader panicked; a restart recovers".to_owned());
+            reply.answer(Err(Failure::Internal("a reader panicked".to_owned())));
+        }
+    }
+}
+
+fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Name) {
+    match bring(db, &mut pending, name) {
+        Ok(()) => {
+            shared.admit(pending);
+            shared.kick();
+        }
+        Err(damage) => {
+            tracing::error!(%damage, ?name, "the index can't be read");
+            shared.poison(format!("the index is damaged: {damage}"));
+            pending.reply.answer(Err(Failure::Internal(format!("the index is damaged: {damage}"))));
         }
     }
 }

@@ -1,41 +1,49 @@
 //! A start: everything is checked before anything is served. Index first, then the log's batches that it lacks.
 
 use crate::acked::{Acked, Mark};
-use crate::batch::Batch;
+use crate::behind::Behind;
 use crate::error::OpenError;
 use crate::files;
 use crate::housekeeper::wal_of;
 use crate::index::{EVERYTHING, Index};
-use crate::log::{Head, Log};
+use crate::indexer::RUN_KEYS;
+use crate::log::{Head, Log, can_wait};
 use crate::memory::Memory;
 use crate::published::Published;
 use crate::wal;
 use std::fs::{self, File, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use stockhold_domain::State;
+use stockhold_domain::{ItemKey, State, Transition};
+
+/// Events and lines beyond the index that a start writes into it before it reads on. Less is left to the indexer, so that
+/// a usual start writes nothing; a start without an index does not need the whole log's room in memory.
+const CHUNK_WEIGHT: u64 = 200_000;
 
 /// What a start found.
 pub(crate) struct Recovered {
     pub(crate) lock: File,
     pub(crate) log: Log,
     pub(crate) acked: Acked,
-    pub(crate) index: Index,
+    /// The index, and the log's batches that it lacks.
+    pub(crate) behind: Behind,
     pub(crate) memory: Memory,
     pub(crate) published: Published,
     pub(crate) head: Head,
-    pub(crate) indexed_position: u64,
-    /// Batches that the index lacks in whole or in part, with their checksums.
-    pub(crate) unindexed: Vec<(Batch, u32)>,
 }
 
-/// Opens a data directory, making it when it is not there.
-pub(crate) fn recover(dir: &Path) -> Result<Recovered, OpenError> {
-    fs::create_dir_all(dir).map_err(|error| OpenError::io(format!("making {}", dir.display()), error))?;
+/// Opens a data directory, making it when it is not there. Keys that were used before `retire_before` are not kept.
+pub(crate) fn recover(dir: &Path, retire_before: i64) -> Result<Recovered, OpenError> {
+    recover_in(dir, retire_before, CHUNK_WEIGHT)
+}
+
+fn recover_in(dir: &Path, retire_before: i64, chunk_weight: u64) -> Result<Recovered, OpenError> {
+    make(dir)?;
     let lock = lock(dir)?;
     let log_file = dir.join(files::LOG);
+    // Not the index: it is not synced with each transaction, so a power cut may keep any of its newest ones. SQLite takes
+    // those that follow each other from the beginning, and the log brings back the rest.
     look_through(&log_file)?;
-    look_through(&dir.join(files::INDEX))?;
     let log = Log::open(&log_file)?;
     let index = Index::open(&dir.join(files::INDEX))?;
     let acked_file = dir.join(files::ACKED);
@@ -56,13 +64,17 @@ pub(crate) fn recover(dir: &Path) -> Result<Recovered, OpenError> {
         return Err(OpenError::Damaged { file: index.file, what });
     }
 
-    let mut unindexed = Vec::new();
+    let mut behind = Behind::new(index);
+    let mut failed = None;
     let mut head = indexed_head;
     let from = log.head(indexed.min(keyed))?;
-    log.walk(from.number, from.sum, |batch, sum| {
+    log.walk(from.number, from.sum, |mut batch, sum| {
         memory.enter_batch(batch.number);
         if batch.number > indexed {
-            for event in &batch.events {
+            for event in &mut batch.events {
+                if let Transition::Hold { hold, .. } = &mut event.transition {
+                    memory.share_keys(hold);
+                }
                 memory.apply(event);
             }
             head = Head { number: batch.number, sum, next_position: batch.next_position(), at: batch.at };
@@ -72,17 +84,57 @@ pub(crate) fn recover(dir: &Path) -> Result<Recovered, OpenError> {
                 memory.remember(key);
             }
         }
-        unindexed.push((batch, sum));
-        Ok(true)
+        behind.take(batch, sum);
+        let large = behind.weight() >= chunk_weight || behind.keys() >= RUN_KEYS;
+        match if large { write(&mut behind, &mut memory, retire_before) } else { Ok(()) } {
+            Ok(()) => {}
+            // It is left to the indexer, and the bounds of what may wait for that.
+            Err(error) if can_wait(&error) => tracing::warn!(%error, "the index has to wait"),
+            Err(error) => failed = Some(error),
+        }
+        Ok(failed.is_none())
     })?;
+    if let Some(error) = failed {
+        return Err(OpenError::sqlite(&behind.index.file, "writing", error));
+    }
 
     let published = Published::default();
     for item in memory.items() {
         published.put(item.clone());
     }
     sync_dir(dir)?;
-    let indexed_position = indexed_head.next_position;
-    Ok(Recovered { lock, log, acked, index, memory, published, head, indexed_position, unindexed })
+    Ok(Recovered { lock, log, acked, behind, memory, published, head })
+}
+
+/// Writes what waits into the index, and lets memory forget it.
+fn write(behind: &mut Behind, memory: &mut Memory, retire_before: i64) -> rusqlite::Result<()> {
+    let item = |key: &ItemKey| memory.item(key).ok().flatten().cloned();
+    if let Some((batch, _)) = behind.write_chunk(item)? {
+        memory.forget_closed(batch);
+    }
+    if behind.keys() >= RUN_KEYS {
+        behind.write_run()?;
+        behind.tend(retire_before, true)?;
+        memory.forget_keys(behind.index.position.keyed, behind.filters());
+    }
+    behind.checkpoint()
+}
+
+/// Makes the directory, and has it found after a power cut.
+fn make(dir: &Path) -> Result<(), OpenError> {
+    let parents = parents_of_missing(dir);
+    fs::create_dir_all(dir).map_err(|error| OpenError::io(format!("making {}", dir.display()), error))?;
+    parents.iter().try_for_each(|parent| sync_dir(parent))
+}
+
+/// The directories that get an entry when this one is made.
+fn parents_of_missing(dir: &Path) -> Vec<PathBuf> {
+    let missing = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+    let parent = |dir: &Path| match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    missing.map(parent).collect()
 }
 
 fn lock(dir: &Path) -> Result<File, OpenError> {
@@ -96,7 +148,8 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
-fn look_through(database: &Path) -> Result<(), OpenError> {
+/// Refuses a write-ahead log that is damaged.
+pub(crate) fn look_through(database: &Path) -> Result<(), OpenError> {
     let wal = wal_of(database);
     match wal::damage(&wal) {
         Ok(None) => Ok(()),
@@ -137,7 +190,8 @@ fn load(index: &Index, memory: &mut Memory) -> Result<(), crate::index::Damage> 
     for scope in pauses {
         memory.put_pause((scope != EVERYTHING).then_some(scope.as_str()), true);
     }
-    for hold in holds {
+    for mut hold in holds {
+        memory.share_keys(&mut hold);
         memory.put_active(hold);
     }
     Ok(())
@@ -147,4 +201,72 @@ fn sync_dir(dir: &Path) -> Result<(), OpenError> {
     File::open(dir)
         .and_then(|dir| dir.sync_all())
         .map_err(|error| OpenError::io(format!("syncing {}", dir.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::{Outcome, Reply};
+    use stockhold_store::conformance::Maker;
+    use stockhold_store::conformance::maker::{reserve, set_stock};
+
+    #[test]
+    fn every_directory_that_gets_an_entry_is_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = dir.path();
+        assert_eq!(
+            parents_of_missing(&here.join("a/b/c")),
+            [here.join("a/b"), here.join("a"), here.to_owned()]
+        );
+        assert_eq!(parents_of_missing(here), Vec::<PathBuf>::new());
+        assert_eq!(parents_of_missing(Path::new("not-there")), [Path::new(".")]);
+        make(&here.join("a/b")).unwrap();
+        assert!(here.join("a/b").is_dir());
+    }
+
+    #[test]
+    fn holds_that_a_start_reads_share_the_keys_of_their_items() {
+        for stopped in [true, false] {
+            let mut bench = crate::testing::Bench::new();
+            let mut maker = Maker::new(1, "");
+            let shirt = maker.item("shirt");
+            bench.run(maker.wrap(set_stock(&shirt, 9))).unwrap();
+            let mut ids = Vec::new();
+            for _ in 0..3 {
+                let made = bench.run(maker.wrap(reserve(&[(&shirt, 1)]))).unwrap();
+                let Outcome::Done(Reply::Reservation(hold)) = made else { panic!("{made:?}") };
+                ids.push(hold.id);
+            }
+            if stopped {
+                bench.stop();
+            } else {
+                bench.crash();
+            }
+            let found = recover(&bench.dir(), 0).unwrap();
+            let text = |id| found.memory.known_hold(id).unwrap().lines[0].item.sku().as_ptr();
+            assert!(ids.iter().all(|id| text(*id) == text(ids[0])), "stopped: {stopped}");
+        }
+    }
+
+    #[test]
+    fn a_start_without_an_index_makes_it_on_the_way() {
+        let mut bench = crate::testing::Bench::new();
+        crate::testing::sell(&mut bench, &mut Maker::new(1, ""), 100);
+        bench.crash();
+        for end in ["", "-wal", "-shm"] {
+            fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX))).unwrap();
+        }
+        let found = recover_in(&bench.dir(), 0, 50).unwrap();
+        assert!(found.behind.weight() < 50, "{} wait", found.behind.weight());
+        assert!(found.memory.tail_len() < 50, "{} stand in memory", found.memory.tail_len());
+        // Nobody used a key, and nothing of the log has to be read again for keys.
+        let position = found.behind.index.position;
+        assert!(position.indexed > 150);
+        assert_eq!(position.keyed, position.indexed);
+        drop(found);
+        bench.start().unwrap();
+        bench.stop();
+        let verdict = crate::verify(&bench.dir(), |_, _| ()).unwrap();
+        assert_eq!((verdict.findings, verdict.reservations), (Vec::new(), [0, 100, 0, 0]));
+    }
 }

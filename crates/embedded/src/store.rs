@@ -6,13 +6,14 @@ use crate::error::OpenError;
 use crate::files;
 use crate::housekeeper::{ACTOR, Housekeeper};
 use crate::index::Index;
-use crate::indexer::{Indexer, Message};
-use crate::log::Log;
+use crate::indexer::{Indexer, Message, retire_before};
+use crate::log::{self, Log};
 use crate::published::Published;
 use crate::reader;
 use crate::recover::{Recovered, recover};
 use std::fmt;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, TrySendError, channel, sync_channel};
@@ -79,11 +80,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(half_decided)
     }
 
     pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        self.committer.wait(core).unwrap_or_else(PoisonError::into_inner)
+        self.committer.wait(core).unwrap_or_else(half_decided)
     }
 
     pub(crate) fn admit(&self, pending: Pending) {
@@ -113,9 +114,22 @@ impl Shared {
 
     pub(crate) fn kick(&self) {
         let core = self.core();
-        if core.committer_sleeps && core.has_work() {
+        if core.committer_sleeps && (core.has_work() || core.poisoned().is_some()) {
             self.committer.notify_one();
         }
+    }
+
+    /// A checkpoint failed: one that ran out of room or met another can be made later, which `true` says. After any other
+    /// failure the disk is not to be trusted, and the store is poisoned.
+    pub(crate) fn checkpoint_failed(&self, whose: &str, error: &rusqlite::Error) -> bool {
+        let can_wait = log::can_wait(error);
+        if can_wait {
+            tracing::warn!(%error, "{whose} checkpoint has to wait");
+        } else {
+            tracing::error!(%error, "{whose} checkpoint failed; nothing more is written");
+            self.poison(format!("{whose} checkpoint failed ({error}); a restart recovers"));
+        }
+        can_wait
     }
 
     /// Nothing is decided any more, for this reason.
@@ -123,6 +137,13 @@ impl Shared {
         self.core().poison(why);
         self.committer.notify_one();
     }
+}
+
+/// Whoever panicked under the lock has left half a command behind: nothing is decided or committed on top of it.
+fn half_decided(broken: PoisonError<MutexGuard<'_, Core>>) -> MutexGuard<'_, Core> {
+    let mut core = broken.into_inner();
+    core.poison("a thread panicked while it decided; a restart recovers".to_owned());
+    core
 }
 
 /// The store on one data directory.
@@ -140,11 +161,11 @@ pub struct EmbeddedStore {
 impl EmbeddedStore {
     /// Opens a data directory, making it when it is not there, and starts to serve.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
-        let Recovered { lock, log, acked, index, memory, published, head, indexed_position, unindexed } =
-            recover(dir)?;
+        let retire_before = retire_before(options.clock.now(), options.key_retention);
+        let Recovered { lock, log, acked, behind, memory, published, head } = recover(dir, retire_before)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core::new(memory, options.rules, head, indexed_position)),
+            core: Mutex::new(Core::new(memory, options.rules, head, behind.weight())),
             committer: Condvar::new(),
             reads: Mutex::new(Some(reads)),
             published,
@@ -162,7 +183,7 @@ impl EmbeddedStore {
         for _ in 0..reader::READERS {
             let (db, queue, shared) =
                 (Index::open_reader(&index_file)?, Arc::clone(&read_queue), Arc::clone(&shared));
-            others.push(spawn("reader", move || reader::run(&shared, &db, &queue))?);
+            others.push(spawn(&Arc::clone(&shared), "reader", move || reader::run(&shared, &db, &queue))?);
         }
         let housekeeper = Housekeeper {
             shared: Arc::clone(&shared),
@@ -175,14 +196,11 @@ impl EmbeddedStore {
             actor: Label::new(ACTOR)
                 .map_err(|error| OpenError::io("naming the sweeper", error.to_string()))?,
         };
-        others.push(spawn("housekeeper", move || housekeeper.run())?);
-        let mut indexer = Indexer::new(Arc::clone(&shared), index, options.key_retention);
-        for (batch, sum) in unindexed {
-            indexer.take(batch, sum);
-        }
-        let indexer = spawn("indexer", move || indexer.run(&messages))?;
-        let committer = Committer { shared: Arc::clone(&shared), log, acked, indexer: to_indexer.clone() };
-        let committer = spawn("committer", move || committer.run())?;
+        others.push(spawn(&shared, "housekeeper", move || housekeeper.run())?);
+        let indexer = Indexer::new(Arc::clone(&shared), behind, options.key_retention);
+        let indexer = spawn(&shared, "indexer", move || indexer.run(&messages))?;
+        let committer = Committer::new(Arc::clone(&shared), log, acked, to_indexer.clone());
+        let committer = spawn(&shared, "committer", move || committer.run())?;
         Ok(Self {
             shared,
             committer: Some(committer),
@@ -240,10 +258,22 @@ impl Drop for EmbeddedStore {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+/// Starts a thread of the store. Without any of them the store can't keep its promises, so a panic in one poisons it.
+fn spawn(
+    shared: &Arc<Shared>,
+    name: &'static str,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, OpenError> {
+    let shared = Arc::clone(shared);
+    let guarded = move || {
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            tracing::error!(name, "a thread of the store panicked");
+            shared.poison(format!("the {name} panicked; a restart recovers"));
+        }
+    };
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(run)
+        .spawn(guarded)
         .map_err(|error| OpenError::io(format!("starting the {name}"), error))
 }
 
@@ -251,7 +281,7 @@ fn join(thread: Option<JoinHandle<()>>) {
     if let Some(thread) = thread
         && thread.join().is_err()
     {
-        tracing::error!("a thread of the store panicked");
+        tracing::error!("a thread of the store ended in a panic");
     }
 }
 

@@ -28,6 +28,17 @@ impl Inbox for Answers {
     }
 }
 
+impl Answers {
+    /// Waits for so many answers, and takes them.
+    pub fn wait(&self, count: usize) -> Vec<(u64, Result<Answer, Failure>)> {
+        let mut put = self.put.lock().unwrap();
+        while put.len() < count {
+            put = self.flushed.wait(put).unwrap();
+        }
+        std::mem::take(&mut *put)
+    }
+}
+
 /// Asks all, in order, and waits for all.
 pub fn ask(store: &EmbeddedStore, asks: Vec<Ask>) -> Vec<Result<Answer, Failure>> {
     let answers = Arc::new(Answers::default());
@@ -37,11 +48,7 @@ pub fn ask(store: &EmbeddedStore, asks: Vec<Ask>) -> Vec<Result<Answer, Failure>
         store.submit(Work { ask, reply: ReplyTo { inbox, ticket } });
     }
     store.kick();
-    let mut put = answers.put.lock().unwrap();
-    while put.len() < count {
-        put = answers.flushed.wait(put).unwrap();
-    }
-    let mut answers = std::mem::take(&mut *put);
+    let mut answers = answers.wait(count);
     answers.sort_by_key(|(ticket, _)| *ticket);
     assert!(answers.iter().zip(0..).all(|((ticket, _), n)| *ticket == n), "one answer each");
     answers.into_iter().map(|(_, answer)| answer).collect()

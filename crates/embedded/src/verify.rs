@@ -3,13 +3,14 @@
 use crate::acked::Acked;
 use crate::error::OpenError;
 use crate::files;
-use crate::housekeeper::wal_of;
 use crate::index::{Damage, EVERYTHING, Index, Position, load_holds, read_position};
 use crate::log::Log;
-use crate::wal;
+use crate::recover::look_through;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 use std::collections::{HashMap, HashSet};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::Path;
 use stockhold_domain::{
     Event, EventId, Figures, Hold, HoldChange, Item, ItemKey, ReservationId, Scope, Status, StockChange,
@@ -50,14 +51,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
             "there is no stockhold data here",
         ));
     }
-    for file in [&log_file, &dir.join(files::INDEX)] {
-        let wal = wal_of(file);
-        match wal::damage(&wal) {
-            Ok(None) => {}
-            Ok(Some(what)) => return Err(OpenError::Damaged { file: wal, what }),
-            Err(error) => return Err(OpenError::io(format!("reading {}", wal.display()), error)),
-        }
-    }
+    look_through_at_rest(dir, &log_file)?;
     // The index first: it is never ahead of the log, whatever is committed meanwhile.
     let index = IndexView::read(&dir.join(files::INDEX))?;
     let log = Log::open_reader(&log_file)?;
@@ -89,6 +83,21 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
     fold.unmatched_items();
     check_mark(dir, &log, last, &mut fold)?;
     Ok(fold.end())
+}
+
+/// Looks through the log's write-ahead log when no server is at it: one that is being begun anew while it is read looks
+/// broken. A server has done it at its start.
+fn look_through_at_rest(dir: &Path, log_file: &Path) -> Result<(), OpenError> {
+    let lock = match File::open(dir.join(files::LOCK)) {
+        Ok(lock) => Some(lock),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(OpenError::io("opening the lock", error)),
+    };
+    match lock.as_ref().map(File::try_lock) {
+        None | Some(Ok(())) => look_through(log_file),
+        Some(Err(TryLockError::WouldBlock)) => Ok(()),
+        Some(Err(TryLockError::Error(error))) => Err(OpenError::io("locking", error)),
+    }
 }
 
 fn check_mark(dir: &Path, log: &Log, last: u64, fold: &mut Fold) -> Result<(), OpenError> {

@@ -18,6 +18,8 @@ use stockhold_embedded::Options;
 pub(crate) const FILE: &str = "stockhold.toml";
 /// Beginning of the variables that set a key.
 pub(crate) const PREFIX: &str = "STOCKHOLD_";
+/// Largest floor of free space: no disk is larger.
+const FREE_SPACE_FLOOR_MIB: u64 = 1 << 40;
 /// Most worker threads.
 const THREADS: usize = 64;
 
@@ -248,6 +250,10 @@ impl Config {
         }
         if self.threads > THREADS {
             return Err(format!("threads {}: must be at most {THREADS}", self.threads));
+        }
+        if self.free_space_floor_mib > FREE_SPACE_FLOOR_MIB {
+            let (floor, most) = (self.free_space_floor_mib, FREE_SPACE_FLOOR_MIB);
+            return Err(format!("free_space_floor_mib {floor}: must be at most {most}"));
         }
         if u64::from(self.key_retention_hours) * 3600 < Options::KEY_RETENTION.as_secs() {
             return Err(format!("key_retention_hours {}: must be at least 24", self.key_retention_hours));

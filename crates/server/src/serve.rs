@@ -84,7 +84,7 @@ async fn run(config: &Config, http: Http, admin: Admin, store: &EmbeddedStore) -
     say_hello(config);
     let admin = tokio::spawn(admin.serve(admin_api));
     tokio::select! {
-        () = http.accept(api) => {}
+        () = http.accept(&api) => {}
         _ = terminate.recv() => tracing::info!("SIGTERM: draining"),
         _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
         why = failure(store) => {
@@ -93,8 +93,12 @@ async fn run(config: &Config, http: Http, admin: Admin, store: &EmbeddedStore) -
             return exit::because(exit::STORE_FAILED, why);
         }
     }
+    http.quieten(api).await;
     http.drain().await;
     admin.abort();
+    if let Some(why) = store.trouble() {
+        return exit::because(exit::STORE_FAILED, why);
+    }
     tracing::info!("drained");
     ExitCode::from(exit::DONE)
 }
@@ -147,6 +151,8 @@ fn metrics() -> Result<PrometheusHandle, String> {
         "stockhold_invariant_alarms_total",
         "Broken invariants: each is a bug or damage"
     );
+    // There from the start, so that a rise from nothing is a rise.
+    metrics::counter!("stockhold_invariant_alarms_total").increment(0);
     metrics::describe_gauge!("stockhold_active_holds", "Active reservations");
     metrics::describe_gauge!("stockhold_queue_depth", "Answers that wait for a commit");
     Ok(built)

@@ -14,7 +14,10 @@ pub struct EventRow {
 ///
 /// A store promises:
 /// - an answer is put only when what it says is durable, and so is everything it has seen;
-/// - commands of one caller that wait together are decided in the order given;
+/// - whoever waits for an answer before asking again is decided in that order. Commands that wait together are decided in
+///   the order given as a rule, which is no promise: one that needs a read first (of a closed reservation, or of a key that
+///   may have been used), or that needs more room or more expiries than its batch has left, may be overtaken by those
+///   behind it;
 /// - a failed commit is [`Failure::OutcomeUnknown`] for its batch and [`Failure::Unavailable`] for all after it, until
 ///   the store has recovered;
 /// - a caller that goes away cancels nothing half done.

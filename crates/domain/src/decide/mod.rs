@@ -6,9 +6,9 @@ mod reserve;
 mod stock;
 
 use crate::command::{Command, Envelope, Fresh, KeyUse, Origin};
-use crate::event::{Event, KeyRecord, Subject, Transition};
+use crate::event::{Event, HoldChange, KeyRecord, Subject, Transition};
 use crate::id::EventId;
-use crate::limits::{EXPIRIES_PER_BATCH, Rules};
+use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH, Rules};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::{Missing, State};
@@ -25,12 +25,19 @@ pub struct Effects {
     /// The keys that were used.
     pub keys: Vec<KeyRecord>,
     expired: u32,
+    lines: u32,
+    expired_lines: u32,
 }
 
 impl Effects {
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.keys.is_empty()
+    }
+
+    /// Lines of the holds in `events`: with their number, what tells how large a batch has become.
+    pub fn lines(&self) -> u32 {
+        self.lines
     }
 }
 
@@ -116,6 +123,13 @@ impl<S: State> Run<'_, S> {
     fn emit(&mut self, id: EventId, at: Instant, previous: Option<EventId>, transition: Transition) {
         let event = Event { id, at, origin: self.origin.clone(), previous, transition };
         self.state.apply(&event);
+        if let Transition::Hold { change, hold, .. } = &event.transition {
+            let lines = u32::try_from(hold.lines.len()).unwrap_or(u32::MAX);
+            self.effects.lines = self.effects.lines.saturating_add(lines);
+            if *change == HoldChange::Expired {
+                self.effects.expired_lines = self.effects.expired_lines.saturating_add(lines);
+            }
+        }
         self.effects.events.push(event);
     }
 
@@ -129,7 +143,8 @@ impl<S: State> Run<'_, S> {
 
     /// Whether this batch may expire one more hold; counts it if so.
     fn may_expire(&mut self) -> bool {
-        let may = self.effects.expired < EXPIRIES_PER_BATCH;
+        let Effects { expired, expired_lines, .. } = &*self.effects;
+        let may = *expired < EXPIRIES_PER_BATCH && *expired_lines < EXPIRED_LINES_PER_BATCH;
         if may {
             self.effects.expired += 1;
         }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::{Hold, Item, Outcome, Reply, ReservationId};
-use stockhold_embedded::EmbeddedStore;
 use stockhold_embedded::testing::{Bench, ask, open};
+use stockhold_embedded::{EmbeddedStore, files, verify};
 use stockhold_store::clock::HandClock;
 use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
 use stockhold_store::conformance::{Maker, START, World};
@@ -62,6 +62,30 @@ fn after_a_crash_with_an_index() {
     let items = items.iter().map(|item| bench.item(&item.key).unwrap()).collect::<Vec<_>>();
     bench.crash();
     flip_everything(&bench.dir(), &items, &holds);
+}
+
+/// Its transactions are not synced one by one: a power cut may keep a later one and not an earlier one.
+#[test]
+fn a_hole_in_the_index_s_write_ahead_log_is_no_damage() {
+    let (mut bench, items, holds) = shop();
+    bench.stop();
+    let file = bench.dir().join(files::INDEX);
+    let wal = bench.dir().join(format!("{}-wal", files::INDEX));
+    let db = rusqlite::Connection::open(&file).unwrap();
+    db.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+    for _ in 0..5 {
+        db.execute_batch("BEGIN; UPDATE state SET sum = sum + 1; UPDATE state SET sum = sum - 1; COMMIT")
+            .unwrap();
+    }
+    let (whole, mut torn) = (fs::read(&file).unwrap(), fs::read(&wal).unwrap());
+    drop(db);
+    fs::write(&file, whole).unwrap();
+    let frame = (torn.len() - 32) / 5;
+    torn[32 + frame..][..frame].fill(0);
+    fs::write(&wal, torn).unwrap();
+    bench.start().unwrap();
+    assert_eq!(judge(bench.store(), &items, &holds), Served::Right);
+    assert_eq!(verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());
 }
 
 fn flip_everything(dir: &Path, items: &[Item], holds: &[Hold]) {

@@ -2,4 +2,5 @@
 
 mod conformance;
 mod damage;
+mod panics;
 mod restart;

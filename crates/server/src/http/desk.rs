@@ -46,7 +46,7 @@ impl Inbox for Answers {
 
 #[derive(Default)]
 struct Slots {
-    slots: Vec<Slot>,
+    all: Vec<Slot>,
     free: Vec<usize>,
     /// How often deadlines were looked at so far: time enough for them, and no clock is read for a request.
     looks: u32,
@@ -120,11 +120,11 @@ impl Slots {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
-                self.slots.push(Slot { generation: 0, since, state: SlotState::Free });
-                self.slots.len() - 1
+                self.all.push(Slot { generation: 0, since, state: SlotState::Free });
+                self.all.len() - 1
             }
         };
-        let Some(slot) = self.slots.get_mut(index) else { return u64::MAX };
+        let Some(slot) = self.all.get_mut(index) else { return u64::MAX };
         slot.generation = slot.generation.wrapping_add(1);
         (slot.state, slot.since) = (state, since);
         (u64::from(slot.generation) << 32) | index as u64
@@ -132,7 +132,7 @@ impl Slots {
 
     fn find(&mut self, ticket: u64) -> Option<&mut Slot> {
         let (generation, index) = (ticket >> 32, usize::try_from(ticket & u64::from(u32::MAX)).ok()?);
-        self.slots.get_mut(index).filter(|slot| u64::from(slot.generation) == generation)
+        self.all.get_mut(index).filter(|slot| u64::from(slot.generation) == generation)
     }
 
     fn answer(&mut self, ticket: u64, answer: Answered) {
@@ -157,7 +157,7 @@ impl Slots {
 
     fn give_up(&mut self) {
         self.looks += 1;
-        for slot in &mut self.slots {
+        for slot in &mut self.all {
             if let SlotState::Waiting(waker) = &mut slot.state
                 && self.looks - slot.since > DEADLINE_LOOKS
             {

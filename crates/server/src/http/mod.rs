@@ -35,8 +35,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
-/// Connections that are open at once; more wait in the listener's backlog.
+/// Connections that are open at once, as far as the process may have files open; more wait in the listener's backlog.
 const CONNECTIONS: usize = 16_384;
+/// Files that are open beside connections, generously.
+const OTHER_FILES: usize = 128;
+/// Fewest connections, however few files may be open.
+const CONNECTIONS_AT_LEAST: usize = 64;
 /// How long a server that is told to stop goes on reading: enough for what is on its way.
 const QUIET: Duration = Duration::from_millis(500);
 /// How long what is under way may take after that.
@@ -48,6 +52,8 @@ pub(crate) struct Http {
     connections: Vec<mpsc::UnboundedSender<Accepted>>,
     /// Plain requests under way, by worker.
     under_way: Vec<Arc<AtomicUsize>>,
+    /// Connections that may be open at once.
+    most: usize,
     shared: Shared,
 }
 
@@ -82,7 +88,13 @@ impl Http {
             slow: Arc::default(),
             stop: watch::Sender::new(false),
         };
-        let mut http = Self { workers: Vec::new(), connections: Vec::new(), under_way: Vec::new(), shared };
+        let mut http = Self {
+            workers: Vec::new(),
+            connections: Vec::new(),
+            under_way: Vec::new(),
+            most: most_connections(),
+            shared,
+        };
         for n in 0..threads {
             let (sender, receiver) = mpsc::unbounded_channel();
             let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
@@ -103,10 +115,10 @@ impl Http {
     }
 
     /// Accepts connections until dropped.
-    pub(crate) async fn accept(&self, listener: TcpListener) {
+    pub(crate) async fn accept(&self, listener: &TcpListener) {
         let mut turn = self.connections.iter().cycle();
         loop {
-            if self.shared.open.load(Ordering::Relaxed) >= CONNECTIONS {
+            if self.shared.open.load(Ordering::Relaxed) >= self.most {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             }
@@ -128,10 +140,18 @@ impl Http {
         }
     }
 
-    /// Lets what is under way end, tells callers to go, and waits until they are gone.
-    pub(crate) async fn drain(self) {
+    /// Begins to drain: whoever asks is answered and told to go, and new callers are still taken in for a moment, since
+    /// those who send them may not have noticed yet.
+    pub(crate) async fn quieten(&self, listener: TcpListener) {
         self.shared.draining.store(true, Ordering::Relaxed);
-        tokio::time::sleep(QUIET).await;
+        tokio::select! {
+            () = self.accept(&listener) => {}
+            () = tokio::time::sleep(QUIET) => {}
+        }
+    }
+
+    /// Lets what is under way end, and waits until it has.
+    pub(crate) async fn drain(self) {
         self.shared.stop.send_replace(true);
         let waited = async {
             let counts = || self.under_way.iter().chain([&self.shared.slow]);
@@ -149,6 +169,25 @@ impl Http {
             }
         }
     }
+}
+
+/// Raises the limit on open files as far as it goes, and leaves enough of them for everything else.
+fn most_connections() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = (CONNECTIONS + OTHER_FILES) as u64;
+    let raised = maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let files = match current {
+        Some(current) if current < raised => {
+            match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }) {
+                Ok(()) => raised,
+                Err(_) => current,
+            }
+        }
+        current => current.unwrap_or(wanted),
+    };
+    let files = usize::try_from(files).unwrap_or(usize::MAX);
+    files.saturating_sub(OTHER_FILES).clamp(CONNECTIONS_AT_LEAST, CONNECTIONS)
 }
 
 async fn work(

@@ -1,0 +1,201 @@
+//! What the log has and the index lacks: folded batches and keys, until they are written. Nothing is let go of before its
+//! transaction has committed, so a disk that is full loses nothing; it is tried again.
+
+use crate::batch::Batch;
+use crate::filter::Filter;
+use crate::housekeeper::WAL_PAGES;
+use crate::index::{Chunk, EVERYTHING, Index};
+use crate::log;
+use foldhash::fast::RandomState;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use stockhold_domain::{
+    Hold, HoldChange, Item, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
+};
+
+type Map<K, V> = HashMap<K, V, RandomState>;
+
+/// See the module.
+pub(crate) struct Behind {
+    pub(crate) index: Index,
+    fold: Fold,
+    /// Batch that the fold leads to, and its checksum.
+    reached: (u64, u32),
+    /// Taken out of the fold and not written yet.
+    ready: Option<Ready>,
+    keys: Vec<KeyRecord>,
+    /// Keys that came since runs were tended.
+    untended: usize,
+}
+
+struct Ready {
+    chunk: Chunk,
+    reached: (u64, u32),
+    weight: u64,
+}
+
+impl Behind {
+    pub(crate) fn new(index: Index) -> Self {
+        let reached = (index.position.indexed, index.position.indexed_sum);
+        Self { index, fold: Fold::default(), reached, ready: None, keys: Vec::new(), untended: 0 }
+    }
+
+    /// Takes a batch in. What the index has of it already is left out.
+    pub(crate) fn take(&mut self, batch: Batch, sum: u32) {
+        if batch.number > self.index.position.indexed {
+            self.reached = (batch.number, sum);
+            for event in &batch.events {
+                self.fold.add(&event.transition);
+            }
+        }
+        if batch.number > self.index.position.keyed {
+            self.untended += batch.keys.len();
+            self.keys.extend(batch.keys);
+        }
+    }
+
+    /// Events that wait.
+    pub(crate) fn events(&self) -> usize {
+        self.fold.events
+    }
+
+    /// Events that wait, and lines of theirs.
+    pub(crate) fn weight(&self) -> u64 {
+        self.fold.weight + self.ready.as_ref().map_or(0, |ready| ready.weight)
+    }
+
+    /// Keys that wait.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Writes what waits; `item` knows items as they are, or as they became since. Answers with the batch that the index
+    /// now leads up to, and the weight that it took in.
+    pub(crate) fn write_chunk(
+        &mut self,
+        item: impl Fn(&ItemKey) -> Option<Item>,
+    ) -> rusqlite::Result<Option<(u64, u64)>> {
+        if self.ready.is_none() && self.reached.0 > self.index.position.indexed {
+            let weight = self.fold.weight;
+            let chunk = std::mem::take(&mut self.fold).into_chunk(item);
+            self.ready = Some(Ready { chunk, reached: self.reached, weight });
+        }
+        let Some(Ready { chunk, reached: (batch, sum), weight }) = &self.ready else { return Ok(None) };
+        // Where no key waits, a start has none to read up to here.
+        let keyed = if self.keys.is_empty() { *batch } else { 0 };
+        self.index.write(chunk, (*batch, *sum), keyed)?;
+        let written = (*batch, *weight);
+        self.ready = None;
+        Ok(Some(written))
+    }
+
+    /// Writes the keys that wait as a run. Answers whether there were any.
+    pub(crate) fn write_run(&mut self) -> rusqlite::Result<bool> {
+        if self.keys.is_empty() {
+            return Ok(false);
+        }
+        self.index.write_keys(&mut self.keys, self.reached.0)?;
+        self.keys.clear();
+        Ok(true)
+    }
+
+    /// Goes on with merging runs of keys, if that may be, and with deleting those that are older than `retire_before`, in
+    /// step with the keys that come. Answers whether the filters are others now.
+    pub(crate) fn tend(&mut self, retire_before: i64, may_merge: bool) -> rusqlite::Result<bool> {
+        let changed = self.index.tend_keys(retire_before, may_merge, self.untended)?;
+        self.untended = 0;
+        Ok(changed)
+    }
+
+    /// Copies the index's write-ahead log when it has become long.
+    pub(crate) fn checkpoint(&self) -> rusqlite::Result<()> {
+        if log::checkpoint(&self.index.db, "NOOP")? > WAL_PAGES {
+            log::checkpoint(&self.index.db, "PASSIVE")?;
+        }
+        Ok(())
+    }
+
+    /// What rules keys out.
+    pub(crate) fn filters(&self) -> Vec<Arc<Filter>> {
+        self.index.runs.iter().map(|run| Arc::clone(&run.filter)).collect()
+    }
+}
+
+/// Committed events, folded to what they come to.
+#[derive(Debug, Default)]
+struct Fold {
+    events: usize,
+    /// Events, and lines of theirs: what [`crate::core`] counts too.
+    weight: u64,
+    items: HashSet<ItemKey, RandomState>,
+    pauses: Map<String, bool>,
+    /// Active holds, and whether the index has them as such.
+    active: Map<ReservationId, (Hold, bool)>,
+    ended: Vec<ReservationId>,
+    closed: Map<ReservationId, Hold>,
+}
+
+impl Fold {
+    fn add(&mut self, transition: &Transition) {
+        self.events += 1;
+        self.weight += 1;
+        match transition {
+            Transition::Hold { change, hold, .. } => {
+                self.weight += hold.lines.len() as u64;
+                self.items.extend(hold.lines.iter().map(|line| line.item.clone()));
+                self.hold(hold, *change == HoldChange::Created);
+            }
+            Transition::Stock { item, .. } => {
+                self.items.insert(item.key.clone());
+            }
+            Transition::Sale { scope, paused, .. } => match scope {
+                Scope::Everything => {
+                    self.pauses.insert(EVERYTHING.to_owned(), *paused);
+                }
+                Scope::Location(location) => {
+                    self.pauses.insert(location.as_str().to_owned(), *paused);
+                }
+                Scope::Item(key) => {
+                    self.items.insert(key.clone());
+                }
+            },
+        }
+    }
+
+    fn hold(&mut self, hold: &Hold, created: bool) {
+        let before = self.active.remove(&hold.id);
+        if hold.status == Status::Active {
+            let indexed = before.map_or(!created, |(_, indexed)| indexed);
+            self.active.insert(hold.id, (hold.clone(), indexed));
+            return;
+        }
+        // What closed before this chunk began and comes again (a return) is in the index as closed.
+        let was_closed = self.closed.insert(hold.id, hold.clone()).is_some();
+        let returned = hold.lines.iter().any(|line| line.returned > 0);
+        let indexed_as_active = before.map_or(!was_closed && !returned, |(_, indexed)| indexed);
+        if indexed_as_active {
+            self.ended.push(hold.id);
+        }
+    }
+
+    /// Items are taken as they are published, which may be newer than the chunk: what a start applies on top are
+    /// after-images, so it comes to the same.
+    fn into_chunk(self, item: impl Fn(&ItemKey) -> Option<Item>) -> Chunk {
+        let mut chunk = Chunk {
+            items: self.items.iter().filter_map(item).collect(),
+            pauses: self.pauses.into_iter().collect(),
+            ended: self.ended,
+            closed: self.closed.into_values().collect(),
+            ..Chunk::default()
+        };
+        for (hold, indexed) in self.active.into_values() {
+            if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
+        }
+        // In the order of their ids, which is the order of the file.
+        chunk.opened.sort_unstable_by_key(|hold| hold.id);
+        chunk.moved.sort_unstable_by_key(|hold| hold.id);
+        chunk.closed.sort_unstable_by_key(|hold| hold.id);
+        chunk.ended.sort_unstable();
+        chunk
+    }
+}
