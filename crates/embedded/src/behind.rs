@@ -199,3 +199,90 @@ impl Fold {
         chunk
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::can_wait;
+    use stockhold_domain::{Command, Event, Fingerprint, Instant, KeyHash, Subject};
+    use stockhold_store::conformance::Maker;
+
+    fn batch(number: u64, maker: &mut Maker) -> Batch {
+        let item = maker.item("shirt");
+        let keys = (0..500).map(|n| KeyRecord {
+            hash: KeyHash(u128::from(number) << 64 | n),
+            fingerprint: Fingerprint(n),
+            subject: Subject::Item(item.clone()),
+            at: Instant::from_micros(1),
+        });
+        let scope = |n| Scope::Location(maker.location(&format!("{number}-{n}-{}", "x".repeat(90))));
+        let events = (0..500).map(|n| Event {
+            id: maker.clone().wrap(Command::Sweep).fresh.event,
+            at: Instant::from_micros(1),
+            origin: maker.clone().wrap(Command::Sweep).origin,
+            previous: None,
+            transition: Transition::Sale { scope: scope(n), paused: true, reason: None },
+        });
+        Batch {
+            number,
+            position: number * 500 - 499,
+            at: Instant::from_micros(1),
+            events: events.collect(),
+            keys: keys.collect(),
+        }
+    }
+
+    /// What the index says that it has, and what it has.
+    fn state(behind: &Behind) -> (u64, u64, i64, i64) {
+        let count = |table: &str| -> i64 {
+            let sql = format!("SELECT count(*) FROM {table}");
+            behind.index.db.query_row(&sql, [], |row| row.get(0)).unwrap()
+        };
+        let position = behind.index.position;
+        (position.indexed, position.keyed, count("pauses"), count("keys"))
+    }
+
+    #[test]
+    fn a_full_disk_loses_nothing_of_what_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut behind = Behind::new(Index::open(&dir.path().join("index.db")).unwrap());
+        let mut maker = Maker::new(1, "");
+        let limit = |behind: &Behind, pages: i64| {
+            let pragma = format!("PRAGMA max_page_count = {pages}");
+            behind.index.db.query_row(&pragma, [], |_| Ok(())).unwrap();
+        };
+        // No more than there are.
+        limit(&behind, 1);
+        behind.take(batch(1, &mut maker), 11);
+        assert!(can_wait(&behind.write_chunk(|_| None).unwrap_err()));
+        assert!(can_wait(&behind.write_run().unwrap_err()));
+        behind.take(batch(2, &mut maker), 12);
+        assert!(can_wait(&behind.write_chunk(|_| None).unwrap_err()));
+        assert_eq!((state(&behind), behind.weight(), behind.keys()), ((0, 0, 0, 0), 1_000, 1_000));
+
+        limit(&behind, 1_000_000);
+        assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((1, 500)));
+        assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((2, 500)));
+        assert!(behind.write_run().unwrap());
+        assert_eq!((state(&behind), behind.weight(), behind.keys()), ((2, 2, 1_000, 1_000), 0, 0));
+    }
+
+    #[test]
+    fn a_full_disk_loses_no_key_while_runs_are_merged() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut behind = Behind::new(Index::open(&dir.path().join("index.db")).unwrap());
+        let mut maker = Maker::new(1, "");
+        for number in 1..=8 {
+            behind.take(batch(number, &mut maker), 1);
+            assert!(behind.write_run().unwrap());
+        }
+        behind.index.db.query_row("PRAGMA max_page_count = 1", [], |_| Ok(())).unwrap();
+        assert!(can_wait(&behind.tend(0, true).unwrap_err()));
+        assert_eq!((behind.filters().len(), state(&behind).3), (8, 4_000));
+        assert!(!behind.tend(0, false).unwrap(), "nothing is merged when it may not be");
+
+        behind.index.db.query_row("PRAGMA max_page_count = 1000000", [], |_| Ok(())).unwrap();
+        assert!(behind.tend(0, true).unwrap());
+        assert_eq!((behind.filters().len(), state(&behind).3), (1, 4_000));
+    }
+}

@@ -204,6 +204,18 @@ fn begin_merge(db: &Connection, runs: &[Run]) -> rusqlite::Result<Option<Merging
 /// one run only: while a run has it, it can't be used for anything else. The checksum of a row does not cover its run,
 /// so rows move as they are.
 fn move_keys(db: &Connection, merging: &mut Merging, most: usize) -> rusqlite::Result<usize> {
+    let keys = next_keys(db, merging, most)?;
+    let mut insert = db.prepare_cached("INSERT INTO keys (run, hash, data, sum) VALUES (?1, ?2, ?3, ?4)")?;
+    for (hash, data, sum) in &keys {
+        insert.execute(params![merging.into, hash, data, sum])?;
+        merging.filter.insert(KeyHash(u128::from_be_bytes(*hash)));
+        merging.last = Some(*hash);
+    }
+    merging.keys += keys.len();
+    Ok(keys.len())
+}
+
+fn next_keys(db: &Connection, merging: &Merging, most: usize) -> rusqlite::Result<Vec<KeyRow>> {
     let sql = "SELECT hash, data, sum FROM keys WHERE run = ?1 AND hash > ?2 ORDER BY hash";
     let after = merging.last.map_or_else(Vec::new, |last| last.to_vec());
     let mut statements =
@@ -211,24 +223,23 @@ fn move_keys(db: &Connection, merging: &mut Merging, most: usize) -> rusqlite::R
     let mut cursors = Vec::with_capacity(statements.len());
     for (statement, run) in statements.iter_mut().zip(&merging.from) {
         let mut rows = statement.query(params![run, after])?;
-        let head = next_key(&mut rows)?;
-        cursors.push((head, rows));
+        if let Some(head) = next_key(&mut rows)? {
+            cursors.push((head, rows));
+        }
     }
-    let mut insert = db.prepare_cached("INSERT INTO keys (run, hash, data, sum) VALUES (?1, ?2, ?3, ?4)")?;
-    for moved in 0..most {
-        let first = cursors.iter_mut().filter(|(head, _)| head.is_some());
-        let first = first.min_by_key(|(head, _)| head.as_ref().map(|(hash, ..)| *hash));
-        let Some((head, rows)) = first else { return Ok(moved) };
-        let next = next_key(rows)?;
-        let Some((hash, data, sum)) = std::mem::replace(head, next) else { return Ok(moved) };
-        insert.execute(params![merging.into, hash, data, sum])?;
-        merging.filter.insert(KeyHash(u128::from_be_bytes(hash)));
-        merging.last = Some(hash);
-        merging.keys += 1;
+    let mut keys = Vec::with_capacity(most);
+    while keys.len() < most {
+        let first = cursors.iter_mut().enumerate().min_by_key(|(_, ((hash, ..), _))| *hash);
+        let Some((at, (head, rows))) = first else { break };
+        match next_key(rows)? {
+            Some(next) => keys.push(std::mem::replace(head, next)),
+            None => keys.push(cursors.swap_remove(at).0),
+        }
     }
-    Ok(most)
+    Ok(keys)
 }
 
+/// Hash, data and checksum.
 type KeyRow = ([u8; 16], Vec<u8>, u32);
 
 fn next_key(rows: &mut Rows<'_>) -> rusqlite::Result<Option<KeyRow>> {

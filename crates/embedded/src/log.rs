@@ -276,6 +276,7 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
 mod tests {
     use super::*;
     use rusqlite::ffi::{SQLITE_BUSY, SQLITE_CORRUPT, SQLITE_FULL, SQLITE_IOERR_FSYNC};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn batch(number: u64) -> Batch {
         Batch { number, position: 1, at: Instant::from_micros(1), events: Vec::new(), keys: Vec::new() }
@@ -328,26 +329,34 @@ mod tests {
         let mut written = Written::new();
         written.append(WALK_PAGE + 10);
         let reader = written.reader();
-        let mut last = 0;
+        let mut left = None;
         reader
             .walk(0, 0, |batch, _| {
                 if batch.number == 1 {
                     written.append(1);
                 }
-                last = batch.number;
+                if batch.number == WALK_PAGE + 1 {
+                    left = Some(written.log.checkpoint_rest().unwrap());
+                }
                 Ok(true)
             })
             .unwrap();
-        assert_eq!(last, WALK_PAGE + 11, "the second page saw what was written during the first");
+        assert_eq!(left, Some(0), "in the second page it no longer stands where it stood in the first");
     }
+
+    static WAITED: AtomicBool = AtomicBool::new(false);
 
     #[test]
     fn a_reader_stands_in_the_way_of_no_checkpoint_of_the_writer() {
         let mut written = Written::new();
         written.append(5);
         let reader = written.reader();
-        // Whoever waits for a reader would ask this handler.
-        written.log.db.busy_handler(Some(|_| panic!("the writer waited"))).unwrap();
+        // Whoever waits for a reader asks this handler.
+        let waits = |_| {
+            WAITED.store(true, Ordering::Relaxed);
+            false
+        };
+        written.log.db.busy_handler(Some(waits)).unwrap();
         reader
             .walk(0, 0, |_, _| {
                 written.append(5);
@@ -357,6 +366,7 @@ mod tests {
             .unwrap();
         written.append(5);
         assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
+        assert!(!WAITED.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn recover_in(dir: &Path, retire_before: i64, chunk_weight: u64) -> Result<Recov
     }
 
     let mut behind = Behind::new(index);
-    let mut failed = None;
+    let (mut room, mut failed) = (true, None);
     let mut head = indexed_head;
     let from = log.head(indexed.min(keyed))?;
     log.walk(from.number, from.sum, |mut batch, sum| {
@@ -86,11 +86,16 @@ fn recover_in(dir: &Path, retire_before: i64, chunk_weight: u64) -> Result<Recov
         }
         behind.take(batch, sum);
         let large = behind.weight() >= chunk_weight || behind.keys() >= RUN_KEYS;
-        match if large { write(&mut behind, &mut memory, retire_before) } else { Ok(()) } {
-            Ok(()) => {}
-            // It is left to the indexer, and the bounds of what may wait for that.
-            Err(error) if can_wait(&error) => tracing::warn!(%error, "the index has to wait"),
-            Err(error) => failed = Some(error),
+        if large && room {
+            match write(&mut behind, &mut memory, retire_before) {
+                Ok(()) => {}
+                Err(error) if can_wait(&error) => {
+                    // It is left to the indexer, and to the bounds of what may wait for that.
+                    tracing::warn!(%error, "the index has to wait");
+                    room = false;
+                }
+                Err(error) => failed = Some(error),
+            }
         }
         Ok(failed.is_none())
     })?;

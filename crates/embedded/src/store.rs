@@ -325,3 +325,55 @@ impl Store for EmbeddedStore {
         self.shared.core().poisoned().map(str::to_owned)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Answers, Bench};
+    use rusqlite::ffi::{self, SQLITE_FULL, SQLITE_IOERR_FSYNC};
+    use stockhold_store::conformance::Maker;
+    use stockhold_store::conformance::maker::set_stock;
+    use stockhold_store::{Ask, ReplyTo};
+
+    /// Waits until it is so, which is for ever if it does not become so.
+    fn wait_until(so: impl Fn() -> bool) {
+        while !so() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_on_a_full_disk_can_wait_and_on_a_failing_one_ends_the_store_and_its_housekeeping() {
+        let bench = Bench::new();
+        let store = bench.store();
+        let failed = |code| {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            store.shared.checkpoint_failed("the log's", &error)
+        };
+        assert!(failed(SQLITE_FULL));
+        assert_eq!(store.trouble(), None);
+        assert!(!failed(SQLITE_IOERR_FSYNC));
+        assert!(store.trouble().is_some_and(|why| why.contains("checkpoint")));
+        let housekeeper = |thread: &&JoinHandle<()>| thread.thread().name() == Some("housekeeper");
+        let housekeeper = store.others.iter().find(housekeeper).unwrap();
+        wait_until(|| housekeeper.is_finished());
+    }
+
+    #[test]
+    fn who_waits_is_answered_though_whoever_panicked_woke_nobody() {
+        let bench = Bench::new();
+        let (store, mut maker) = (bench.store(), Maker::new(1, ""));
+        wait_until(|| store.shared.core().committer_sleeps);
+        let answers = Arc::new(Answers::default());
+        let shirt = maker.item("shirt");
+        let ask = Ask::Command(Box::new(maker.wrap(set_stock(&shirt, 1))));
+        store.submit(Work { ask, reply: ReplyTo { inbox: answers.clone(), ticket: 0 } });
+        let shared = Arc::clone(&store.shared);
+        let panicked = std::thread::spawn(move || {
+            let _core = shared.core();
+            panic!("while it decides");
+        });
+        assert!(panicked.join().is_err());
+        assert!(matches!(answers.wait(1).remove(0), (0, Err(Failure::Unavailable(_)))));
+    }
+}

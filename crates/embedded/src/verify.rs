@@ -41,7 +41,9 @@ pub struct Verdict {
     pub drift: u64,
 }
 
-/// Recounts a data directory. Reads only; a server may be running on it, and what it commits meanwhile is left out.
+/// Recounts a data directory. Reads only; a server may be running on it, and what it commits meanwhile is left out. Takes
+/// memory for every reservation there ever was: about 200 bytes for one that is closed and what it has for one that is
+/// active, twice where the index has it too.
 /// `progress` is told how many batches are done and how many there are.
 pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict, OpenError> {
     let log_file = dir.join(files::LOG);
@@ -189,7 +191,8 @@ struct Closed {
     status: Status,
     digest: u32,
     last_event: EventId,
-    returned: Vec<u32>,
+    /// By line; empty as long as nothing was.
+    returned: Box<[u32]>,
 }
 
 impl Fold {
@@ -303,10 +306,10 @@ impl Fold {
     }
 
     fn keep(&mut self, hold: &Hold) {
-        let returned: Vec<u32> = hold.lines.iter().map(|line| line.returned).collect();
         if let Some(before) = self.closed.get(&hold.id) {
             let too_much = hold.lines.iter().any(|line| line.returned > line.quantity);
-            if too_much || before.returned.iter().zip(&returned).any(|(before, after)| before > after) {
+            let mut lines = before.returned.iter().zip(hold.lines.iter());
+            if too_much || lines.any(|(before, line)| *before > line.returned) {
                 self.find(format!("reservation {} returned what it had not", hold.id));
             }
         }
@@ -314,6 +317,8 @@ impl Fold {
         if hold.status == Status::Active {
             self.active.insert(hold.id, hold.clone());
         } else {
+            let any = hold.lines.iter().any(|line| line.returned > 0);
+            let returned = hold.lines.iter().filter(|_| any).map(|line| line.returned).collect();
             let closed =
                 Closed { status: hold.status, digest: digest(hold), last_event: hold.last_event, returned };
             self.closed.insert(hold.id, closed);

@@ -88,6 +88,25 @@ fn a_hole_in_the_index_s_write_ahead_log_is_no_damage() {
     assert_eq!(verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());
 }
 
+/// A write-ahead log that a server begins anew while it is read looks broken and is not.
+#[test]
+fn verify_looks_through_the_write_ahead_log_only_when_no_server_has_it() {
+    let (mut bench, ..) = shop();
+    bench.crash();
+    let wal = bench.dir().join(format!("{}-wal", files::LOG));
+    let mut bytes = fs::read(&wal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&wal, bytes).unwrap();
+    let lock = fs::File::open(bench.dir().join(files::LOCK)).unwrap();
+    lock.lock().unwrap();
+    let verdict = verify(&bench.dir(), |_, _| ()).unwrap();
+    assert_eq!(verdict.findings, Vec::<String>::new());
+    lock.unlock().unwrap();
+    let refused = verify(&bench.dir(), |_, _| ()).unwrap_err();
+    assert!(refused.to_string().contains("written after it was synced"), "{refused}");
+}
+
 fn flip_everything(dir: &Path, items: &[Item], holds: &[Hold]) {
     assert_eq!(serve_copy(dir, "", 0, items, holds), Served::Right, "nothing was flipped");
     let mut refused = 0;
