@@ -2,7 +2,7 @@
 //! the free space. None of it is needed for a right answer.
 
 use crate::log::Log;
-use crate::store::Shared;
+use crate::store::{Options, Shared};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,9 +14,10 @@ use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
 /// How often due holds are looked for: well within the second that is promised.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// How often the log's length and the free space are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Pages in a write-ahead log that are worth copying: 64 MiB.
-pub(crate) const WAL_PAGES: u64 = 16_384;
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Pages in a write-ahead log that are worth copying: 32 MiB.
+pub(crate) const WAL_PAGES: u64 = 8_192;
+const _: () = assert!(WAL_PAGES * 4_096 * 2 <= Options::LOG_ROOM);
 /// Who expires what nobody asked for.
 pub(crate) const ACTOR: &str = "stockhold";
 

@@ -33,17 +33,25 @@ pub(crate) struct Recovered {
 }
 
 /// Opens a data directory, making it when it is not there. Keys that were used before `retire_before` are not kept.
-pub(crate) fn recover(dir: &Path, retire_before: i64) -> Result<Recovered, OpenError> {
-    recover_in(dir, retire_before, CHUNK_WEIGHT)
+pub(crate) fn recover(dir: &Path, retire_before: i64, log_room: u64) -> Result<Recovered, OpenError> {
+    recover_in(dir, retire_before, log_room, CHUNK_WEIGHT)
 }
 
-fn recover_in(dir: &Path, retire_before: i64, chunk_weight: u64) -> Result<Recovered, OpenError> {
+fn recover_in(
+    dir: &Path,
+    retire_before: i64,
+    log_room: u64,
+    chunk_weight: u64,
+) -> Result<Recovered, OpenError> {
     make(dir)?;
     let lock = lock(dir)?;
     let log_file = dir.join(files::LOG);
     // Not the index: it is not synced with each transaction, so a power cut may keep any of its newest ones. SQLite takes
     // those that follow each other from the beginning, and the log brings back the rest.
     look_through(&log_file)?;
+    let log_wal = wal_of(&log_file);
+    wal::make_room(&log_wal, log_room)
+        .map_err(|error| OpenError::io(format!("making room in {}", log_wal.display()), error))?;
     let log = Log::open(&log_file)?;
     let index = Index::open(&dir.join(files::INDEX))?;
     let acked_file = dir.join(files::ACKED);
@@ -101,6 +109,13 @@ fn recover_in(dir: &Path, retire_before: i64, chunk_weight: u64) -> Result<Recov
     })?;
     if let Some(error) = failed {
         return Err(OpenError::sqlite(&behind.index.file, "writing", error));
+    }
+
+    // The next commit then writes the write-ahead log from its beginning, in place.
+    match log.checkpoint_rest() {
+        Ok(_) => {}
+        Err(error) if can_wait(&error) => tracing::warn!(%error, "the log's checkpoint has to wait"),
+        Err(error) => return Err(OpenError::sqlite(&log_file, "copying the write-ahead log", error)),
     }
 
     let published = Published::default();
@@ -247,7 +262,7 @@ mod tests {
             } else {
                 bench.crash();
             }
-            let found = recover(&bench.dir(), 0).unwrap();
+            let found = recover(&bench.dir(), 0, 0).unwrap();
             let text = |id| found.memory.known_hold(id).unwrap().lines[0].item.sku().as_ptr();
             assert!(ids.iter().all(|id| text(*id) == text(ids[0])), "stopped: {stopped}");
         }
@@ -261,7 +276,7 @@ mod tests {
         for end in ["", "-wal", "-shm"] {
             fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX))).unwrap();
         }
-        let found = recover_in(&bench.dir(), 0, 50).unwrap();
+        let found = recover_in(&bench.dir(), 0, 0, 50).unwrap();
         assert!(found.behind.weight() < 50, "{} wait", found.behind.weight());
         assert!(found.memory.tail_len() < 50, "{} stand in memory", found.memory.tail_len());
         // Nobody used a key, and nothing of the log has to be read again for keys.

@@ -34,6 +34,8 @@ pub struct Options {
     pub key_retention: Duration,
     /// Free bytes on the disk below which no new reservations are taken.
     pub free_floor: u64,
+    /// Bytes that the log's write-ahead log gets beforehand.
+    pub log_room: u64,
     /// Whether due holds are expired in the background.
     pub sweeps: bool,
     /// Where the time comes from.
@@ -45,6 +47,8 @@ impl Options {
     pub const KEY_RETENTION: Duration = Duration::from_hours(24);
     /// Enough for the confirms and releases of what is held, the index and a checkpoint.
     pub const FREE_FLOOR: u64 = 256 << 20;
+    /// What is written between two checkpoints, with as much again for what comes while one is made.
+    pub const LOG_ROOM: u64 = 64 << 20;
 }
 
 impl Default for Options {
@@ -53,6 +57,7 @@ impl Default for Options {
             rules: Rules::default(),
             key_retention: Self::KEY_RETENTION,
             free_floor: Self::FREE_FLOOR,
+            log_room: Self::LOG_ROOM,
             sweeps: true,
             clock: Arc::new(SteadyClock::start()),
         }
@@ -162,7 +167,8 @@ impl EmbeddedStore {
     /// Opens a data directory, making it when it is not there, and starts to serve.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let retire_before = retire_before(options.clock.now(), options.key_retention);
-        let Recovered { lock, log, acked, behind, memory, published, head } = recover(dir, retire_before)?;
+        let Recovered { lock, log, acked, behind, memory, published, head } =
+            recover(dir, retire_before, options.log_room)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let shared = Arc::new(Shared {
             core: Mutex::new(Core::new(memory, options.rules, head, behind.weight())),

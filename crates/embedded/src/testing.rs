@@ -126,7 +126,10 @@ impl Bench {
 /// Opens a directory the way the tests want it: no sweeper, no floor of free space.
 pub fn open(dir: &Path, clock: &Arc<HandClock>) -> Result<EmbeddedStore, OpenError> {
     let clock = Arc::clone(clock);
-    EmbeddedStore::open(dir, Options { sweeps: false, free_floor: 0, clock, ..Options::default() })
+    EmbeddedStore::open(
+        dir,
+        Options { sweeps: false, free_floor: 0, log_room: 0, clock, ..Options::default() },
+    )
 }
 
 impl CrashWorld for Bench {

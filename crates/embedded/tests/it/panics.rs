@@ -34,7 +34,7 @@ fn trapped() -> (tempfile::TempDir, Arc<Trap>, EmbeddedStore) {
     let dir = tempfile::tempdir().unwrap();
     let trap = Arc::new(Trap { thread: Mutex::new(None) });
     let clock: Arc<dyn Clock> = trap.clone();
-    let options = Options { sweeps: false, free_floor: 0, clock, ..Options::default() };
+    let options = Options { sweeps: false, free_floor: 0, log_room: 0, clock, ..Options::default() };
     let store = EmbeddedStore::open(dir.path(), options).unwrap();
     (dir, trap, store)
 }
