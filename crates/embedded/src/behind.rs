@@ -233,13 +233,11 @@ mod tests {
     }
 
     /// What the index says that it has, and what it has.
-    fn state(behind: &Behind) -> (u64, u64, i64, i64) {
-        let count = |table: &str| -> i64 {
-            let sql = format!("SELECT count(*) FROM {table}");
-            behind.index.db.query_row(&sql, [], |row| row.get(0)).unwrap()
-        };
+    fn state(behind: &Behind) -> (u64, u64, i64, usize) {
+        let db = &behind.index.db;
+        let pauses = db.query_row("SELECT count(*) FROM pauses", [], |row| row.get(0)).unwrap();
         let position = behind.index.position;
-        (position.indexed, position.keyed, count("pauses"), count("keys"))
+        (position.indexed, position.keyed, pauses, crate::keys::count(db))
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::batch::Batch;
 use crate::filter::Filter;
 use crate::log::Head;
-use crate::memory::{Brought, Memory};
+use crate::memory::{Brought, Keys, Memory};
 use std::sync::Arc;
 use std::vec;
 use stockhold_domain::{
@@ -306,9 +306,9 @@ impl Core {
         self.unindexed = self.unindexed.saturating_sub(more);
     }
 
-    /// The index has keys up to this batch.
-    pub(crate) fn keyed(&mut self, batch: u64, filters: Vec<Arc<Filter>>) {
-        self.memory.forget_keys(batch, filters);
+    /// The index has keys up to this batch. Answers with what is to be dropped once the lock is given back.
+    pub(crate) fn keyed(&mut self, batch: u64, filters: Vec<Arc<Filter>>) -> Vec<Keys> {
+        self.memory.forget_keys(batch, filters)
     }
 
     /// When the earliest hold falls due.

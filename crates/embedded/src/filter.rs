@@ -4,8 +4,9 @@
 
 use stockhold_domain::KeyHash;
 
-/// Bits of the filter per key: about 1 in 1,000 absent keys is taken for present.
-const BITS_PER_KEY: usize = 16;
+/// Bits of the filter per key. Each absent key that is taken for present costs a read and two changes of thread, and a
+/// dozen runs are asked for each key.
+const BITS_PER_KEY: usize = 24;
 /// Bits set per key.
 const PROBES: u32 = 8;
 /// Words of one block: 64 bytes, a cache line.
@@ -102,8 +103,7 @@ mod tests {
         let again = Filter::from_bytes(&filter.to_bytes()).unwrap();
         assert!((0..10_000).all(|n| filter.may_have(key(n)) && again.may_have(key(n))));
         let wrong = (10_000..110_000).filter(|n| filter.may_have(key(*n))).count();
-        assert!(wrong < 1_000, "{wrong} of 100,000 absent keys were taken for present");
-        assert!(wrong > 0 || filter.blocks.len() > 1);
+        assert!(wrong < 100, "{wrong} of 100,000 absent keys were taken for present");
         assert!(Filter::from_bytes(&[0; 63]).is_none());
     }
 }

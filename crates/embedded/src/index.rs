@@ -50,6 +50,16 @@ impl From<DecodeError> for Damage {
     }
 }
 
+/// Where something is read in order to be written on, a row that is not what was written is a value that can't be read.
+impl From<Damage> for rusqlite::Error {
+    fn from(damage: Damage) -> Self {
+        match damage {
+            Damage::Sqlite(error) => error,
+            Damage::What(what) => Self::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, what.into()),
+        }
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -148,7 +148,8 @@ impl Indexer {
     }
 
     fn forget_keys(&self) {
-        self.shared.core().keyed(self.behind.index.position.keyed, self.behind.filters());
+        let dropped = self.shared.core().keyed(self.behind.index.position.keyed, self.behind.filters());
+        drop(dropped);
     }
 
     fn tend(&mut self) -> rusqlite::Result<()> {

@@ -13,11 +13,55 @@ use stockhold_domain::{
 type Map<K, V> = HashMap<K, V, RandomState>;
 type Deadlines = BTreeSet<(Instant, ReservationId)>;
 
+/// Keys of some batches.
+pub(crate) type Keys = Map<KeyHash, KeyRecord>;
+
+/// Keys that one of the maps of them takes before the next is begun: as many as a run of the index.
+const KEYS_TOGETHER: usize = crate::indexer::RUN_KEYS;
+/// Maps that active holds are spread over: one that grows moves its holds while everybody waits.
+const SHARDS: usize = 64;
+
+/// Active holds by id.
+#[derive(Debug)]
+struct Active([Map<ReservationId, Hold>; SHARDS]);
+
+impl Default for Active {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Map::default()))
+    }
+}
+
+impl Active {
+    /// The last bits of an id tell the item's bucket, so others choose.
+    fn shard(id: ReservationId) -> usize {
+        const SKIPPED: u32 = 16;
+        usize::try_from((id.as_u128() >> SKIPPED) % SHARDS as u128).unwrap_or(0)
+    }
+
+    fn get(&self, id: ReservationId) -> Option<&Hold> {
+        self.0.get(Self::shard(id))?.get(&id)
+    }
+
+    fn insert(&mut self, hold: Hold) {
+        if let Some(shard) = self.0.get_mut(Self::shard(hold.id)) {
+            shard.insert(hold.id, hold);
+        }
+    }
+
+    fn remove(&mut self, id: ReservationId) -> Option<Hold> {
+        self.0.get_mut(Self::shard(id))?.remove(&id)
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(Map::len).sum()
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     items: Map<ItemKey, Slot>,
-    active: Map<ReservationId, Hold>,
+    active: Active,
     deadlines: Deadlines,
     paused_all: bool,
     paused_locations: HashSet<Box<str>, RandomState>,
@@ -28,8 +72,8 @@ pub(crate) struct Memory {
     closed_order: VecDeque<(u64, ReservationId)>,
     /// Every closed hold that changed in a batch after this one is in `closed`.
     closed_from: u64,
-    keys: Map<KeyHash, KeyRecord>,
-    keys_order: VecDeque<(u64, KeyHash)>,
+    /// The newest last, each with the batch of its newest key: they are forgotten whole.
+    keys: VecDeque<(u64, Keys)>,
     /// Every key used in a batch after this one is in `keys`.
     keys_from: u64,
     filters: Vec<Arc<Filter>>,
@@ -80,7 +124,7 @@ impl Memory {
 
     pub(crate) fn put_active(&mut self, hold: Hold) {
         self.put_deadline(&hold);
-        self.active.insert(hold.id, hold);
+        self.active.insert(hold);
     }
 
     pub(crate) fn put_pause(&mut self, location: Option<&str>, paused: bool) {
@@ -106,7 +150,7 @@ impl Memory {
 
     /// Closed holds and keys that wait for the index.
     pub(crate) fn tail_len(&self) -> usize {
-        self.closed.len() + self.keys.len()
+        self.closed.len() + self.keys.iter().map(|(_, keys)| keys.len()).sum::<usize>()
     }
 
     pub(crate) fn active_len(&self) -> usize {
@@ -115,7 +159,7 @@ impl Memory {
 
     /// A hold that is known without a read, or `None`.
     pub(crate) fn known_hold(&self, id: ReservationId) -> Option<&Hold> {
-        self.active.get(&id).or_else(|| self.closed.get(&id).map(|(hold, _)| hold))
+        self.active.get(id).or_else(|| self.closed.get(&id).map(|(hold, _)| hold))
     }
 
     /// The index has every closed hold up to this batch.
@@ -133,17 +177,13 @@ impl Memory {
         }
     }
 
-    /// The index has every key up to this batch, and this is what rules keys out from now on.
-    pub(crate) fn forget_keys(&mut self, keyed: u64, filters: Vec<Arc<Filter>>) {
+    /// The index has every key up to this batch, and this is what rules keys out from now on. Answers with what is not
+    /// needed any more, to be dropped where nobody waits.
+    pub(crate) fn forget_keys(&mut self, keyed: u64, filters: Vec<Arc<Filter>>) -> Vec<Keys> {
         self.keys_from = self.keys_from.max(keyed);
         self.filters = filters;
-        while let Some((batch, hash)) = self.keys_order.front().copied() {
-            if batch > keyed {
-                break;
-            }
-            self.keys_order.pop_front();
-            self.keys.remove(&hash);
-        }
+        let count = self.keys.iter().take_while(|(newest, _)| *newest <= keyed).count();
+        self.keys.drain(..count).map(|(_, keys)| keys).collect()
     }
 
     fn put_deadline(&mut self, hold: &Hold) {
@@ -167,7 +207,7 @@ impl Memory {
     }
 
     fn apply_hold(&mut self, hold: &Hold) {
-        if let Some(before) = self.active.remove(&hold.id) {
+        if let Some(before) = self.active.remove(hold.id) {
             self.drop_deadline(&before);
         }
         if hold.status == Status::Active {
@@ -196,7 +236,7 @@ impl State for Memory {
     }
 
     fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
-        if let Some(record) = self.keys.get(&hash) {
+        if let Some(record) = self.keys.iter().rev().find_map(|(_, keys)| keys.get(&hash)) {
             return Ok(Some(record));
         }
         if !self.filters.iter().any(|filter| filter.may_have(hash)) {
@@ -245,7 +285,14 @@ impl State for Memory {
     }
 
     fn remember(&mut self, key: &KeyRecord) {
-        self.keys.insert(key.hash, key.clone());
-        self.keys_order.push_back((self.batch, key.hash));
+        let batch = self.batch;
+        let full = |(newest, keys): &(u64, Keys)| keys.len() >= KEYS_TOGETHER && *newest < batch;
+        if self.keys.back().is_none_or(full) {
+            self.keys.push_back((batch, Keys::default()));
+        }
+        if let Some((newest, keys)) = self.keys.back_mut() {
+            *newest = batch;
+            keys.insert(key.hash, key.clone());
+        }
     }
 }

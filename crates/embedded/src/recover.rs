@@ -49,9 +49,6 @@ fn recover_in(
     // Not the index: it is not synced with each transaction, so a power cut may keep any of its newest ones. SQLite takes
     // those that follow each other from the beginning, and the log brings back the rest.
     look_through(&log_file)?;
-    let log_wal = wal_of(&log_file);
-    wal::make_room(&log_wal, log_room)
-        .map_err(|error| OpenError::io(format!("making room in {}", log_wal.display()), error))?;
     let log = Log::open(&log_file)?;
     let index = Index::open(&dir.join(files::INDEX))?;
     let acked_file = dir.join(files::ACKED);
@@ -116,6 +113,12 @@ fn recover_in(
         Ok(_) => {}
         Err(error) if can_wait(&error) => tracing::warn!(%error, "the log's checkpoint has to wait"),
         Err(error) => return Err(OpenError::sqlite(&log_file, "copying the write-ahead log", error)),
+    }
+
+    if log_room > 0 {
+        let log_wal = wal_of(&log_file);
+        wal::make_room(&log_wal, log_room)
+            .map_err(|error| OpenError::io(format!("making room in {}", log_wal.display()), error))?;
     }
 
     let published = Published::default();

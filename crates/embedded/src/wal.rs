@@ -18,21 +18,25 @@ const MAGIC: u32 = 0x377f_0682;
 /// Zeros written at a time.
 const ZEROS: usize = 1 << 20;
 
-/// Gives a write-ahead log that is empty its room beforehand. A log that grows has its new size synced with every commit,
-/// which costs half as much again as overwriting; SQLite takes zeros for no log at all. It is no failure when there is
-/// no room: the log grows then.
+/// Gives a write-ahead log its room beforehand. A log that grows has its new size synced with every commit, which costs
+/// half as much again as overwriting; SQLite takes zeros behind its frames for their end. It is no failure when there is
+/// no room: the log grows then. Only while nobody writes the log.
 pub(crate) fn make_room(path: &Path, bytes: u64) -> io::Result<()> {
-    let mut file = File::options().create(true).truncate(false).append(true).open(path)?;
-    if bytes == 0 || file.metadata()?.len() > 0 {
-        return Ok(());
-    }
+    let mut file = File::options().append(true).open(path)?;
+    let length = file.metadata()?.len();
     let zeros = vec![0; ZEROS];
-    let written = (0..bytes.div_ceil(ZEROS as u64)).try_for_each(|_| file.write_all(&zeros));
+    let mut left = usize::try_from(bytes.saturating_sub(length)).unwrap_or(0);
+    let mut written = Ok(());
+    while left > 0 && written.is_ok() {
+        let some = zeros.get(..left.min(ZEROS)).unwrap_or_default();
+        written = file.write_all(some);
+        left -= some.len();
+    }
     match written.and_then(|()| file.sync_all()) {
         Ok(()) => Ok(()),
         Err(error) => {
             tracing::warn!(%error, "the log gets no room beforehand");
-            file.set_len(0)
+            file.set_len(length)
         }
     }
 }
@@ -164,25 +168,26 @@ mod tests {
     }
 
     #[test]
-    fn a_log_with_room_is_an_empty_log_and_is_written_in_place() {
+    fn a_log_with_room_ends_where_it_did_and_is_written_in_place() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.db");
         let wal = dir.path().join("a.db-wal");
-        make_room(&wal, 1 << 20).unwrap();
-        assert_eq!(damage(&wal).unwrap(), None);
-        let db = Connection::open(&path).unwrap();
+        let db = Connection::open(dir.path().join("a.db")).unwrap();
         db.pragma_update(None, "journal_mode", "WAL").unwrap();
         db.execute("CREATE TABLE t (x BLOB)", []).unwrap();
-        db.execute("INSERT INTO t VALUES (?1)", [vec![7; 9_000]]).unwrap();
-        assert_eq!(fs::metadata(&wal).unwrap().len(), 1 << 20);
-        assert_eq!(damage(&wal).unwrap(), None);
-        fs::copy(&path, dir.path().join("b.db")).unwrap();
-        fs::copy(&wal, dir.path().join("b.db-wal")).unwrap();
-        let again = Connection::open(dir.path().join("b.db")).unwrap();
-        let rows: i64 = again.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
-        assert_eq!(rows, 1);
-        make_room(&wal, 2 << 20).unwrap();
-        assert_eq!(fs::metadata(&wal).unwrap().len(), 1 << 20, "a log that has something is left alone");
+        make_room(&wal, 1 << 20).unwrap();
+        for n in 0..3 {
+            assert_eq!(damage(&wal).unwrap(), None);
+            let copy = dir.path().join(format!("{n}.db"));
+            fs::copy(dir.path().join("a.db"), &copy).unwrap();
+            fs::copy(&wal, dir.path().join(format!("{n}.db-wal"))).unwrap();
+            let copy = Connection::open(copy).unwrap();
+            let rows: i64 = copy.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+            assert_eq!(rows, n);
+            db.execute("INSERT INTO t VALUES (?1)", [vec![7; 9_000]]).unwrap();
+            assert_eq!(fs::metadata(&wal).unwrap().len(), 1 << 20);
+        }
+        make_room(&wal, 1 << 19).unwrap();
+        assert_eq!(fs::metadata(&wal).unwrap().len(), 1 << 20, "a log that is longer is left alone");
     }
 
     #[test]
