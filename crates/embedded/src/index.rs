@@ -83,6 +83,27 @@ impl Damage {
     }
 }
 
+/// Rows that are written before another thread may go first.
+const STRIDE: u32 = 16;
+
+/// How the index is written: in small steps, since whoever wants the core meanwhile is a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    /// Too much waits for the index: it goes first now.
+    pub(crate) hurried: bool,
+    rows: u32,
+}
+
+impl Pace {
+    pub(crate) fn row(&mut self) {
+        self.rows += 1;
+        if self.rows >= STRIDE && !self.hurried {
+            self.rows = 0;
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// How many rows a table has, and the sum of their checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
@@ -139,6 +160,7 @@ pub(crate) struct Index {
     pub(crate) file: PathBuf,
     pub(crate) position: Position,
     pub(crate) runs: Vec<Run>,
+    pub(crate) pace: Pace,
     merging: Option<Merging>,
 }
 
@@ -150,7 +172,7 @@ impl Index {
         let db = open_sqlite(file, APPLICATION, FORMAT, &schema, "NORMAL")?;
         let position = read_position(&db).map_err(|damage| damage.into_open(file))?;
         let runs = keys::load(&db).map_err(|damage| damage.into_open(file))?;
-        Ok(Self { db, file: file.to_owned(), position, runs, merging: None })
+        Ok(Self { db, file: file.to_owned(), position, runs, merging: None, pace: Pace::default() })
     }
 
     /// Opens the index for looking things up.
@@ -170,16 +192,17 @@ impl Index {
         let write = self.db.transaction()?;
         write_items(&write, &chunk.items, &mut position.items)?;
         write_pauses(&write, &chunk.pauses, &mut position.pauses)?;
-        let mut data = Vec::new();
+        let mut pace = self.pace;
         let mut delete = write.prepare_cached("DELETE FROM active WHERE id = ?1 RETURNING sum")?;
         for id in &chunk.ended {
             let before = delete.query_row([id.as_u128().to_be_bytes()], |row| row.get(0)).optional()?;
             position.active.put(before, None);
+            pace.row();
         }
         drop(delete);
-        write_holds(&write, "active", &chunk.opened, false, &mut position.active, &mut data)?;
-        write_holds(&write, "active", &chunk.moved, true, &mut position.active, &mut data)?;
-        write_holds(&write, "closed", &chunk.closed, true, &mut position.closed, &mut data)?;
+        write_holds(&write, "active", &chunk.opened, false, &mut position.active, &mut pace)?;
+        write_holds(&write, "active", &chunk.moved, true, &mut position.active, &mut pace)?;
+        write_holds(&write, "closed", &chunk.closed, true, &mut position.closed, &mut pace)?;
         write_position(&write, position)?;
         write.commit()?;
         self.position = position;
@@ -190,7 +213,7 @@ impl Index {
     pub(crate) fn write_keys(&mut self, records: &mut [KeyRecord], keyed: u64) -> rusqlite::Result<()> {
         let position = Position { keyed, ..self.position };
         let write = self.db.transaction()?;
-        let run = if records.is_empty() { None } else { Some(keys::write_run(&write, records)?) };
+        let run = if records.is_empty() { None } else { Some(keys::write_run(&write, records, self.pace)?) };
         write_position(&write, position)?;
         write.commit()?;
         self.runs.extend(run);
@@ -209,7 +232,8 @@ impl Index {
         // After an error there is nothing to go on with: what was merged so far is deleted as a retired run.
         let mut merging = self.merging.take();
         let write = self.db.transaction()?;
-        let merged = if may_merge { keys::merge(&write, &self.runs, &mut merging, fresh)? } else { None };
+        let merged =
+            if may_merge { keys::merge(&write, &self.runs, &mut merging, fresh, self.pace)? } else { None };
         let old = keys::retire(&write, &self.runs, merging.as_ref(), retire_before, fresh)?;
         write.commit()?;
         self.merging = merging;
@@ -363,8 +387,9 @@ fn write_holds(
     holds: &[Hold],
     may_exist: bool,
     totals: &mut Totals,
-    data: &mut Vec<u8>,
+    pace: &mut Pace,
 ) -> rusqlite::Result<()> {
+    let data = &mut Vec::new();
     let mut find = db.prepare_cached(&format!("SELECT sum FROM {table} WHERE id = ?1"))?;
     let mut put =
         db.prepare_cached(&format!("INSERT OR REPLACE INTO {table} (id, data, sum) VALUES (?1, ?2, ?3)"))?;
@@ -376,6 +401,7 @@ fn write_holds(
         let before = if may_exist { find.query_row([id], |row| row.get(0)).optional()? } else { None };
         put.execute(params![id, &*data, sum])?;
         totals.put(before, Some(sum));
+        pace.row();
     }
     Ok(())
 }

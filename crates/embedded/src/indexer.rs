@@ -3,6 +3,7 @@
 
 use crate::batch::Batch;
 use crate::behind::Behind;
+use crate::core::UNINDEXED;
 use crate::log;
 use crate::store::Shared;
 use std::sync::Arc;
@@ -12,6 +13,9 @@ use stockhold_domain::Instant;
 
 /// Events that make a chunk worth writing before its time.
 const CHUNK_EVENTS: usize = 4_096;
+/// Events and lines that wait when the indexer stops giving way to requests: far from the bound at which those are turned
+/// away.
+const HURRIED_WEIGHT: u64 = UNINDEXED / 16;
 /// Longest wait of a chunk.
 const CHUNK_AGE: Duration = Duration::from_millis(500);
 /// Keys that make a run.
@@ -104,6 +108,7 @@ impl Indexer {
 
     /// Writes what is due.
     fn write(&mut self, idle: bool) -> rusqlite::Result<()> {
+        self.behind.index.pace.hurried = self.behind.weight() > HURRIED_WEIGHT;
         let old = |began: Option<Monotonic>, age| began.is_some_and(|began| began.elapsed() >= age);
         let chunk = old(self.fold_began, CHUNK_AGE) || self.behind.events() >= CHUNK_EVENTS;
         if chunk {

@@ -5,7 +5,7 @@
 //! and a page that is not there is damage, never an absent key.
 
 use crate::filter::Filter;
-use crate::index::{Damage, row_sum};
+use crate::index::{Damage, Pace, row_sum};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::Arc;
 use stockhold_domain::{KeyHash, KeyRecord};
@@ -102,7 +102,7 @@ pub(crate) fn load(db: &Connection) -> Result<Vec<Run>, Damage> {
 }
 
 /// Writes a run of keys and its filter. `records` are sorted here.
-pub(crate) fn write_run(db: &Connection, records: &mut [KeyRecord]) -> rusqlite::Result<Run> {
+pub(crate) fn write_run(db: &Connection, records: &mut [KeyRecord], mut pace: Pace) -> rusqlite::Result<Run> {
     records.sort_unstable_by_key(|record| record.hash);
     let newest = records.iter().map(|record| record.at.micros()).max().unwrap_or(i64::MIN);
     let mut run = Run::new(next_run(db)?, 0, records.len(), newest);
@@ -110,6 +110,7 @@ pub(crate) fn write_run(db: &Connection, records: &mut [KeyRecord]) -> rusqlite:
     let mut pages = Pages::from(&run, 0, 1 << run.bits);
     for record in records.iter() {
         pages.put_record(db, record)?;
+        pace.row();
     }
     pages.finish(db)?;
     insert_run(db, &run)?;
@@ -270,6 +271,7 @@ pub(crate) fn merge(
     runs: &[Run],
     merging: &mut Option<Merging>,
     fresh: usize,
+    mut pace: Pace,
 ) -> Result<Option<(Run, Vec<i64>)>, Damage> {
     let mut under_way = match merging.take() {
         Some(merging) => merging,
@@ -282,6 +284,7 @@ pub(crate) fn merge(
     let mut moved = 0;
     while moved < most && under_way.done < 1 << under_way.bits {
         moved += merge_share(db, &mut under_way)?;
+        pace.row();
     }
     if under_way.done < 1 << under_way.bits {
         *merging = Some(under_way);
@@ -414,16 +417,16 @@ mod tests {
         let mut runs = load(&db).unwrap();
         for run in 0..MERGE_RUNS as u64 {
             let mut records: Vec<_> = (run * 100..run * 100 + 100).map(|n| record(n, 1_000)).collect();
-            runs.push(write_run(&db, &mut records).unwrap());
+            runs.push(write_run(&db, &mut records, Pace::default()).unwrap());
         }
         let mut late: Vec<_> = (5_000..5_010).map(|n| record(n, 9_000)).collect();
         let mut merging = None;
-        let (merged, from) = merge(&db, &runs, &mut merging, 0).unwrap().unwrap();
+        let (merged, from) = merge(&db, &runs, &mut merging, 0, Pace::default()).unwrap().unwrap();
         assert_eq!(from, runs.iter().map(|run| run.number).collect::<Vec<_>>());
         runs = vec![merged];
         assert_eq!(runs[0].tier, 1);
-        assert!(merge(&db, &runs, &mut merging, 0).unwrap().is_none());
-        runs.push(write_run(&db, &mut late).unwrap());
+        assert!(merge(&db, &runs, &mut merging, 0, Pace::default()).unwrap().is_none());
+        runs.push(write_run(&db, &mut late, Pace::default()).unwrap());
         assert!((0..800).chain(5_000..5_010).all(|n| has(&db, &runs, n)));
         assert!((800..1_000).all(|n| !has(&db, &runs, n)));
 
@@ -448,7 +451,7 @@ mod tests {
         let runs: Vec<Run> = (0..MERGE_RUNS as u64)
             .map(|run| {
                 let mut records: Vec<_> = (run * 1_000..run * 1_000 + 1_000).map(|n| record(n, 1)).collect();
-                write_run(&db, &mut records).unwrap()
+                write_run(&db, &mut records, Pace::default()).unwrap()
             })
             .collect();
         let rows = || -> usize {
@@ -457,7 +460,7 @@ mod tests {
             pages.map(|data| records(&data.unwrap()).count()).sum()
         };
         let mut merging = None;
-        assert!(merge(&db, &runs, &mut merging, 0).unwrap().is_none());
+        assert!(merge(&db, &runs, &mut merging, 0, Pace::default()).unwrap().is_none());
         assert_eq!(retire(&db, &runs, merging.as_ref(), 5, 0).unwrap(), Vec::<i64>::new());
         assert!(rows() >= 8_000 + TEND_KEYS, "what is being merged is not deleted");
 
@@ -468,8 +471,8 @@ mod tests {
         assert_eq!(rows(), 8_000);
 
         merging = None;
-        assert!(merge(&db, &runs, &mut merging, 0).unwrap().is_none());
-        let (merged, from) = merge(&db, &runs, &mut merging, 0).unwrap().unwrap();
+        assert!(merge(&db, &runs, &mut merging, 0, Pace::default()).unwrap().is_none());
+        let (merged, from) = merge(&db, &runs, &mut merging, 0, Pace::default()).unwrap().unwrap();
         assert_eq!(from.len(), MERGE_RUNS);
         let kept = [merged];
         assert!((0..8_000).step_by(37).all(|n| has(&db, &kept, n)));
@@ -490,12 +493,12 @@ mod tests {
             .map(|size| {
                 let mut records: Vec<_> = (first..first + size).map(|n| record(n, 1)).collect();
                 first += size;
-                write_run(&db, &mut records).unwrap()
+                write_run(&db, &mut records, Pace::default()).unwrap()
             })
             .into();
         let mut merging = None;
         let merged = loop {
-            if let Some((merged, _)) = merge(&db, &runs, &mut merging, 0).unwrap() {
+            if let Some((merged, _)) = merge(&db, &runs, &mut merging, 0, Pace::default()).unwrap() {
                 break merged;
             }
         };
@@ -509,7 +512,7 @@ mod tests {
         let db = Connection::open_in_memory().unwrap();
         db.execute_batch(SCHEMA).unwrap();
         let mut records: Vec<_> = (0..50).map(|n| record(n, 1)).collect();
-        write_run(&db, &mut records).unwrap();
+        write_run(&db, &mut records, Pace::default()).unwrap();
         let (absent, good) = (record(99, 1).hash, page(&db, page_id(1, 0)).unwrap());
         assert!(find(&db, absent).unwrap().is_none());
         for byte in (0..good.len()).step_by(7) {
