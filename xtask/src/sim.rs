@@ -28,7 +28,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let first = options.seed.unwrap_or_else(clock_seed);
     let begun = Instant::now();
-    let until = options.minutes.map(|minutes| Duration::from_mins(minutes));
+    let until = options.minutes.map(Duration::from_mins);
     let mut all = Counters::default();
     let mut done = 0;
     while until.map_or(done < options.histories, |until| begun.elapsed() < until) {

@@ -234,7 +234,7 @@ async fn tries_end() {
     let patience = NonZeroU32::new(3).unwrap();
     assert!(patience < TRIES);
     let busy = server(vec![refusal(503, "Retry-After: 0\r\n", "overloaded")]);
-    let client = Client::new(&busy.base).unwrap().with_patience(patience, Duration::from_secs(60));
+    let client = Client::new(&busy.base).unwrap().with_patience(patience, Duration::from_mins(1));
     match client.reservation(id()).await {
         Err(Error::Refused(problem)) => assert_eq!(problem.reason, "overloaded"),
         other => panic!("{other:?}"),
@@ -242,7 +242,7 @@ async fn tries_end() {
     assert_eq!(busy.asked.lock().unwrap().len(), 3);
 
     let silent = server(vec![Act::HangUp]);
-    let client = Client::new(&silent.base).unwrap().with_patience(patience, Duration::from_secs(60));
+    let client = Client::new(&silent.base).unwrap().with_patience(patience, Duration::from_mins(1));
     match client.reservation(id()).await {
         Err(Error::Unreachable { tries, .. }) => assert_eq!(tries, 3),
         other => panic!("{other:?}"),
@@ -255,7 +255,7 @@ async fn tries_end() {
 
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let client =
-        Client::new(&format!("http://{closed}")).unwrap().with_patience(patience, Duration::from_secs(60));
+        Client::new(&format!("http://{closed}")).unwrap().with_patience(patience, Duration::from_mins(1));
     assert!(matches!(client.item(TEA).await, Err(Error::Unreachable { tries: 3, .. })));
 }
 
