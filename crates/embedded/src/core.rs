@@ -141,6 +141,7 @@ impl Core {
             Ask::Query(query) => self.query(query),
             Ask::Command(envelope) => self.command(envelope, clock),
         };
+        let brought = std::mem::take(&mut self.memory.brought);
         match decided {
             Ok(Some(answer)) if self.nothing_unsynced() => Admitted::Answered(pending.reply, answer),
             Ok(Some(answer)) => {
@@ -148,12 +149,12 @@ impl Core {
                 Admitted::Waits
             }
             Ok(None) => {
-                pending.brought = std::mem::take(&mut self.memory.brought);
+                pending.brought = brought;
                 self.open.later.push(pending);
                 Admitted::Waits
             }
             Err(Missing(name)) => {
-                pending.brought = std::mem::take(&mut self.memory.brought);
+                pending.brought = brought;
                 Admitted::Read(pending, name)
             }
         }

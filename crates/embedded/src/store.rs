@@ -225,6 +225,20 @@ impl EmbeddedStore {
         self.stop(Message::Abandon);
     }
 
+    /// Whether a command needs something from the index, as things are now.
+    #[cfg(feature = "testing")]
+    pub(crate) fn needs_read(&self, envelope: &stockhold_domain::Envelope) -> bool {
+        use stockhold_domain::{Name, State, footprint};
+        let core = self.shared.core();
+        let mut names = Vec::new();
+        footprint(&core.memory, envelope, &mut names);
+        names.into_iter().any(|name| match name {
+            Name::Hold(id) => core.memory.hold(id).is_err(),
+            Name::Key(hash) => core.memory.key(hash).is_err(),
+            _ => false,
+        })
+    }
+
     /// Active reservations, for metrics.
     pub fn active_holds(&self) -> usize {
         self.shared.core().memory.active_len()
