@@ -5,6 +5,7 @@
 use crate::{EmbeddedStore, OpenError, Options};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, Reply, ReservationId};
 use stockhold_store::clock::HandClock;
 use stockhold_store::conformance::maker::{confirm, reserve, set_stock};
@@ -59,6 +60,7 @@ pub struct Bench {
     dir: tempfile::TempDir,
     clock: Arc<HandClock>,
     store: Option<EmbeddedStore>,
+    crashes: u64,
 }
 
 impl Bench {
@@ -67,7 +69,7 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(HandClock::new(START));
         let store = open(dir.path(), &clock).unwrap();
-        Self { dir, clock, store: Some(store) }
+        Self { dir, clock, store: Some(store), crashes: 0 }
     }
 
     /// The store.
@@ -153,6 +155,10 @@ impl CrashWorld for Bench {
             }
         }
         self.store().kick();
+        // Now and then a commit gets through that nobody waits for.
+        let patience = (self.crashes % 4) * 100;
+        self.crashes += 1;
+        std::thread::sleep(Duration::from_micros(patience));
         self.crash();
         self.start().unwrap();
         for (ticket, answer) in answers.put.lock().unwrap().drain(..) {

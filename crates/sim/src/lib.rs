@@ -6,7 +6,9 @@
 //! from the seed alone, the moment that a crash hits follows from the machine.
 
 use std::collections::HashSet;
-use stockhold_domain::{Command, Envelope, Instant, Outcome, ReservationId, Rules, Seconds, Status};
+use stockhold_domain::{
+    Command, Envelope, Instant, Outcome, RequestId, ReservationId, Rules, Seconds, Status,
+};
 use stockhold_store::conformance::{Cast, CrashWorld, Op, Random, START};
 use stockhold_store::model::{Model, same, same_hold};
 
@@ -118,6 +120,8 @@ impl History<'_> {
     fn crash(&mut self, mut batch: Vec<Envelope>) -> Result<(), String> {
         self.counters.crashes += 1;
         for envelope in &mut batch {
+            // One that is sent once more has its first request's name, and it is by their names that effects are told apart.
+            envelope.origin.request_id = RequestId::Made(self.random.wide_bits());
             // Done once more, these take effect without an event, and whether their key was kept could not be seen.
             if matches!(envelope.command, Command::Confirm(_) | Command::Release(_) | Command::Extend(_)) {
                 envelope.key = None;

@@ -16,7 +16,7 @@ fn histories_with_crashes_go_as_the_model_says() {
         all.add(run(&mut Bench::new(), seed, STEPS).unwrap());
     }
     println!("{all:?}");
-    assert!(all.crashes > 100 && all.unanswered > 100 && all.kept > 0 && all.replays > 0 && all.expired > 0);
+    assert!(all.crashes > 100 && all.unanswered > 50 && all.replays > 0 && all.expired > 0, "{all:?}");
 }
 
 /// Answers as done what it then loses: the last batch before a crash.
