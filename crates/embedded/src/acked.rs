@@ -44,6 +44,11 @@ impl Acked {
     pub(crate) fn set(&self, mark: Mark) -> io::Result<()> {
         self.0.write_all_at(&encode(mark), slot(mark.batch))
     }
+
+    /// Has the mark found after a power cut: where nothing else is going on, it may as well be.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
 }
 
 /// Where the mark of a batch stands.

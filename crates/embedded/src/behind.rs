@@ -6,14 +6,18 @@ use crate::filter::Filter;
 use crate::housekeeper::WAL_PAGES;
 use crate::index::{Chunk, EVERYTHING, Index};
 use crate::log;
+use crate::mentions::Fresh;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::{
     Hold, HoldChange, Item, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
 };
 
 type Map<K, V> = HashMap<K, V, RandomState>;
+
+/// Mentions that are worth a run where this many times fewer keys would be.
+const MENTIONS_PER_KEY: usize = 3;
 
 /// See the module.
 pub(crate) struct Behind {
@@ -24,8 +28,10 @@ pub(crate) struct Behind {
     /// Taken out of the fold and not written yet.
     ready: Option<Ready>,
     keys: Vec<KeyRecord>,
-    /// Keys that came since runs were tended.
-    untended: usize,
+    /// Mentions that wait: readers look there too.
+    mentions: Arc<Mutex<Fresh>>,
+    /// Keys and mentions that came since runs were tended.
+    untended: (usize, usize),
 }
 
 struct Ready {
@@ -37,7 +43,16 @@ struct Ready {
 impl Behind {
     pub(crate) fn new(index: Index) -> Self {
         let reached = (index.position.indexed, index.position.indexed_sum);
-        Self { index, fold: Fold::default(), reached, ready: None, keys: Vec::new(), untended: 0 }
+        let mentions = Arc::new(Mutex::new(Fresh::new(index.position.keyed)));
+        Self {
+            index,
+            fold: Fold::default(),
+            reached,
+            ready: None,
+            keys: Vec::new(),
+            mentions,
+            untended: (0, 0),
+        }
     }
 
     /// Takes a batch in. What the index has of it already is left out.
@@ -49,9 +64,23 @@ impl Behind {
             }
         }
         if batch.number > self.index.position.keyed {
-            self.untended += batch.keys.len();
+            let mut mentions = self.mentions();
+            let before = mentions.len();
+            mentions.take(&batch);
+            let more = mentions.len() - before;
+            drop(mentions);
+            self.untended = (self.untended.0 + batch.keys.len(), self.untended.1 + more);
             self.keys.extend(batch.keys);
         }
+    }
+
+    fn mentions(&self) -> MutexGuard<'_, Fresh> {
+        self.mentions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Mentions that no run has yet, for readers.
+    pub(crate) fn fresh(&self) -> Arc<Mutex<Fresh>> {
+        Arc::clone(&self.mentions)
     }
 
     /// Events that wait.
@@ -64,9 +93,9 @@ impl Behind {
         self.fold.weight + self.ready.as_ref().map_or(0, |ready| ready.weight)
     }
 
-    /// Keys that wait.
+    /// Keys that wait, or mentions where those are more.
     pub(crate) fn keys(&self) -> usize {
-        self.keys.len()
+        self.keys.len().max(self.mentions().len() / MENTIONS_PER_KEY)
     }
 
     /// Writes what waits; `item` knows items as they are, or as they became since. Answers with the batch that the index
@@ -81,29 +110,36 @@ impl Behind {
             self.ready = Some(Ready { chunk, reached: self.reached, weight });
         }
         let Some(Ready { chunk, reached: (batch, sum), weight }) = &self.ready else { return Ok(None) };
-        // Where no key waits, a start has none to read up to here.
-        let keyed = if self.keys.is_empty() { *batch } else { 0 };
+        // Where none waits, a start has none to read up to here.
+        let none = self.keys.is_empty() && self.mentions().len() == 0;
+        let keyed = if none { *batch } else { 0 };
         self.index.write(chunk, (*batch, *sum), keyed)?;
         let written = (*batch, *weight);
         self.ready = None;
         Ok(Some(written))
     }
 
-    /// Writes the keys that wait as a run. Answers whether there were any.
-    pub(crate) fn write_run(&mut self) -> rusqlite::Result<bool> {
-        if self.keys.is_empty() {
+    /// Writes the keys and mentions that wait as runs. Answers whether there were any.
+    pub(crate) fn write_runs(&mut self) -> rusqlite::Result<bool> {
+        let (count, sorted) = {
+            let mentions = self.mentions();
+            (mentions.len(), mentions.sorted())
+        };
+        if self.keys.is_empty() && count == 0 {
             return Ok(false);
         }
-        self.index.write_keys(&mut self.keys, self.reached.0)?;
+        self.index.write_runs(&mut self.keys, &sorted, self.reached.0)?;
         self.keys.clear();
+        // A reader that finds them in both takes them once.
+        self.mentions().written(count);
         Ok(true)
     }
 
-    /// Goes on with merging runs of keys, if that may be, and with deleting those that are older than `retire_before`, in
-    /// step with the keys that come. Answers whether the filters are others now.
+    /// Goes on with merging runs, if that may be, and with deleting those of keys that are older than `retire_before`, in
+    /// step with what comes. Answers whether the filters are others now.
     pub(crate) fn tend(&mut self, retire_before: i64, may_merge: bool) -> rusqlite::Result<bool> {
-        let changed = self.index.tend_keys(retire_before, may_merge, self.untended)?;
-        self.untended = 0;
+        let changed = self.index.tend(retire_before, may_merge, self.untended)?;
+        self.untended = (0, 0);
         Ok(changed)
     }
 
@@ -117,7 +153,7 @@ impl Behind {
 
     /// What rules keys out.
     pub(crate) fn filters(&self) -> Vec<Arc<Filter>> {
-        self.index.runs.iter().map(|run| Arc::clone(&run.filter)).collect()
+        self.index.keys.all.iter().map(|run| Arc::clone(&run.filter)).collect()
     }
 }
 
@@ -237,13 +273,13 @@ mod tests {
         let db = &behind.index.db;
         let pauses = db.query_row("SELECT count(*) FROM pauses", [], |row| row.get(0)).unwrap();
         let position = behind.index.position;
-        (position.indexed, position.keyed, pauses, crate::keys::count(db))
+        (position.indexed, position.keyed, pauses, crate::runs::count::<crate::keys::Keys>(db))
     }
 
     #[test]
     fn a_full_disk_loses_nothing_of_what_waits() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind = Behind::new(Index::open(&dir.path().join("index.db")).unwrap());
+        let mut behind = Behind::new(Index::open(&dir.path().join("index.db")).unwrap().0);
         let mut maker = Maker::new(1, "");
         let limit = |behind: &Behind, pages: i64| {
             let pragma = format!("PRAGMA max_page_count = {pages}");
@@ -253,7 +289,7 @@ mod tests {
         limit(&behind, 1);
         behind.take(batch(1, &mut maker), 11);
         assert!(can_wait(&behind.write_chunk(|_| None).unwrap_err()));
-        assert!(can_wait(&behind.write_run().unwrap_err()));
+        assert!(can_wait(&behind.write_runs().unwrap_err()));
         behind.take(batch(2, &mut maker), 12);
         assert!(can_wait(&behind.write_chunk(|_| None).unwrap_err()));
         assert_eq!((state(&behind), behind.weight(), behind.keys()), ((0, 0, 0, 0), 1_000, 1_000));
@@ -261,18 +297,18 @@ mod tests {
         limit(&behind, 1_000_000);
         assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((1, 500)));
         assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((2, 500)));
-        assert!(behind.write_run().unwrap());
+        assert!(behind.write_runs().unwrap());
         assert_eq!((state(&behind), behind.weight(), behind.keys()), ((2, 2, 1_000, 1_000), 0, 0));
     }
 
     #[test]
     fn a_full_disk_loses_no_key_while_runs_are_merged() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind = Behind::new(Index::open(&dir.path().join("index.db")).unwrap());
+        let mut behind = Behind::new(Index::open(&dir.path().join("index.db")).unwrap().0);
         let mut maker = Maker::new(1, "");
         for number in 1..=8 {
             behind.take(batch(number, &mut maker), 1);
-            assert!(behind.write_run().unwrap());
+            assert!(behind.write_runs().unwrap());
         }
         behind.index.db.query_row("PRAGMA max_page_count = 1", [], |_| Ok(())).unwrap();
         assert!(can_wait(&behind.tend(0, true).unwrap_err()));

@@ -54,10 +54,13 @@ impl Committer {
     }
 
     fn serve(&mut self) {
-        while let Some(Taken { batch, previous_sum, waiting, reads }) = self.next() {
+        while let Some(Taken { batch, previous_sum, waiting, reads, on }) = self.next() {
             self.in_flight = waiting.into_iter();
             for (pending, name) in reads {
                 self.shared.read(pending, name);
+            }
+            for pending in on {
+                self.shared.admit(pending);
             }
             if !self.commit(batch, previous_sum) {
                 return;
@@ -120,6 +123,7 @@ impl Committer {
         #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
         metrics::histogram!("stockhold_batch_answers").record(self.in_flight.len() as f64);
         self.shared.published.publish(&batch.events);
+        self.shared.published.reached(batch.next_position() - 1);
         self.shared.core().committed(sum);
         deliver(&mut self.in_flight);
         // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.

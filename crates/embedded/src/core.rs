@@ -10,7 +10,7 @@ use std::vec;
 use stockhold_domain::{
     Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide,
 };
-use stockhold_store::{Answer, Ask, Failure, Query, ReplyTo, Work};
+use stockhold_store::{Answer, Ask, Failure, Found, Query, ReplyTo, Work};
 
 /// Answers that may wait for one commit: the bound of the queue.
 pub(crate) const QUEUE_LIMIT: usize = 16_384;
@@ -21,6 +21,8 @@ pub(crate) const BATCH_LINES: u32 = 65_536;
 pub(crate) const UNINDEXED: u64 = 2_000_000;
 /// Closed reservations and keys that may stand in memory, waiting for the index.
 pub(crate) const TAIL_LIMIT: usize = 2_000_000;
+/// Commands of one [`Ask::Commands`] that are decided before whoever waits for the lock may go first.
+const COMMANDS_TOGETHER: usize = 256;
 /// Times that a command may come back from a reader before it is given up: a key, its reservation, and once more each.
 const READS_LIMIT: u8 = 8;
 
@@ -30,12 +32,22 @@ pub(crate) struct Pending {
     pub(crate) ask: Ask,
     pub(crate) reply: ReplyTo,
     pub(crate) brought: Brought,
+    /// How often it came back from a reader.
     pub(crate) reads: u8,
+    /// What became of the first of its commands.
+    done: Vec<Result<Outcome, Failure>>,
+}
+
+impl Pending {
+    /// The answer when it goes no further. What was decided of several commands may be durable or not.
+    pub(crate) fn failed(self, failure: Failure) -> Waiting {
+        (self.reply, Err(if self.done.is_empty() { failure } else { Failure::OutcomeUnknown }))
+    }
 }
 
 impl From<Work> for Pending {
     fn from(Work { ask, reply }: Work) -> Self {
-        Self { ask, reply, brought: Brought::default(), reads: 0 }
+        Self { ask, reply, brought: Brought::default(), reads: 0, done: Vec::new() }
     }
 }
 
@@ -51,6 +63,17 @@ pub(crate) enum Admitted {
     Answered(ReplyTo, Result<Answer, Failure>),
     /// Something has to be read from the index first.
     Read(Pending, Name),
+    /// It goes on when whoever waits has been let in.
+    GoesOn(Pending),
+}
+
+/// How far a look at work came.
+enum Step {
+    Answer(Result<Answer, Failure>),
+    /// In the next batch.
+    Later,
+    /// Whoever waits for the lock goes first.
+    GoesOn,
 }
 
 /// See the module.
@@ -102,6 +125,8 @@ pub(crate) struct Taken {
     pub(crate) waiting: Vec<Waiting>,
     /// What turned out to need a read before it can go into the next batch.
     pub(crate) reads: Vec<(Pending, Name)>,
+    /// What goes on when whoever waits has been let in.
+    pub(crate) on: Vec<Pending>,
 }
 
 impl Core {
@@ -125,39 +150,58 @@ impl Core {
     /// Decides work, or says what is missing for it. `clock` may have run backwards: what was committed floors it.
     pub(crate) fn admit(&mut self, mut pending: Pending, clock: Instant) -> Admitted {
         if let Some(why) = &self.poisoned {
-            return Admitted::Answered(pending.reply, Err(Failure::Unavailable(why.clone())));
+            let (reply, answer) = pending.failed(Failure::Unavailable(why.clone()));
+            return Admitted::Answered(reply, answer);
         }
-        if self.open.waiting.len() + self.open.later.len() >= QUEUE_LIMIT
-            || self.unindexed > UNINDEXED
-            || self.memory.tail_len() > TAIL_LIMIT
-        {
-            return Admitted::Answered(pending.reply, Err(Failure::Overloaded));
-        }
-        if pending.reads > READS_LIMIT {
-            return Admitted::Answered(pending.reply, Err(Failure::Overloaded));
+        if pending.done.is_empty() && self.is_full() || pending.reads > READS_LIMIT {
+            let (reply, answer) = pending.failed(Failure::Overloaded);
+            return Admitted::Answered(reply, answer);
         }
         self.memory.brought = std::mem::take(&mut pending.brought);
         let decided = match &pending.ask {
-            Ask::Query(query) => self.query(query),
-            Ask::Command(envelope) => self.command(envelope, clock),
+            Ask::Query(query) => self.query(query).map(Step::Answer),
+            Ask::Command(envelope) => self.command(envelope, clock).map(|decided| match decided {
+                Some(outcome) => Step::Answer(outcome.map(Answer::Outcome)),
+                None => Step::Later,
+            }),
+            Ask::Commands(all) => self.commands(all, &mut pending.done, &mut pending.reads, clock),
         };
         let brought = std::mem::take(&mut self.memory.brought);
         match decided {
-            Ok(Some(answer)) if self.nothing_unsynced() => Admitted::Answered(pending.reply, answer),
-            Ok(Some(answer)) => {
+            Ok(Step::Answer(answer)) if self.nothing_unsynced() => Admitted::Answered(pending.reply, answer),
+            Ok(Step::Answer(answer)) => {
                 self.open.waiting.push((pending.reply, answer));
                 Admitted::Waits
             }
-            Ok(None) => {
+            Ok(Step::Later) => {
                 pending.brought = brought;
                 self.open.later.push(pending);
                 Admitted::Waits
             }
+            Ok(Step::GoesOn) => Admitted::GoesOn(pending),
             Err(Missing(name)) => {
                 pending.brought = brought;
                 Admitted::Read(pending, name)
             }
         }
+    }
+
+    /// Gives an answer back when nothing unsynced can stand behind it, or lets it wait for what does.
+    pub(crate) fn settle(&mut self, reply: ReplyTo, answer: Result<Answer, Failure>) -> Option<Waiting> {
+        if let Some(why) = &self.poisoned {
+            return Some((reply, Err(Failure::Unavailable(why.clone()))));
+        }
+        if self.nothing_unsynced() {
+            return Some((reply, answer));
+        }
+        self.open.waiting.push((reply, answer));
+        None
+    }
+
+    fn is_full(&self) -> bool {
+        self.open.waiting.len() + self.open.later.len() >= QUEUE_LIMIT
+            || self.unindexed > UNINDEXED
+            || self.memory.tail_len() > TAIL_LIMIT
     }
 
     fn nothing_unsynced(&self) -> bool {
@@ -167,18 +211,42 @@ impl Core {
             && self.open.later.is_empty()
     }
 
-    fn query(&self, query: &Query) -> Result<Option<Result<Answer, Failure>>, Missing> {
-        let answer = match query {
-            Query::Reservation(id) => Answer::Reservation(self.memory.hold(*id)?.cloned()),
+    fn query(&self, query: &Query) -> Result<Result<Answer, Failure>, Missing> {
+        let found = match query {
+            Query::Reservation(id) => Found::Reservation(self.memory.hold(*id)?.cloned()),
             Query::Items(keys) => {
                 let mut items = Vec::with_capacity(keys.len());
                 for key in keys {
                     items.push(self.memory.item(key)?.cloned());
                 }
-                Answer::Items(items)
+                Found::Items(items)
+            }
+            Query::Shelf(_) | Query::Reservations(_) | Query::History(_) | Query::Events { .. } => {
+                return Ok(Err(Failure::Internal(format!("{query:?} is not read from memory"))));
             }
         };
-        Ok(Some(Ok(answer)))
+        Ok(Ok(Answer::Found(found)))
+    }
+
+    /// Goes on with commands that follow each other.
+    fn commands(
+        &mut self,
+        all: &[Envelope],
+        done: &mut Vec<Result<Outcome, Failure>>,
+        reads: &mut u8,
+        clock: Instant,
+    ) -> Result<Step, Missing> {
+        for envelope in all.iter().skip(done.len()).take(COMMANDS_TOGETHER) {
+            match self.command(envelope, clock)? {
+                None => return Ok(Step::Later),
+                Some(outcome) => done.push(outcome),
+            }
+            *reads = 0;
+        }
+        if done.len() < all.len() {
+            return Ok(Step::GoesOn);
+        }
+        Ok(Step::Answer(Ok(Answer::Outcomes(std::mem::take(done)))))
     }
 
     /// `None` means later: in the next batch.
@@ -186,7 +254,7 @@ impl Core {
         &mut self,
         envelope: &Envelope,
         clock: Instant,
-    ) -> Result<Option<Result<Answer, Failure>>, Missing> {
+    ) -> Result<Option<Result<Outcome, Failure>>, Missing> {
         if let (Command::Reserve(_), Some(why)) = (&envelope.command, &self.no_reserves) {
             let replay = match envelope.key {
                 Some(key) => self.memory.key(key.hash)?.is_some(),
@@ -208,7 +276,7 @@ impl Core {
             }
             Ok(outcome) => {
                 self.open.at = Some(now);
-                Ok(Some(Ok(Answer::Outcome(outcome))))
+                Ok(Some(Ok(outcome)))
             }
             Err(Halt::Missing(missing)) if self.open.effects.events.len() == before => Err(missing),
             Err(halt) => {
@@ -253,17 +321,18 @@ impl Core {
             batch
         });
         self.committing = true;
-        let mut reads = Vec::new();
+        let (mut reads, mut on) = (Vec::new(), Vec::new());
         while let Some(pending) = self.handing.later.next() {
             self.handing.deciding = Some(pending.reply.clone());
             match self.admit(pending, clock) {
                 Admitted::Waits => {}
                 Admitted::Answered(reply, answer) => self.open.waiting.push((reply, answer)),
                 Admitted::Read(pending, name) => reads.push((pending, name)),
+                Admitted::GoesOn(pending) => on.push(pending),
             }
         }
         let waiting = std::mem::take(&mut self.handing).waiting;
-        Taken { batch, previous_sum, waiting, reads }
+        Taken { batch, previous_sum, waiting, reads, on }
     }
 
     /// A batch is durable, with this checksum.
@@ -291,10 +360,13 @@ impl Core {
         let decided = handing.waiting.into_iter().chain(waiting).map(|(reply, answer)| match answer {
             // Who met what is broken is told so.
             Err(Failure::Internal(_)) => (reply, answer),
+            // Of several commands the first may be durable.
+            Ok(Answer::Outcomes(_)) => (reply, Err(Failure::OutcomeUnknown)),
             _ => undone(reply),
         });
-        let undecided = handing.later.chain(later).map(|pending| pending.reply);
-        decided.chain(handing.deciding.into_iter().chain(undecided).map(undone)).collect()
+        let undecided =
+            handing.later.chain(later).map(|pending| pending.failed(Failure::Unavailable(why.clone())));
+        decided.chain(handing.deciding.into_iter().map(undone)).chain(undecided).collect()
     }
 
     pub(crate) fn poisoned(&self) -> Option<&str> {

@@ -18,6 +18,15 @@ pub enum OpenError {
         /// The newest format known here.
         known: i64,
     },
+    /// It was written by an older version, in a format that is not read any more.
+    Older {
+        /// Which file.
+        file: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The oldest format known here.
+        known: i64,
+    },
     /// What is there is not what was written.
     Damaged {
         /// Which file.
@@ -66,6 +75,11 @@ impl fmt::Display for OpenError {
             Self::Newer { file, found, known } => write!(
                 f,
                 "{} was written by a newer stockhold (format {found}, this one knows {known}): use that version or newer",
+                file.display()
+            ),
+            Self::Older { file, found, known } => write!(
+                f,
+                "{} was written by an older stockhold (format {found}, this one knows {known}): use that version",
                 file.display()
             ),
             Self::Damaged { file, what } => {

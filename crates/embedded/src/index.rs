@@ -3,15 +3,18 @@
 //! and sum of the rows a start depends on stand in the state row, so that a row that vanished is found too.
 
 use crate::error::OpenError;
-use crate::keys::{self, Merging, Run};
+use crate::keys::{self, Keys};
 use crate::log::{open_reader, open_sqlite};
+use crate::mentions::{self, Mention, Mentions};
+use crate::runs::{self, Kind, Merging, Run};
+use crate::segments::{self, Segments, Standing};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use stockhold_domain::{Hold, Item, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::codec::{self, DecodeError, Reader};
 
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 /// Marks the file as ours: "SHIX".
 const APPLICATION: i64 = 0x5348_4958;
 
@@ -22,7 +25,6 @@ const SCHEMA: &str = "
         PRIMARY KEY (location, sku)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE pauses (scope TEXT PRIMARY KEY, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE TABLE active (id BLOB PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE closed (id BLOB PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
@@ -36,6 +38,17 @@ pub(crate) enum Damage {
     What(String),
     /// SQLite says so.
     Sqlite(rusqlite::Error),
+    /// Something else stood in the way.
+    Other(OpenError),
+}
+
+impl From<OpenError> for Damage {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Damaged { .. } => Self::What(error.to_string()),
+            other => Self::Other(other),
+        }
+    }
 }
 
 impl From<rusqlite::Error> for Damage {
@@ -55,6 +68,7 @@ impl From<Damage> for rusqlite::Error {
     fn from(damage: Damage) -> Self {
         match damage {
             Damage::Sqlite(error) => error,
+            Damage::Other(error) => Self::ToSqlConversionFailure(Box::new(error)),
             Damage::What(what) => Self::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, what.into()),
         }
     }
@@ -65,14 +79,28 @@ impl fmt::Display for Damage {
         match self {
             Self::What(what) => f.write_str(what),
             Self::Sqlite(error) => error.fmt(f),
+            Self::Other(error) => error.fmt(f),
         }
     }
 }
 
 impl Damage {
+    /// Whether what failed may work later, and nothing says that what is stored is not what was written.
+    pub(crate) fn is_passing(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            Self::What(_) => false,
+            Self::Sqlite(error) => {
+                !matches!(error.sqlite_error_code(), None | Some(DatabaseCorrupt | NotADatabase))
+            }
+            Self::Other(_) => true,
+        }
+    }
+
     pub(crate) fn into_open(self, file: &Path) -> OpenError {
         let advice = "it can be made anew from the log: move index.db, index.db-wal and index.db-shm away and start again";
         let what = match self {
+            Self::Other(error) => return error,
             Self::What(what) => format!("{what}; {advice}"),
             Self::Sqlite(error) => match OpenError::sqlite(file, "reading", error) {
                 OpenError::Damaged { what, .. } => format!("{what}; {advice}"),
@@ -112,7 +140,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    fn put(&mut self, before: Option<u32>, after: Option<u32>) {
+    pub(crate) fn put(&mut self, before: Option<u32>, after: Option<u32>) {
         if let Some(sum) = before {
             self.rows = self.rows.wrapping_sub(1);
             self.sums = self.sums.wrapping_sub(u64::from(sum));
@@ -130,12 +158,12 @@ pub(crate) struct Position {
     /// Batch up to which items and reservations are indexed, and its checksum in the log.
     pub(crate) indexed: u64,
     pub(crate) indexed_sum: u32,
-    /// Batch up to which keys are indexed.
+    /// Batch up to which keys and mentions are indexed.
     pub(crate) keyed: u64,
     pub(crate) items: Totals,
     pub(crate) pauses: Totals,
-    pub(crate) active: Totals,
     pub(crate) closed: Totals,
+    pub(crate) active: Standing,
 }
 
 /// What changed over some batches, folded.
@@ -153,26 +181,94 @@ pub(crate) struct Chunk {
     pub(crate) closed: Vec<Hold>,
 }
 
+/// The runs of one kind, and the merge that is under way among them.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    pub(crate) all: Vec<Run>,
+    merging: Option<Merging>,
+}
+
+impl Runs {
+    fn load<K: Kind>(db: &Connection) -> Result<Self, Damage> {
+        Ok(Self { all: runs::load::<K>(db)?, merging: None })
+    }
+
+    /// Goes on with merging and retiring: with a few records for each of `fresh` that came since. Answers whether the runs
+    /// are others now.
+    fn tend<K: Kind>(
+        &mut self,
+        db: &mut Connection,
+        retire_before: i64,
+        may_merge: bool,
+        fresh: usize,
+        pace: Pace,
+    ) -> rusqlite::Result<bool> {
+        // After an error there is nothing to go on with: what was merged so far is deleted as a retired run.
+        let mut merging = self.merging.take();
+        let write = db.transaction()?;
+        let merged =
+            if may_merge { runs::merge::<K>(&write, &self.all, &mut merging, fresh, pace)? } else { None };
+        let old = runs::retire::<K>(&write, &self.all, merging.as_ref(), retire_before, fresh)?;
+        write.commit()?;
+        self.merging = merging;
+        let changed = merged.is_some() || !old.is_empty();
+        let gone = |run: &Run| {
+            old.contains(&run.number) || merged.as_ref().is_some_and(|m| m.1.contains(&run.number))
+        };
+        self.all.retain(|run| !gone(run));
+        self.all.extend(merged.map(|(run, _)| run));
+        Ok(changed)
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) db: Connection,
     pub(crate) file: PathBuf,
     pub(crate) position: Position,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) keys: Runs,
+    mentions: Runs,
+    segments: Segments,
     pub(crate) pace: Pace,
-    merging: Option<Merging>,
 }
 
 impl Index {
-    /// Opens the index for writing, making an empty one where there is none.
-    pub(crate) fn open(file: &Path) -> Result<Self, OpenError> {
-        let schema = format!("{SCHEMA}{}", keys::SCHEMA);
+    /// Opens the index for writing, making an empty one where there is none. Answers with the active reservations too.
+    pub(crate) fn open(file: &Path) -> Result<(Self, Vec<Hold>), OpenError> {
+        let schema =
+            [SCHEMA, segments::SCHEMA, &runs::schema::<Keys>(), &runs::schema::<Mentions>()].concat();
         // What a power cut takes away is made again from the log.
-        let db = open_sqlite(file, APPLICATION, FORMAT, &schema, "NORMAL")?;
-        let position = read_position(&db).map_err(|damage| damage.into_open(file))?;
-        let runs = keys::load(&db).map_err(|damage| damage.into_open(file))?;
-        Ok(Self { db, file: file.to_owned(), position, runs, merging: None, pace: Pace::default() })
+        let open = || open_sqlite(file, APPLICATION, FORMAT, &schema, "NORMAL");
+        let db = match open() {
+            Err(OpenError::Older { found, .. }) => {
+                tracing::info!(
+                    found,
+                    known = FORMAT,
+                    "the index has an older format and is made anew from the log"
+                );
+                remove(file).map_err(|error| OpenError::io(format!("removing {}", file.display()), error))?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Self::read(db, file).map_err(|damage| damage.into_open(file))
+    }
+
+    fn read(db: Connection, file: &Path) -> Result<(Self, Vec<Hold>), Damage> {
+        let position = read_position(&db)?;
+        let mut loaded = segments::load(&db)?;
+        let active = loaded.expect(position.active)?;
+        let index = Self {
+            keys: Runs::load::<Keys>(&db)?,
+            mentions: Runs::load::<Mentions>(&db)?,
+            segments: loaded.remembered,
+            pace: Pace::default(),
+            file: file.to_owned(),
+            position,
+            db,
+        };
+        Ok((index, active))
     }
 
     /// Opens the index for looking things up.
@@ -193,71 +289,73 @@ impl Index {
         write_items(&write, &chunk.items, &mut position.items)?;
         write_pauses(&write, &chunk.pauses, &mut position.pauses)?;
         let mut pace = self.pace;
-        let mut delete = write.prepare_cached("DELETE FROM active WHERE id = ?1 RETURNING sum")?;
-        for id in &chunk.ended {
-            let before = delete.query_row([id.as_u128().to_be_bytes()], |row| row.get(0)).optional()?;
-            position.active.put(before, None);
-            pace.row();
-        }
-        drop(delete);
-        write_holds(&write, "active", &chunk.opened, false, &mut position.active, &mut pace)?;
-        write_holds(&write, "active", &chunk.moved, true, &mut position.active, &mut pace)?;
-        write_holds(&write, "closed", &chunk.closed, true, &mut position.closed, &mut pace)?;
+        let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
+        self.segments.write(&write, &mut position.active, indexed, active, &mut pace)?;
+        write_closed(&write, &chunk.closed, &mut position.closed, &mut pace)?;
         write_position(&write, position)?;
         write.commit()?;
+        self.segments.committed();
         self.position = position;
         Ok(())
     }
 
-    /// Writes a run of keys, and with it the batch that keys are now indexed up to.
-    pub(crate) fn write_keys(&mut self, records: &mut [KeyRecord], keyed: u64) -> rusqlite::Result<()> {
+    /// Writes a run of keys and one of mentions, and with them the batch that both are now indexed up to.
+    pub(crate) fn write_runs(
+        &mut self,
+        records: &mut [KeyRecord],
+        mentions: &[Mention],
+        keyed: u64,
+    ) -> rusqlite::Result<()> {
         let position = Position { keyed, ..self.position };
         let write = self.db.transaction()?;
-        let run = if records.is_empty() { None } else { Some(keys::write_run(&write, records, self.pace)?) };
+        let keys = if records.is_empty() { None } else { Some(keys::write_run(&write, records, self.pace)?) };
+        let mentions =
+            if mentions.is_empty() { None } else { Some(mentions::write_run(&write, mentions, self.pace)?) };
         write_position(&write, position)?;
         write.commit()?;
-        self.runs.extend(run);
+        self.keys.all.extend(keys);
+        self.mentions.all.extend(mentions);
         self.position = position;
         Ok(())
     }
 
-    /// Goes on with merging and retiring runs of keys: with a few for each of `fresh` that came since. Answers whether
-    /// the runs are others now.
-    pub(crate) fn tend_keys(
+    /// Goes on with merging and retiring runs: with a few records for each that came since. Answers whether the runs of
+    /// keys are others now.
+    pub(crate) fn tend(
         &mut self,
         retire_before: i64,
         may_merge: bool,
-        fresh: usize,
+        (keys, mentions): (usize, usize),
     ) -> rusqlite::Result<bool> {
-        // After an error there is nothing to go on with: what was merged so far is deleted as a retired run.
-        let mut merging = self.merging.take();
-        let write = self.db.transaction()?;
-        let merged =
-            if may_merge { keys::merge(&write, &self.runs, &mut merging, fresh, self.pace)? } else { None };
-        let old = keys::retire(&write, &self.runs, merging.as_ref(), retire_before, fresh)?;
-        write.commit()?;
-        self.merging = merging;
-        let changed = merged.is_some() || !old.is_empty();
-        let gone = |run: &Run| {
-            old.contains(&run.number) || merged.as_ref().is_some_and(|m| m.1.contains(&run.number))
-        };
-        self.runs.retain(|run| !gone(run));
-        self.runs.extend(merged.map(|(run, _)| run));
-        Ok(changed)
+        let pace = self.pace;
+        // Where something was is told as long as the log has it.
+        self.mentions.tend::<Mentions>(&mut self.db, i64::MIN, may_merge, mentions, pace)?;
+        self.keys.tend::<Keys>(&mut self.db, retire_before, may_merge, keys, pace)
     }
 }
 
-/// Calls back for every item, paused location and active reservation, and checks that none is missing.
+/// Removes an index with what SQLite keeps beside it, which goes first: left alone it would be taken for a new index's.
+fn remove(file: &Path) -> std::io::Result<()> {
+    for end in ["-wal", "-shm", ""] {
+        let mut path = file.as_os_str().to_owned();
+        path.push(end);
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Calls back for every item and paused location, and checks that none is missing.
 pub(crate) fn load(
     db: &Connection,
     position: Position,
     item: impl FnMut(Item),
     pause: impl FnMut(&str),
-    active: impl FnMut(Hold),
 ) -> Result<(), Damage> {
     expect("items", load_items(db, item)?, position.items)?;
-    expect("pauses", load_pauses(db, pause)?, position.pauses)?;
-    expect("active reservations", load_holds(db, "active", active)?, position.active)
+    expect("pauses", load_pauses(db, pause)?, position.pauses)
 }
 
 /// The checksum of a row: its key and its data.
@@ -268,7 +366,7 @@ pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn expect(what: &str, found: Totals, expected: Totals) -> Result<(), Damage> {
+pub(crate) fn expect(what: &str, found: Totals, expected: Totals) -> Result<(), Damage> {
     if found == expected {
         return Ok(());
     }
@@ -290,22 +388,35 @@ pub(crate) fn read_position(db: &Connection) -> Result<Position, Damage> {
     position.indexed_sum =
         u32::try_from(next()?).map_err(|_| Damage::What("its state is no state".to_owned()))?;
     position.keyed = next()?;
-    for totals in [&mut position.items, &mut position.pauses, &mut position.active, &mut position.closed] {
+    let active = &mut position.active;
+    for totals in [
+        &mut position.items,
+        &mut position.pauses,
+        &mut position.closed,
+        &mut active.segments,
+        &mut active.ended,
+    ] {
         *totals = Totals { rows: next()?, sums: next()? };
+    }
+    for number in [&mut active.last_segment, &mut active.last_ended, &mut active.live, &mut active.stored] {
+        *number = next()?;
     }
     reader.finish()?;
     Ok(position)
 }
 
 fn write_position(db: &Connection, position: Position) -> rusqlite::Result<()> {
-    let Position { indexed, indexed_sum, keyed, items, pauses, active, closed } = position;
+    let Position { indexed, indexed_sum, keyed, items, pauses, closed, active } = position;
     let mut data = Vec::new();
     for number in [indexed, u64::from(indexed_sum), keyed] {
         codec::put_u64(&mut data, number);
     }
-    for Totals { rows, sums } in [items, pauses, active, closed] {
+    for Totals { rows, sums } in [items, pauses, closed, active.segments, active.ended] {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);
+    }
+    for number in [active.last_segment, active.last_ended, active.live, active.stored] {
+        codec::put_u64(&mut data, number);
     }
     db.prepare_cached("INSERT OR REPLACE INTO state (one, data, sum) VALUES (1, ?1, ?2)")?
         .execute(params![data, row_sum(b"state", &data)])?;
@@ -381,24 +492,21 @@ fn load_pauses(db: &Connection, mut each: impl FnMut(&str)) -> Result<Totals, Da
     Ok(totals)
 }
 
-fn write_holds(
+fn write_closed(
     db: &Connection,
-    table: &str,
     holds: &[Hold],
-    may_exist: bool,
     totals: &mut Totals,
     pace: &mut Pace,
 ) -> rusqlite::Result<()> {
     let data = &mut Vec::new();
-    let mut find = db.prepare_cached(&format!("SELECT sum FROM {table} WHERE id = ?1"))?;
-    let mut put =
-        db.prepare_cached(&format!("INSERT OR REPLACE INTO {table} (id, data, sum) VALUES (?1, ?2, ?3)"))?;
+    let mut find = db.prepare_cached("SELECT sum FROM closed WHERE id = ?1")?;
+    let mut put = db.prepare_cached("INSERT OR REPLACE INTO closed (id, data, sum) VALUES (?1, ?2, ?3)")?;
     for hold in holds {
         let id = hold.id.as_u128().to_be_bytes();
         data.clear();
         codec::put_hold(data, hold);
         let sum = row_sum(&id, data);
-        let before = if may_exist { find.query_row([id], |row| row.get(0)).optional()? } else { None };
+        let before = find.query_row([id], |row| row.get(0)).optional()?;
         put.execute(params![id, &*data, sum])?;
         totals.put(before, Some(sum));
         pace.row();
@@ -406,10 +514,10 @@ fn write_holds(
     Ok(())
 }
 
-/// Calls back for every hold of a table (`active` or `closed`), each checked.
-pub(crate) fn load_holds(db: &Connection, table: &str, mut each: impl FnMut(Hold)) -> Result<Totals, Damage> {
+/// Calls back for every closed reservation, each checked.
+pub(crate) fn load_closed(db: &Connection, mut each: impl FnMut(Hold)) -> Result<Totals, Damage> {
     let mut totals = Totals::default();
-    let mut statement = db.prepare(&format!("SELECT id, data, sum FROM {table}"))?;
+    let mut statement = db.prepare("SELECT id, data, sum FROM closed")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let sum = row.get(2)?;

@@ -116,7 +116,7 @@ impl Indexer {
             self.behind.checkpoint()?;
         }
         if old(self.keys_began, RUN_AGE) || self.behind.keys() >= RUN_KEYS {
-            self.write_run()?;
+            self.write_runs()?;
         }
         if chunk || idle {
             self.tend()?;
@@ -130,7 +130,7 @@ impl Indexer {
         while self.behind.weight() > 0 {
             self.write_chunk()?;
         }
-        self.write_run()?;
+        self.write_runs()?;
         log::checkpoint(&self.behind.index.db, "TRUNCATE")?;
         Ok(())
     }
@@ -144,8 +144,8 @@ impl Indexer {
         Ok(())
     }
 
-    fn write_run(&mut self) -> rusqlite::Result<()> {
-        if self.behind.write_run()? {
+    fn write_runs(&mut self) -> rusqlite::Result<()> {
+        if self.behind.write_runs()? {
             self.forget_keys();
         }
         self.keys_began = None;

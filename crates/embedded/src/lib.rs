@@ -28,20 +28,29 @@ mod wal;
 mod behind;
 mod index;
 mod keys;
+mod mentions;
+mod runs;
+mod segments;
 
 mod committer;
 mod housekeeper;
 mod indexer;
+mod lists;
 mod published;
 mod reader;
 mod recover;
 mod store;
 mod verify;
 
+mod backup;
+mod inspect;
+
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use backup::{Backup, backup};
 pub use error::OpenError;
+pub use inspect::{Inspection, LogFacts, inspect};
 pub use store::{EmbeddedStore, Options};
 pub use verify::{Verdict, verify};
 

@@ -70,35 +70,45 @@ pub(crate) fn open_sqlite(
     let mut db = Connection::open(file).map_err(failed)?;
     // On a failed disk a close must not touch the file any more; checkpoints are made where they are wanted.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
-    let pragma = |db: &Connection, name: &str| -> rusqlite::Result<i64> {
-        db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
-    };
-    let found =
-        (pragma(&db, "application_id").map_err(failed)?, pragma(&db, "user_version").map_err(failed)?);
     let tables: i64 =
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
-    match found {
-        (0, 0) if tables == 0 => {
-            db.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
-            db.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
-            let setup = db.transaction().map_err(failed)?;
-            setup.execute_batch(schema).map_err(failed)?;
-            setup.pragma_update(None, "application_id", application).map_err(failed)?;
-            setup.pragma_update(None, "user_version", format).map_err(failed)?;
-            setup.commit().map_err(failed)?;
-        }
-        (found, version) if found == application && version > format => {
-            return Err(OpenError::Newer { file: file.to_owned(), found: version, known: format });
-        }
-        found if found == (application, format) => {}
-        (found, version) => {
-            let what = format!("it says application {found:#x}, format {version}, which is no file of ours");
-            return Err(OpenError::Damaged { file: file.to_owned(), what });
-        }
+    if tables == 0 && marks(&db).map_err(failed)? == (0, 0) {
+        db.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+        db.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+        let setup = db.transaction().map_err(failed)?;
+        setup.execute_batch(schema).map_err(failed)?;
+        setup.pragma_update(None, "application_id", application).map_err(failed)?;
+        setup.pragma_update(None, "user_version", format).map_err(failed)?;
+        setup.commit().map_err(failed)?;
+    } else {
+        check_format(&db, file, application, format)?;
     }
     db.pragma_update(None, "synchronous", sync).map_err(failed)?;
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
     Ok(db)
+}
+
+/// What a file says of itself: whose it is, and its format.
+fn marks(db: &Connection) -> rusqlite::Result<(i64, i64)> {
+    let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+    Ok((pragma("application_id")?, pragma("user_version")?))
+}
+
+/// Refuses a file that is not ours, or of a newer version.
+fn check_format(db: &Connection, file: &Path, application: i64, format: i64) -> Result<(), OpenError> {
+    match marks(db).map_err(|error| OpenError::sqlite(file, "opening", error))? {
+        found if found == (application, format) => Ok(()),
+        (found, version) if found == application && version > format => {
+            Err(OpenError::Newer { file: file.to_owned(), found: version, known: format })
+        }
+        (found, version) if found == application && (1..format).contains(&version) => {
+            Err(OpenError::Older { file: file.to_owned(), found: version, known: format })
+        }
+        (found, version) => {
+            let what = format!("it says application {found:#x}, format {version}, which is no file of ours");
+            Err(OpenError::Damaged { file: file.to_owned(), what })
+        }
+    }
 }
 
 impl Log {
@@ -171,6 +181,95 @@ impl Log {
                 return Ok(());
             }
         }
+    }
+
+    /// The batches after `number` up to `end` as they stand, checked: so many bytes of them, and at least one if there
+    /// is one. `previous` is the checksum of batch `number`. Nothing is held afterwards.
+    pub(crate) fn page(
+        &self,
+        number: u64,
+        previous: u32,
+        end: u64,
+        bytes: usize,
+    ) -> Result<Vec<Row>, OpenError> {
+        let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
+        let failed = |error| OpenError::sqlite(&self.file, "reading batches", error);
+        let sql = format!("{COLUMNS} WHERE number > ?1 AND number <= ?2 ORDER BY number");
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query([number.cast_signed(), end.cast_signed()]).map_err(failed)?;
+        let (mut page, mut expected, mut previous, mut length) = (Vec::new(), number + 1, previous, 0);
+        while length < bytes
+            && let Some(row) = rows.next().map_err(failed)?
+        {
+            let row = read_row(row).map_err(failed)?;
+            if row.number != expected {
+                return Err(damaged(format!("batch {expected} is missing before batch {}", row.number)));
+            }
+            batch::decode(&row, previous).map_err(damaged)?;
+            (expected, previous, length) = (expected + 1, row.sum, length + row.data.len());
+            page.push(row);
+        }
+        Ok(page)
+    }
+
+    /// Appends batches as they stand in another log and syncs them, all or none. They were checked there, and follow the
+    /// last one here.
+    pub(crate) fn append_rows(&mut self, rows: &[Row]) -> rusqlite::Result<()> {
+        let transaction = self.db.transaction()?;
+        {
+            let mut insert = transaction.prepare_cached(INSERT)?;
+            for Row { number, position, events, at, data, sum } in rows {
+                insert.execute(params![
+                    number.cast_signed(),
+                    position.cast_signed(),
+                    events.cast_signed(),
+                    at,
+                    data,
+                    sum,
+                ])?;
+            }
+        }
+        transaction.commit()
+    }
+
+    /// Whether the file is a log of a format that is known here.
+    pub(crate) fn check_format(&self) -> Result<(), OpenError> {
+        check_format(&self.db, &self.file, APPLICATION, FORMAT)
+    }
+
+    /// Some batches in a row, each checked against the one before it.
+    pub(crate) fn range(&self, first: u64, last: u64) -> Result<Vec<Batch>, OpenError> {
+        let before = first.saturating_sub(1);
+        let sum = if before == 0 { 0 } else { self.row(before)?.sum };
+        let mut batches = Vec::new();
+        self.walk(before, sum, |batch, _| {
+            let goes_on = batch.number < last;
+            if batch.number <= last {
+                batches.push(batch);
+            }
+            Ok(goes_on)
+        })?;
+        Ok(batches)
+    }
+
+    /// Number of the first batch that was decided at an instant or later; one past the last when there is none.
+    pub(crate) fn batch_of(&self, at: Instant) -> Result<u64, OpenError> {
+        let Some((last, _)) = self.last()? else { return Ok(1) };
+        let (mut low, mut high) = (1, last + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let decided: i64 = self
+                .db
+                .prepare_cached("SELECT at FROM batches WHERE number = ?1")
+                .and_then(|mut statement| statement.query_row([middle.cast_signed()], |row| row.get(0)))
+                .map_err(|error| OpenError::sqlite(&self.file, "looking for an instant", error))?;
+            if decided < at.micros() {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
     }
 
     /// Where the log stands after a batch, checked; batch 0 is the empty log.

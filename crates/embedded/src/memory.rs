@@ -122,6 +122,31 @@ impl Memory {
         }
     }
 
+    /// Takes the active holds of a start, each once: all deadlines together cost a fraction of one by one.
+    pub(crate) fn fill(&mut self, holds: Vec<Hold>) {
+        let mut all = Vec::with_capacity(holds.len());
+        let mut of_items: Map<ItemKey, Vec<(Instant, ReservationId)>> = Map::default();
+        for hold in holds {
+            let entry = (hold.expires_at, hold.id);
+            all.push(entry);
+            for line in &*hold.lines {
+                match of_items.get_mut(&line.item) {
+                    Some(entries) => entries.push(entry),
+                    None => {
+                        of_items.insert(line.item.clone(), vec![entry]);
+                    }
+                }
+            }
+            self.active.insert(hold);
+        }
+        self.deadlines.append(&mut Deadlines::from_iter(all));
+        for (key, entries) in of_items {
+            if let Some(slot) = self.items.get_mut(&key) {
+                slot.deadlines.append(&mut Deadlines::from_iter(entries));
+            }
+        }
+    }
+
     pub(crate) fn put_active(&mut self, hold: Hold) {
         self.put_deadline(&hold);
         self.active.insert(hold);

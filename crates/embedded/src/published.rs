@@ -2,15 +2,24 @@
 //! so that whoever was answered sees it.
 
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use stockhold_domain::{Event, Item, ItemKey, Scope, Transition};
+use stockhold_domain::{Event, Item, ItemKey, Label, Scope, Transition};
+use stockhold_store::Shelf;
 
 type Slots = HashMap<ItemKey, Arc<Mutex<Item>>, RandomState>;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Published(RwLock<Slots>);
+pub(crate) struct Published {
+    slots: RwLock<Slots>,
+    /// The items' keys, for pages of them.
+    order: RwLock<BTreeSet<ItemKey>>,
+    /// Position of the newest committed event.
+    newest: AtomicU64,
+}
 
 impl Published {
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
@@ -18,14 +27,15 @@ impl Published {
     }
 
     fn slot(&self, key: &ItemKey) -> Option<Arc<Mutex<Item>>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.slots.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     pub(crate) fn put(&self, item: Item) {
         match self.slot(&item.key) {
             Some(slot) => *slot.lock().unwrap_or_else(PoisonError::into_inner) = item,
             None => {
-                let mut slots = self.0.write().unwrap_or_else(PoisonError::into_inner);
+                self.order.write().unwrap_or_else(PoisonError::into_inner).insert(item.key.clone());
+                let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
                 slots.insert(item.key.clone(), Arc::new(Mutex::new(item)));
             }
         }
@@ -35,6 +45,33 @@ impl Published {
         if let Some(slot) = self.slot(key) {
             change(&mut slot.lock().unwrap_or_else(PoisonError::into_inner));
         }
+    }
+
+    /// A page of items.
+    pub(crate) fn shelf(&self, Shelf { location, after, limit }: &Shelf) -> Vec<Item> {
+        let order = self.order.read().unwrap_or_else(PoisonError::into_inner);
+        // No label sorts before a blank.
+        let lowest = Label::new(" ").ok();
+        let first = location.as_ref().zip(lowest).map(|(location, lowest)| ItemKey::new(location, &lowest));
+        let from = match (after, &first) {
+            (Some(after), Some(first)) if after < first => Bound::Included(first),
+            (Some(after), _) => Bound::Excluded(after),
+            (None, Some(first)) => Bound::Included(first),
+            (None, None) => Bound::Unbounded,
+        };
+        let here = |key: &&ItemKey| location.as_ref().is_none_or(|at| at.as_str() == key.location());
+        let keys = order.range((from, Bound::Unbounded)).take_while(here);
+        keys.filter_map(|key| self.get(key)).take(*limit).collect()
+    }
+
+    /// Position of the newest committed event.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
+    }
+
+    /// Says which event is the newest.
+    pub(crate) fn reached(&self, newest: u64) {
+        self.newest.store(newest, Ordering::Release);
     }
 
     /// Takes in what a commit did.

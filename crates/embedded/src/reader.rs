@@ -1,34 +1,69 @@
-//! Brings what commands need and memory lacks: closed reservations and used keys, from the index. On threads of its own,
-//! so that neither the callers' threads nor the committer wait for a read.
+//! Brings what commands need and memory lacks, closed reservations and used keys, and answers queries that memory can't.
+//! On threads of its own, so that neither the callers' threads nor the committer wait for a read; and queries that may
+//! read much on others than commands wait for.
 
 use crate::core::Pending;
 use crate::index::{Damage, find_closed, find_key};
+use crate::lists::Lists;
 use crate::store::Shared;
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use stockhold_domain::Name;
-use stockhold_store::Failure;
+use stockhold_store::{Answer, Failure, Found, Query, ReplyTo};
 
-/// Threads that read.
+/// Threads that read for commands.
 pub(crate) const READERS: usize = 2;
 /// Commands that may wait for a read.
 pub(crate) const READ_QUEUE: usize = 4_096;
+/// Threads that answer queries.
+pub(crate) const LISTERS: usize = 2;
+/// Queries that may wait.
+pub(crate) const LIST_QUEUE: usize = 1_024;
 
 /// Reads until the store stops.
 pub(crate) fn run(shared: &Arc<Shared>, db: &Connection, queue: &Mutex<Receiver<(Pending, Name)>>) {
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((mut pending, name)) = next else { return };
+    while let Some((mut pending, name)) = next(queue) {
         let reply = pending.reply.clone();
         pending.reads += 1;
         if catch_unwind(AssertUnwindSafe(|| serve(shared, db, pending, &name))).is_err() {
             tracing::error!(?name, "a reader panicked");
-            shared.poison("a reader panicked; a restart recovers".to_owned());
-            reply.answer(Err(Failure::Internal("a reader panicked".to_owned())));
+            panicked(shared, reply);
         }
     }
+}
+
+/// Answers queries until the store stops.
+pub(crate) fn list(shared: &Arc<Shared>, lists: &Lists, queue: &Mutex<Receiver<(Query, ReplyTo)>>) {
+    while let Some((query, reply)) = next(queue) {
+        match catch_unwind(AssertUnwindSafe(|| lists.find(shared, &query))) {
+            Ok(Ok(found @ Found::Reservations(_))) => shared.settle(reply, found),
+            Ok(Ok(found)) => reply.answer(Ok(Answer::Found(found))),
+            Ok(Err(damage)) if damage.is_passing() => {
+                tracing::warn!(%damage, ?query, "a query can't be answered now");
+                reply.answer(Err(Failure::Unavailable(damage.to_string())));
+            }
+            Ok(Err(damage)) => {
+                tracing::error!(%damage, ?query, "a query can't be answered");
+                shared.poison(format!("what is stored is damaged: {damage}"));
+                reply.answer(Err(Failure::Internal(format!("what is stored is damaged: {damage}"))));
+            }
+            Err(_) => {
+                tracing::error!(?query, "a reader panicked");
+                panicked(shared, reply);
+            }
+        }
+    }
+}
+
+fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+fn panicked(shared: &Shared, reply: ReplyTo) {
+    shared.poison("a reader panicked; a restart recovers".to_owned());
+    reply.answer(Err(Failure::Internal("a reader panicked".to_owned())));
 }
 
 fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Name) {

@@ -7,14 +7,16 @@ use crate::files;
 use crate::housekeeper::{ACTOR, Housekeeper};
 use crate::index::Index;
 use crate::indexer::{Indexer, Message, retire_before};
+use crate::lists::Lists;
 use crate::log::{self, Log};
+use crate::mentions::Fresh;
 use crate::published::Published;
 use crate::reader;
 use crate::recover::{Recovered, recover};
 use std::fmt;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,7 +25,7 @@ use std::time::Duration;
 use stockhold_domain::{Item, ItemKey, Label, Name, Rules};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::ids::IdSource;
-use stockhold_store::{EventRow, Failure, Store, Work};
+use stockhold_store::{Answer, Ask, Failure, Found, Query, ReplyTo, Store, Work};
 
 /// How the store is to run.
 #[derive(Clone)]
@@ -70,12 +72,19 @@ impl fmt::Debug for Options {
     }
 }
 
+/// Where what needs a read waits for its reader.
+struct Queues {
+    reads: SyncSender<(Pending, Name)>,
+    lists: SyncSender<(Query, ReplyTo)>,
+}
+
 /// What the store's threads share.
 pub(crate) struct Shared {
     core: Mutex<Core>,
     committer: Condvar,
-    reads: Mutex<Option<SyncSender<(Pending, Name)>>>,
+    queues: Mutex<Option<Queues>>,
     pub(crate) published: Published,
+    mentions: Arc<Mutex<Fresh>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stopping: AtomicBool,
     /// Whether the stop is to look like a crash.
@@ -92,29 +101,70 @@ impl Shared {
         self.committer.wait(core).unwrap_or_else(half_decided)
     }
 
-    pub(crate) fn admit(&self, pending: Pending) {
-        let admitted = self.core().admit(pending, self.clock.now());
-        match admitted {
-            Admitted::Waits => {}
-            Admitted::Answered(reply, answer) => reply.answer(answer),
-            Admitted::Read(pending, name) => self.read(pending, name),
+    pub(crate) fn admit(&self, mut pending: Pending) {
+        loop {
+            let admitted = self.core().admit(pending, self.clock.now());
+            match admitted {
+                Admitted::Waits => {}
+                Admitted::Answered(reply, answer) => reply.answer(answer),
+                Admitted::Read(pending, name) => self.read(pending, name),
+                Admitted::GoesOn(same) => {
+                    pending = same;
+                    continue;
+                }
+            }
+            return;
         }
+    }
+
+    /// Mentions that no run of the index has yet.
+    pub(crate) fn fresh(&self) -> MutexGuard<'_, Fresh> {
+        self.mentions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives an answer that was made of what memory knows, once that is durable.
+    pub(crate) fn settle(&self, reply: ReplyTo, found: Found) {
+        let settled = self.core().settle(reply, Ok(Answer::Found(found)));
+        if let Some((reply, answer)) = settled {
+            reply.answer(answer);
+        }
+        self.kick();
     }
 
     /// Hands something to the readers.
     pub(crate) fn read(&self, pending: Pending, name: Name) {
-        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = match reads.as_ref() {
-            Some(reads) => reads.try_send((pending, name)),
-            None => Err(TrySendError::Disconnected((pending, name))),
-        };
-        match sent {
+        match self.send(|queues| &queues.reads, (pending, name)) {
             Ok(()) => {}
-            Err(TrySendError::Full((pending, _))) => pending.reply.answer(Err(Failure::Overloaded)),
-            Err(TrySendError::Disconnected((pending, _))) => {
-                pending.reply.answer(Err(Failure::Unavailable("the store is stopping".to_owned())));
+            Err(((pending, _), failure)) => {
+                let (reply, answer) = pending.failed(failure);
+                reply.answer(answer);
             }
         }
+    }
+
+    /// Answers a query from what is published, or hands it to the readers.
+    fn query(&self, query: Query, reply: ReplyTo) {
+        if let Query::Shelf(shelf) = &query {
+            let found = Found::Shelf(self.published.shelf(shelf));
+            return reply.answer(Ok(Answer::Found(found)));
+        }
+        if let Err(((_, reply), failure)) = self.send(|queues| &queues.lists, (query, reply)) {
+            reply.answer(Err(failure));
+        }
+    }
+
+    fn send<T>(&self, queue: impl Fn(&Queues) -> &SyncSender<T>, what: T) -> Result<(), (T, Failure)> {
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = match queues.as_ref() {
+            Some(queues) => queue(queues).try_send(what),
+            None => Err(TrySendError::Disconnected(what)),
+        };
+        sent.map_err(|error| match error {
+            TrySendError::Full(what) => (what, Failure::Overloaded),
+            TrySendError::Disconnected(what) => {
+                (what, Failure::Unavailable("the store is stopping".to_owned()))
+            }
+        })
     }
 
     pub(crate) fn kick(&self) {
@@ -158,8 +208,6 @@ pub struct EmbeddedStore {
     indexer: Option<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
     to_indexer: Sender<Message>,
-    log_file: PathBuf,
-    events: Mutex<Option<Log>>,
     _lock: File,
 }
 
@@ -170,11 +218,13 @@ impl EmbeddedStore {
         let Recovered { lock, log, acked, behind, memory, published, head } =
             recover(dir, retire_before, options.log_room)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
+        let (lists, list_queue) = sync_channel(reader::LIST_QUEUE);
         let shared = Arc::new(Shared {
             core: Mutex::new(Core::new(memory, options.rules, head, behind.weight())),
             committer: Condvar::new(),
-            reads: Mutex::new(Some(reads)),
+            queues: Mutex::new(Some(Queues { reads, lists })),
             published,
+            mentions: behind.fresh(),
             clock: options.clock,
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -190,6 +240,13 @@ impl EmbeddedStore {
             let (db, queue, shared) =
                 (Index::open_reader(&index_file)?, Arc::clone(&read_queue), Arc::clone(&shared));
             others.push(spawn(&Arc::clone(&shared), "reader", move || reader::run(&shared, &db, &queue))?);
+        }
+        let list_queue = Arc::new(Mutex::new(list_queue));
+        for _ in 0..reader::LISTERS {
+            let lists = Lists::open(&log_file, &index_file)?;
+            let (queue, shared) = (Arc::clone(&list_queue), Arc::clone(&shared));
+            others
+                .push(spawn(&Arc::clone(&shared), "lister", move || reader::list(&shared, &lists, &queue))?);
         }
         let housekeeper = Housekeeper {
             shared: Arc::clone(&shared),
@@ -213,8 +270,6 @@ impl EmbeddedStore {
             indexer: Some(indexer),
             others,
             to_indexer,
-            log_file,
-            events: Mutex::new(None),
             _lock: lock,
         })
     }
@@ -251,7 +306,7 @@ impl EmbeddedStore {
 
     fn stop(&mut self, last: Message) {
         self.shared.stopping.store(true, Ordering::Release);
-        self.shared.reads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(self.shared.core());
         self.shared.committer.notify_one();
         join(self.committer.take());
@@ -307,7 +362,12 @@ fn join(thread: Option<JoinHandle<()>>) {
 
 impl Store for EmbeddedStore {
     fn submit(&self, work: Work) {
-        self.shared.admit(work.into());
+        match work.ask {
+            Ask::Query(
+                query @ (Query::Shelf(_) | Query::Reservations(_) | Query::History(_) | Query::Events { .. }),
+            ) => self.shared.query(query, work.reply),
+            _ => self.shared.admit(work.into()),
+        }
     }
 
     fn kick(&self) {
@@ -318,27 +378,8 @@ impl Store for EmbeddedStore {
         Some(self.shared.published.get(item))
     }
 
-    fn events(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
-        let mut log = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = |error: OpenError| Failure::Unavailable(error.to_string());
-        let log = match &mut *log {
-            Some(log) => log,
-            none => none.insert(Log::open_reader(&self.log_file).map_err(failed)?),
-        };
-        let mut found = Vec::new();
-        let first = log.batch_at(after.saturating_add(1)).map_err(failed)?;
-        let before = log.head(first.saturating_sub(1)).map_err(failed)?;
-        log.walk(before.number, before.sum, |batch, _| {
-            let rows = (batch.position..).zip(batch.events);
-            found.extend(
-                rows.filter(|(position, _)| *position > after)
-                    .take(limit - found.len())
-                    .map(|(position, event)| EventRow { position, event }),
-            );
-            Ok(found.len() < limit)
-        })
-        .map_err(failed)?;
-        Ok(found)
+    fn newest(&self) -> u64 {
+        self.shared.published.newest()
     }
 
     fn trouble(&self) -> Option<String> {
@@ -353,7 +394,6 @@ mod tests {
     use rusqlite::ffi::{self, SQLITE_FULL, SQLITE_IOERR_FSYNC};
     use stockhold_store::conformance::Maker;
     use stockhold_store::conformance::maker::set_stock;
-    use stockhold_store::{Ask, ReplyTo};
 
     /// Waits until it is so, which is for ever if it does not become so.
     fn wait_until(so: impl Fn() -> bool) {

@@ -6,11 +6,11 @@ use crate::{EmbeddedStore, OpenError, Options};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, Reply, ReservationId};
+use stockhold_domain::{Envelope, Instant, Outcome, Reply, ReservationId};
 use stockhold_store::clock::HandClock;
 use stockhold_store::conformance::maker::{confirm, reserve, set_stock};
 use stockhold_store::conformance::{CrashWorld, Maker, START, World};
-use stockhold_store::{Answer, Ask, EventRow, Failure, Inbox, Query, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Ask, Failure, Found, Inbox, Query, ReplyTo, Store, Work};
 
 /// Answers by their tickets.
 #[derive(Default)]
@@ -177,7 +177,8 @@ fn outcome_of(answer: Result<Answer, Failure>) -> Result<Outcome, Failure> {
 }
 
 impl World for Bench {
-    /// A command that needs a read may be overtaken, and the suite wants its order: it waits until it is its turn.
+    /// A command that needs a read may be overtaken, and the suite wants its order: it waits until it is its turn. What is
+    /// handed over as one keeps its order by itself.
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         let mut answers = Vec::with_capacity(commands.len());
         let mut together = Vec::new();
@@ -204,34 +205,33 @@ impl World for Bench {
         self.start().unwrap();
     }
 
-    fn item(&mut self, key: &ItemKey) -> Option<Item> {
-        let asked = ask(self.store(), vec![Ask::Query(Query::Items(vec![key.clone()]))]).remove(0);
-        let Ok(Answer::Items(mut items)) = asked else { panic!("{asked:?}") };
-        let item = items.remove(0);
-        assert_eq!(
-            self.store().published(key),
-            Some(item.clone()),
-            "published figures are the committed ones"
-        );
-        item
-    }
-
-    fn hold(&mut self, id: ReservationId) -> Option<Hold> {
-        let asked = ask(self.store(), vec![Ask::Query(Query::Reservation(id))]).remove(0);
-        let Ok(Answer::Reservation(hold)) = asked else { panic!("{asked:?}") };
-        hold
-    }
-
-    fn events(&mut self) -> Vec<EventRow> {
-        let mut all = Vec::new();
-        loop {
-            let after = all.last().map_or(0, |row: &EventRow| row.position);
-            let page = self.store().events(after, 1_000).unwrap();
-            if page.is_empty() {
-                return all;
-            }
-            all.extend(page);
+    fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
+        let count = commands.len();
+        match ask(self.store(), vec![Ask::Commands(commands)]).remove(0) {
+            Ok(Answer::Outcomes(outcomes)) => outcomes,
+            Ok(other) => panic!("the answer to commands was {other:?}"),
+            Err(failure) => vec![Err(failure); count],
         }
+    }
+
+    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+        let asked = ask(self.store(), vec![Ask::Query(query.clone())]).remove(0);
+        let found = match asked {
+            Ok(Answer::Found(found)) => found,
+            Ok(other) => panic!("the answer to a query was {other:?}"),
+            Err(failure) => return Err(failure),
+        };
+        if let (Query::Items(keys), Found::Items(items)) = (&query, &found) {
+            for (key, item) in keys.iter().zip(items) {
+                let published = self.store().published(key);
+                assert_eq!(published.as_ref(), Some(item), "published figures are the committed ones");
+            }
+        }
+        if let (Query::Events { .. }, Found::Events(rows)) = (&query, &found) {
+            let newest = rows.last().map_or(0, |row| row.position);
+            assert!(self.store().newest() >= newest, "the newest position is told");
+        }
+        Ok(found)
     }
 }
 

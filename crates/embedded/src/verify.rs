@@ -3,9 +3,10 @@
 use crate::acked::Acked;
 use crate::error::OpenError;
 use crate::files;
-use crate::index::{Damage, EVERYTHING, Index, Position, load_holds, read_position};
+use crate::index::{Damage, EVERYTHING, Index, Position, load_closed, read_position};
 use crate::log::Log;
 use crate::recover::look_through;
+use crate::segments;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 use std::collections::{HashMap, HashSet};
@@ -89,7 +90,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
 
 /// Looks through the log's write-ahead log when no server is at it: one that is being begun anew while it is read looks
 /// broken. A server has done it at its start.
-fn look_through_at_rest(dir: &Path, log_file: &Path) -> Result<(), OpenError> {
+pub(crate) fn look_through_at_rest(dir: &Path, log_file: &Path) -> Result<(), OpenError> {
     let lock = match File::open(dir.join(files::LOCK)) {
         Ok(lock) => Some(lock),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -142,7 +143,7 @@ impl IndexView {
     fn read_from(db: &Connection) -> Result<Self, Damage> {
         let snapshot = db.unchecked_transaction()?;
         let mut view = Self { position: read_position(&snapshot)?, ..Self::default() };
-        let (mut items, mut pauses, mut active) = (Map::default(), HashSet::new(), Map::default());
+        let (mut items, mut pauses) = (Map::default(), HashSet::new());
         crate::index::load(
             &snapshot,
             view.position,
@@ -152,12 +153,11 @@ impl IndexView {
             |scope| {
                 pauses.insert(scope.to_owned());
             },
-            |hold| {
-                active.insert(hold.id, hold);
-            },
         )?;
+        let active = segments::load(&snapshot)?.expect(view.position.active)?;
+        let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
         let mut closed = Map::default();
-        let totals = load_holds(&snapshot, "closed", |hold| {
+        let totals = load_closed(&snapshot, |hold| {
             closed.insert(hold.id, digest(&hold));
         })?;
         if totals != view.position.closed {

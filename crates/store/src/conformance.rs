@@ -15,6 +15,7 @@ mod events;
 mod extensions;
 mod figures;
 mod keys;
+mod lists;
 mod pauses;
 mod returns;
 
@@ -29,8 +30,7 @@ pub use maker::Maker;
 pub use op::{Cast, Op, TTLS};
 pub use random::Random;
 
-use crate::EventRow;
-use crate::work::Failure;
+use crate::{EventRow, Failure, Found, Query};
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
 
 /// A store under test, with its clock in the suite's hands. Its rules are [`stockhold_domain::Rules::default`].
@@ -50,14 +50,41 @@ pub trait World {
     /// Ends the store as a crash would, without any farewell, and starts it again on what is durable.
     fn restart(&mut self);
 
-    /// An item as it is.
-    fn item(&mut self, key: &ItemKey) -> Option<Item>;
+    /// Reads.
+    fn find(&mut self, query: Query) -> Result<Found, Failure>;
+
+    /// Hands all commands over as one [`crate::Ask::Commands`].
+    fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>>;
+
+    /// An item as it is. A world whose store publishes asserts here that it published the same.
+    fn item(&mut self, key: &ItemKey) -> Option<Item> {
+        match self.find(Query::Items(vec![key.clone()])) {
+            Ok(Found::Items(mut items)) if items.len() == 1 => items.remove(0),
+            other => panic!("asked for one item, it answered {other:?}"),
+        }
+    }
 
     /// A reservation as it is.
-    fn hold(&mut self, id: ReservationId) -> Option<Hold>;
+    fn hold(&mut self, id: ReservationId) -> Option<Hold> {
+        match self.find(Query::Reservation(id)) {
+            Ok(Found::Reservation(hold)) => hold,
+            other => panic!("asked for a reservation, it answered {other:?}"),
+        }
+    }
 
-    /// All committed events, oldest first. Empty when `complete` is false and the adapter keeps none.
-    fn events(&mut self) -> Vec<EventRow>;
+    /// All committed events, oldest first, read in pages. Empty when `complete` is false and the adapter keeps none.
+    fn events(&mut self) -> Vec<EventRow> {
+        const PAGE: usize = 300;
+        let mut all: Vec<EventRow> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |row| row.position);
+            match self.find(Query::Events { after, limit: PAGE }) {
+                Ok(Found::Events(page)) if page.is_empty() => return all,
+                Ok(Found::Events(page)) => all.extend(page),
+                other => panic!("asked for events, it answered {other:?}"),
+            }
+        }
+    }
 }
 
 /// A world that can crash while commands are under way.
@@ -99,6 +126,7 @@ pub fn cases() -> Vec<Case> {
         extensions::CASES,
         figures::CASES,
         keys::CASES,
+        lists::CASES,
         pauses::CASES,
         returns::CASES,
     ]

@@ -2,9 +2,10 @@
 //! [`stockhold_domain::decide`]: load what a batch of commands may touch, decide them in turn, commit everything at
 //! once; then, and only then, it answers. No rule stands in an adapter.
 //!
-//! Reading order: [`Store`] and the [`Work`] it is given; [`codec`], the bytes that events become; [`digest`], how
+//! Reading order: [`Store`], the [`Work`] it is given and the [`Query`] among it; [`codec`], the bytes that events become; [`digest`], how
 //! idempotency keys are found; [`model`], the naive reference; [`conformance`], the suite that every adapter passes.
 
+mod query;
 mod store;
 mod work;
 
@@ -18,5 +19,6 @@ pub mod conformance;
 #[cfg(feature = "testing")]
 pub mod model;
 
+pub use query::{Cursor, Filter, Found, Page, Query, Shelf};
 pub use store::{EventRow, Store};
-pub use work::{Answer, Ask, Failure, Inbox, Query, ReplyTo, Work};
+pub use work::{Answer, Ask, Failure, Inbox, ReplyTo, Work};

@@ -7,12 +7,14 @@
 //! [`decide`]: stockhold_domain::decide
 
 mod audit;
+mod find;
 mod holds;
 mod naive_state;
 mod same;
 mod stock;
 
 pub use audit::{audit, successor};
+pub use find::find;
 pub use naive_state::NaiveState;
 pub use same::{same, same_hold};
 

@@ -1,4 +1,4 @@
-use crate::work::{Failure, Work};
+use crate::work::Work;
 use stockhold_domain::{Event, Item, ItemKey};
 
 /// An event with the position that its commit gave it: dense, from 1, in commit order.
@@ -14,10 +14,10 @@ pub struct EventRow {
 ///
 /// A store promises:
 /// - an answer is put only when what it says is durable, and so is everything it has seen;
-/// - whoever waits for an answer before asking again is decided in that order. Commands that wait together are decided in
-///   the order given as a rule, which is no promise: one that needs a read first (of a closed reservation, or of a key that
-///   may have been used), or that needs more room or more expiries than its batch has left, may be overtaken by those
-///   behind it;
+/// - whoever waits for an answer before asking again is decided in that order, and so are the commands of one
+///   [`crate::Ask::Commands`]. Others that wait together are decided in the order given as a rule, which is no promise:
+///   one that needs a read first (of a closed reservation, or of a key that may have been used), or that needs more room
+///   or more expiries than its batch has left, may be overtaken by those behind it;
 /// - a failed commit is [`Failure::OutcomeUnknown`] for its batch and [`Failure::Unavailable`] for all after it, until
 ///   the store has recovered;
 /// - a caller that goes away cancels nothing half done.
@@ -34,8 +34,9 @@ pub trait Store: Send + Sync {
     /// `None` when this store publishes nothing and has to be asked by [`crate::Query::Items`].
     fn published(&self, item: &ItemKey) -> Option<Option<Item>>;
 
-    /// Committed events after a position, oldest first, at most `limit`. May block on the disk or the network.
-    fn events(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure>;
+    /// Position of an event that is committed: the newest one, or one a moment older. What is after it can be asked for
+    /// by [`crate::Query::Events`].
+    fn newest(&self) -> u64;
 
     /// Why the store takes no commands, if it does not.
     fn trouble(&self) -> Option<String>;

@@ -1,6 +1,7 @@
+use crate::query::{Found, Query};
 use core::fmt;
 use std::sync::Arc;
-use stockhold_domain::{Envelope, Hold, Item, ItemKey, Outcome, ReservationId};
+use stockhold_domain::{Envelope, Outcome};
 
 /// Something asked of a store, and where its answer goes.
 pub struct Work {
@@ -15,17 +16,11 @@ pub struct Work {
 pub enum Ask {
     /// Decide a command and make it durable.
     Command(Box<Envelope>),
+    /// Decide commands strictly in this order, each on its own, and make them durable; over several batches where they are
+    /// too many for one.
+    Commands(Vec<Envelope>),
     /// Read what is durable.
     Query(Query),
-}
-
-/// What can be read. A query sees every command that was answered before it was asked.
-#[derive(Clone, Debug)]
-pub enum Query {
-    /// One reservation, whatever its status.
-    Reservation(ReservationId),
-    /// Items, in the order asked for.
-    Items(Vec<ItemKey>),
 }
 
 /// What a store answers.
@@ -33,10 +28,10 @@ pub enum Query {
 pub enum Answer {
     /// To a command: its outcome, durable. Never [`Outcome::Later`].
     Outcome(Outcome),
-    /// To [`Query::Reservation`].
-    Reservation(Option<Hold>),
-    /// To [`Query::Items`].
-    Items(Vec<Option<Item>>),
+    /// To commands: what became of each, in their order.
+    Outcomes(Vec<Result<Outcome, Failure>>),
+    /// To a query.
+    Found(Found),
 }
 
 /// Why a store could not answer. Never a business refusal.

@@ -9,7 +9,7 @@ use stockhold_embedded::{EmbeddedStore, files, verify};
 use stockhold_store::clock::HandClock;
 use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
 use stockhold_store::conformance::{Maker, START, World};
-use stockhold_store::{Answer, Ask, Failure, Query};
+use stockhold_store::{Answer, Ask, Failure, Found, Query};
 
 /// Flips in each file; each opens a copy of the directory.
 const FLIPS: usize = 60;
@@ -164,7 +164,7 @@ fn serve_copy(dir: &Path, file: &str, offset: usize, items: &[Item], holds: &[Ho
 fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
     for item in items {
         match ask(store, vec![Ask::Query(Query::Items(vec![item.key.clone()]))]).remove(0) {
-            Ok(Answer::Items(found)) if found == [Some(item.clone())] => {}
+            Ok(Answer::Found(Found::Items(found))) if found == [Some(item.clone())] => {}
             Ok(other) => return Served::Wrong(format!("{item:?} is served as {other:?}")),
             Err(_) => return Served::Refused,
         }
@@ -181,7 +181,7 @@ fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
 
 fn find(store: &EmbeddedStore, id: ReservationId) -> Result<Option<Hold>, Failure> {
     match ask(store, vec![Ask::Query(Query::Reservation(id))]).remove(0)? {
-        Answer::Reservation(hold) => Ok(hold),
+        Answer::Found(Found::Reservation(hold)) => Ok(hold),
         other => panic!("{other:?}"),
     }
 }

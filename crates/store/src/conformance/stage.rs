@@ -3,6 +3,7 @@
 use super::World;
 use super::history::START;
 use super::maker::{self, Maker};
+use crate::EventRow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stockhold_domain::{
     Command, Envelope, Event, Hold, Instant, Item, ItemKey, Outcome, Rejection, Reply, ReservationId,
@@ -199,12 +200,18 @@ impl<'w> Stage<'w> {
 
     /// Committed events that are about these items, oldest first.
     pub(super) fn events_of(&mut self, items: &[&ItemKey]) -> Vec<Event> {
-        let about = |event: &Event| match &event.transition {
-            Transition::Hold { hold, .. } => hold.lines.iter().any(|line| items.contains(&&line.item)),
-            Transition::Stock { item, .. } => items.contains(&&item.key),
+        let items: Vec<ItemKey> = items.iter().map(|item| (*item).clone()).collect();
+        self.rows_of(&items).into_iter().map(|row| row.event).collect()
+    }
+
+    /// The same, with their positions.
+    pub(super) fn rows_of(&mut self, items: &[ItemKey]) -> Vec<EventRow> {
+        let about = |row: &EventRow| match &row.event.transition {
+            Transition::Hold { hold, .. } => hold.lines.iter().any(|line| items.contains(&line.item)),
+            Transition::Stock { item, .. } => items.contains(&item.key),
             Transition::Sale { .. } => false,
         };
-        self.world.events().into_iter().map(|row| row.event).filter(about).collect()
+        self.world.events().into_iter().filter(about).collect()
     }
 }
 

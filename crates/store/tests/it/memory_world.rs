@@ -9,8 +9,8 @@ use stockhold_domain::{
     decide,
 };
 use stockhold_store::conformance::{START, World};
-use stockhold_store::model::NaiveState;
-use stockhold_store::{EventRow, Failure, codec};
+use stockhold_store::model::{self, NaiveState};
+use stockhold_store::{EventRow, Failure, Found, Query, codec};
 
 /// Commands that this store decides at once.
 const BATCH: usize = 64;
@@ -182,6 +182,36 @@ impl MemoryWorld {
         ItemKey::new(&Label::new(key.location()).unwrap(), &Label::new(&sku).unwrap())
     }
 
+    fn shown_item(&self, key: &ItemKey) -> Option<Item> {
+        let key = self.bent_key(key);
+        let mut item = self.state.state.items.get(&key)?.clone();
+        if self.has(Flaw::ExpiryIsAPredicate) {
+            for hold in self.state.state.holds.values() {
+                let due = hold.status == Status::Active && hold.is_due(self.now);
+                let lines = hold.lines.iter().filter(|line| due && line.item == key);
+                lines.for_each(|line| item.figures.held -= u64::from(line.quantity));
+            }
+        }
+        Some(item)
+    }
+
+    fn shown_hold(&self, id: ReservationId) -> Option<Hold> {
+        let mut hold = self.state.state.holds.get(&id)?.clone();
+        if self.has(Flaw::ExpiryIsAPredicate) && hold.status == Status::Active && hold.is_due(self.now) {
+            hold.status = Status::Expired;
+        }
+        Some(hold)
+    }
+
+    fn rows(&self) -> Vec<EventRow> {
+        if self.thin {
+            return Vec::new();
+        }
+        let step = if self.has(Flaw::SkipsPositions) { 2 } else { 1 };
+        let rows = self.events.iter().cloned().zip((1..).step_by(step));
+        rows.map(|(event, position)| EventRow { position, event }).collect()
+    }
+
     fn bent_clock(&self, envelope: &Envelope) -> Instant {
         let by = match (self.flaw, &envelope.command) {
             (_, Command::Reserve(_) | Command::SetStock(_) | Command::AdjustStock(_)) => 0,
@@ -240,34 +270,17 @@ impl World for MemoryWorld {
         self.state = state;
     }
 
-    fn item(&mut self, key: &ItemKey) -> Option<Item> {
-        let key = self.bent_key(key);
-        let mut item = self.state.state.items.get(&key)?.clone();
-        if self.has(Flaw::ExpiryIsAPredicate) {
-            for hold in self.state.state.holds.values() {
-                let due = hold.status == Status::Active && hold.is_due(self.now);
-                let lines = hold.lines.iter().filter(|line| due && line.item == key);
-                lines.for_each(|line| item.figures.held -= u64::from(line.quantity));
-            }
-        }
-        Some(item)
+    fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
+        self.run(commands)
     }
 
-    fn hold(&mut self, id: ReservationId) -> Option<Hold> {
-        let mut hold = self.state.state.holds.get(&id)?.clone();
-        if self.has(Flaw::ExpiryIsAPredicate) && hold.status == Status::Active && hold.is_due(self.now) {
-            hold.status = Status::Expired;
-        }
-        Some(hold)
-    }
-
-    fn events(&mut self) -> Vec<EventRow> {
-        if self.thin {
-            return Vec::new();
-        }
-        let step = if self.has(Flaw::SkipsPositions) { 2 } else { 1 };
-        let rows = self.events.iter().cloned().zip((1..).step_by(step));
-        rows.map(|(event, position)| EventRow { position, event }).collect()
+    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+        let rows = self.rows();
+        Ok(match query {
+            Query::Items(keys) => Found::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
+            Query::Reservation(id) => Found::Reservation(self.shown_hold(id)),
+            other => model::find(&rows, &other),
+        })
     }
 }
 

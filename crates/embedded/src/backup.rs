@@ -1,0 +1,134 @@
+//! A copy of the log elsewhere, made while a server may be writing it. Batches are taken over as they stand, page by
+//! page, each held against its checksum and the one before it; between pages nothing is held, so that the server's
+//! checkpoints go on. A copy that was cut, or made yesterday, is gone on with.
+//!
+//! It never changes what it copies, never copies the index (a start makes it anew), and never writes behind a batch that
+//! differs from the original.
+
+use crate::acked::{Acked, Mark};
+use crate::error::OpenError;
+use crate::files;
+use crate::log::{Head, Log};
+use crate::recover::{lock, look_through, make, sync_dir};
+use crate::verify::look_through_at_rest;
+use std::path::Path;
+use stockhold_domain::Instant;
+
+/// Bytes of batches that are read and written in one go. A single batch may be larger.
+const PAGE_BYTES: usize = 8 << 20;
+/// Bytes between two checkpoints of the copy: its write-ahead log gets as long.
+const CHECKPOINT_BYTES: u64 = 64 << 20;
+
+/// What a backup did, and where the copy stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Batches that were copied this time.
+    pub batches: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The last batch that was there before; 0 for a fresh copy.
+    pub begun_at: u64,
+    /// The last batch that is there now.
+    pub batch: u64,
+    /// Position of the last event that is there now.
+    pub position: u64,
+    /// The newest instant that is in it; `None` as long as there is nothing.
+    pub at: Option<Instant>,
+}
+
+/// Copies what `to` lacks of the log in `from`, up to the batch that is the last one when this begins: everything that
+/// was answered before is in it. `to` is made when it is not there. Returns after the sync. `progress` is told how many
+/// batches are there and how many there will be.
+pub fn backup(from: &Path, to: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Backup, OpenError> {
+    let from_file = from.join(files::LOG);
+    if !from_file.exists() {
+        return Err(refused(&from_file, "there is no stockhold data here"));
+    }
+    look_through_at_rest(from, &from_file)?;
+    let source = Log::open_reader(&from_file)?;
+    source.check_format()?;
+    let end = source.last()?.map_or(0, |(number, _)| number);
+
+    make(to)?;
+    if from.canonicalize().ok() == to.canonicalize().ok() {
+        return Err(refused(to, "it is the data directory itself; name another one, on another disk"));
+    }
+    // No server starts on a copy that is being written, and no second backup runs.
+    let lock = lock(to)?;
+    let to_file = to.join(files::LOG);
+    look_through(&to_file)?;
+    let mut copy = Log::open(&to_file)?;
+    let begun = go_on_from(&source, end, &copy, to)?;
+
+    let mut head = begun;
+    let (mut bytes, mut unchecked) = (0, 0);
+    while head.number < end {
+        let rows = source.page(head.number, head.sum, end, PAGE_BYTES)?;
+        let Some(last) = rows.last() else {
+            let what = format!("it ended at batch {}, and batch {end} was there before", head.number);
+            return Err(OpenError::Damaged { file: from_file, what });
+        };
+        head = Head {
+            number: last.number,
+            sum: last.sum,
+            next_position: last.position + last.events,
+            at: Instant::from_micros(last.at),
+        };
+        copy.append_rows(&rows).map_err(|error| OpenError::sqlite(&to_file, "writing", error))?;
+        let page: u64 = rows.iter().map(|row| row.data.len() as u64).sum();
+        (bytes, unchecked) = (bytes + page, unchecked + page);
+        if unchecked >= CHECKPOINT_BYTES {
+            unchecked = 0;
+            copy.checkpoint_rest().map_err(|error| OpenError::sqlite(&to_file, "writing", error))?;
+        }
+        progress(head.number, end);
+    }
+    finish(&copy, to, head)?;
+    drop(lock);
+    Ok(Backup {
+        batches: head.number - begun.number,
+        bytes,
+        begun_at: begun.number,
+        batch: head.number,
+        position: head.next_position - 1,
+        at: (head.number > 0).then_some(head.at),
+    })
+}
+
+/// Where the copy stands, which must be where the log stood once.
+fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<Head, OpenError> {
+    let Some((number, sum)) = copy.last()? else { return Ok(Head::default()) };
+    // Its own last batch is held against its checksum.
+    copy.head(number)?;
+    let other = "it is the copy of another log, or a server was started on it: name another directory";
+    if number > end {
+        return Err(refused(
+            to,
+            format!("it ends at batch {number} and the data directory at batch {end}; {other}"),
+        ));
+    }
+    let head = source.head(number)?;
+    if head.sum != sum {
+        return Err(refused(to, format!("its batch {number} is not that of the data directory; {other}")));
+    }
+    Ok(head)
+}
+
+/// Puts all of the copy into one file, marks its end, and has everything found after a power cut.
+fn finish(copy: &Log, to: &Path, head: Head) -> Result<(), OpenError> {
+    let file = to.join(files::LOG);
+    copy.checkpoint_last().map_err(|error| OpenError::sqlite(&file, "writing", error))?;
+    if head.number > 0 {
+        // A start on a copy of this copy that lost its end notices it.
+        let path = to.join(files::ACKED);
+        let failed = |error| OpenError::io(format!("writing {}", path.display()), error);
+        let (acked, _) = Acked::open(&path).map_err(failed)?;
+        acked.set(Mark { batch: head.number, sum: head.sum }).map_err(failed)?;
+        acked.sync().map_err(failed)?;
+    }
+    sync_dir(to)
+}
+
+fn refused(path: &Path, why: impl Into<String>) -> OpenError {
+    OpenError::io(format!("backing up, {}", path.display()), why.into())
+}

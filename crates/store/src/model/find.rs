@@ -1,0 +1,56 @@
+//! What queries come to, from nothing but all events.
+
+use super::NaiveState;
+use crate::{Cursor, EventRow, Filter, Found, Page, Query, Shelf};
+use stockhold_domain::{HoldChange, ReservationId, State, Transition};
+
+/// The answer to a query, by folding everything that ever happened.
+pub fn find(events: &[EventRow], query: &Query) -> Found {
+    let state = NaiveState::fold(events.iter().map(|row| &row.event), []);
+    match query {
+        Query::Reservation(id) => Found::Reservation(state.holds.get(id).cloned()),
+        Query::Items(keys) => Found::Items(keys.iter().map(|key| state.items.get(key).cloned()).collect()),
+        Query::Shelf(Shelf { location, after, limit }) => {
+            let here = state.items.into_values().filter(|item| {
+                location.as_ref().is_none_or(|location| location.as_str() == item.key.location())
+                    && after.as_ref().is_none_or(|after| item.key > *after)
+            });
+            Found::Shelf(here.take(*limit).collect())
+        }
+        Query::Reservations(filter) => Found::Reservations(page(events, &state, filter)),
+        Query::History(id) => {
+            let rows: Vec<EventRow> = events.iter().filter(|row| about(row) == Some(*id)).cloned().collect();
+            Found::History(Some(rows).filter(|rows| !rows.is_empty()))
+        }
+        Query::Events { after, limit } => {
+            let rows = events.iter().filter(|row| row.position > *after);
+            Found::Events(rows.take(*limit).cloned().collect())
+        }
+    }
+}
+
+/// Which reservation an event is about.
+fn about(row: &EventRow) -> Option<ReservationId> {
+    match &row.event.transition {
+        Transition::Hold { hold, .. } => Some(hold.id),
+        Transition::Stock { .. } | Transition::Sale { .. } => None,
+    }
+}
+
+/// A cursor is the position of the event that made the last reservation of the page.
+fn page(events: &[EventRow], state: &NaiveState, filter: &Filter) -> Page {
+    let before = filter.after.map_or(u128::MAX, |Cursor(position)| position);
+    let made = events.iter().rev().filter(|row| {
+        u128::from(row.position) < before
+            && matches!(&row.event.transition, Transition::Hold { change: HoldChange::Created, .. })
+    });
+    let holds = made.filter_map(|row| {
+        let hold = state.hold(about(row)?).ok().flatten()?;
+        filter.matches(hold).then(|| (u128::from(row.position), hold.clone()))
+    });
+    let mut holds: Vec<_> = holds.take(filter.limit + 1).collect();
+    let more = holds.len() > filter.limit;
+    holds.truncate(filter.limit);
+    let next = holds.last().filter(|_| more).map(|(position, _)| Cursor(*position));
+    Page { holds: holds.into_iter().map(|(_, hold)| hold).collect(), next }
+}
