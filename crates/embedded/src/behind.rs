@@ -6,7 +6,7 @@ use crate::filter::Filter;
 use crate::housekeeper::WAL_PAGES;
 use crate::index::{Chunk, EVERYTHING, Index};
 use crate::log;
-use crate::mentions::Fresh;
+use crate::mentions::{Fresh, Terms};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +43,8 @@ struct Ready {
 impl Behind {
     pub(crate) fn new(index: Index) -> Self {
         let reached = (index.position.indexed, index.position.indexed_sum);
-        let mentions = Arc::new(Mutex::new(Fresh::new(index.position.keyed)));
+        let mentions =
+            Arc::new(Mutex::new(Fresh::new(Terms::new(index.position.terms_key), index.position.keyed)));
         Self {
             index,
             fold: Fold::default(),

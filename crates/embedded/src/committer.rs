@@ -4,12 +4,12 @@
 use crate::acked::{Acked, Mark};
 use crate::batch::Batch;
 use crate::core::{Taken, Waiting};
+use crate::indexer::{Mailbox, Message};
 use crate::log::Log;
 use crate::store::Shared;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
 use std::time::Instant as Monotonic;
 use std::vec;
 use stockhold_store::{Failure, Inbox};
@@ -19,18 +19,13 @@ pub(crate) struct Committer {
     shared: Arc<Shared>,
     log: Log,
     acked: Acked,
-    indexer: Sender<crate::indexer::Message>,
+    indexer: Arc<Mailbox>,
     /// Who waits for the batch that is being committed and is not answered yet.
     in_flight: vec::IntoIter<Waiting>,
 }
 
 impl Committer {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        log: Log,
-        acked: Acked,
-        indexer: Sender<crate::indexer::Message>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, log: Log, acked: Acked, indexer: Arc<Mailbox>) -> Self {
         Self { shared, log, acked, indexer, in_flight: Vec::new().into_iter() }
     }
 
@@ -127,7 +122,7 @@ impl Committer {
         self.shared.core().committed(sum);
         deliver(&mut self.in_flight);
         // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.
-        let _ = self.indexer.send(crate::indexer::Message::Committed(Box::new(batch), sum));
+        self.indexer.send(Message::Committed(Box::new(batch), sum));
         true
     }
 }

@@ -300,6 +300,10 @@ impl Core {
     /// Closes the open batch and hands it over. What it had no room for is decided into the next one.
     pub(crate) fn take(&mut self, clock: Instant) -> Taken {
         let Open { effects, waiting, later, at } = std::mem::take(&mut self.open);
+        // The next batch will be about as large.
+        self.open.effects.events.reserve(effects.events.len());
+        self.open.effects.keys.reserve(effects.keys.len());
+        self.open.waiting.reserve(waiting.len());
         self.handing = Handing { waiting, later: later.into_iter(), deciding: None };
         let previous_sum = self.head.sum;
         self.unindexed += u64::from(effects.lines()) + effects.events.len() as u64;
@@ -382,6 +386,11 @@ impl Core {
     /// The index has keys up to this batch. Answers with what is to be dropped once the lock is given back.
     pub(crate) fn keyed(&mut self, batch: u64, filters: Vec<Arc<Filter>>) -> Vec<Keys> {
         self.memory.forget_keys(batch, filters)
+    }
+
+    /// What the index does not have yet.
+    pub(crate) fn unindexed(&self) -> u64 {
+        self.unindexed
     }
 
     /// When the earliest hold falls due.

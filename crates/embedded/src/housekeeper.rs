@@ -103,7 +103,12 @@ impl Housekeeper {
         {
             return;
         }
-        let no_reserves = match free_bytes(&self.log_file) {
+        let free = free_bytes(&self.log_file);
+        if let Ok(free) = free {
+            #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+            metrics::gauge!("stockhold_free_disk_bytes").set(free as f64);
+        }
+        let no_reserves = match free {
             Ok(free) if free < self.free_floor => Some(format!(
                 "{} MiB are free on the data directory's disk and {} MiB are kept for what is under way",
                 free >> 20,

@@ -13,6 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use stockhold_domain::{Hold, Item, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::codec::{self, DecodeError, Reader};
+use stockhold_store::ids::IdSource;
 
 const FORMAT: i64 = 2;
 /// Marks the file as ours: "SHIX".
@@ -160,6 +161,8 @@ pub(crate) struct Position {
     pub(crate) indexed_sum: u32,
     /// Batch up to which keys and mentions are indexed.
     pub(crate) keyed: u64,
+    /// What the terms of mentions are made with.
+    pub(crate) terms_key: u128,
     pub(crate) items: Totals,
     pub(crate) pauses: Totals,
     pub(crate) closed: Totals,
@@ -256,7 +259,13 @@ impl Index {
     }
 
     fn read(db: Connection, file: &Path) -> Result<(Self, Vec<Hold>), Damage> {
-        let position = read_position(&db)?;
+        let mut position = read_position(&db)?;
+        if position == Position::default() {
+            // A new index: the first write keeps it.
+            position.terms_key = IdSource::from_system()
+                .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?
+                .random();
+        }
         let mut loaded = segments::load(&db)?;
         let active = loaded.expect(position.active)?;
         let index = Self {
@@ -388,6 +397,8 @@ pub(crate) fn read_position(db: &Connection) -> Result<Position, Damage> {
     position.indexed_sum =
         u32::try_from(next()?).map_err(|_| Damage::What("its state is no state".to_owned()))?;
     position.keyed = next()?;
+    position.terms_key = reader.u128()?;
+    let mut next = || reader.u64();
     let active = &mut position.active;
     for totals in [
         &mut position.items,
@@ -406,11 +417,12 @@ pub(crate) fn read_position(db: &Connection) -> Result<Position, Damage> {
 }
 
 fn write_position(db: &Connection, position: Position) -> rusqlite::Result<()> {
-    let Position { indexed, indexed_sum, keyed, items, pauses, closed, active } = position;
+    let Position { indexed, indexed_sum, keyed, terms_key, items, pauses, closed, active } = position;
     let mut data = Vec::new();
     for number in [indexed, u64::from(indexed_sum), keyed] {
         codec::put_u64(&mut data, number);
     }
+    data.extend(terms_key.to_be_bytes());
     for Totals { rows, sums } in [items, pauses, closed, active.segments, active.ended] {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);

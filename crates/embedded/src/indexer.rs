@@ -6,8 +6,7 @@ use crate::behind::Behind;
 use crate::core::UNINDEXED;
 use crate::log;
 use crate::store::Shared;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::Instant;
 
@@ -25,6 +24,9 @@ const RUN_AGE: Duration = Duration::from_mins(10);
 /// How long a full disk is left alone. Meanwhile what waits grows to its bound in memory.
 const FULL_WAIT: Duration = Duration::from_secs(1);
 
+/// How long the indexer naps while batches come: to be woken for each would cost the commits two changes of thread.
+const NAP: Duration = Duration::from_millis(10);
+
 /// What the committer tells.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -34,6 +36,51 @@ pub(crate) enum Message {
     Stop,
     /// As in a crash: write nothing more.
     Abandon,
+}
+
+/// Where messages wait for the indexer.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    waiting: Mutex<Waiting>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: Vec<Message>,
+    /// Whether the indexer has nothing to do and has to be woken.
+    asleep: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn send(&self, message: Message) {
+        let last = !matches!(message, Message::Committed(..));
+        let wake = {
+            let mut waiting = self.waiting();
+            waiting.messages.push(message);
+            std::mem::take(&mut waiting.asleep) || last
+        };
+        if wake {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Takes what waits, after a nap; after a longer one when there was nothing before.
+    fn take(&self, busy: bool, messages: &mut Vec<Message>) {
+        let mut waiting = self.waiting();
+        let ends = |message: &Message| !matches!(message, Message::Committed(..));
+        if !waiting.messages.iter().any(ends) {
+            waiting.asleep = !busy && waiting.messages.is_empty();
+            let nap = if busy { NAP } else { CHUNK_AGE };
+            waiting = self.bell.wait_timeout(waiting, nap).unwrap_or_else(PoisonError::into_inner).0;
+            waiting.asleep = false;
+        }
+        std::mem::swap(&mut waiting.messages, messages);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// See the module.
@@ -55,37 +102,39 @@ impl Indexer {
     }
 
     /// Runs until told to stop, or until the index can't be written.
-    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
-        if let Err(error) = self.serve(messages) {
+    pub(crate) fn run(mut self, mailbox: &Mailbox) {
+        if let Err(error) = self.serve(mailbox) {
             tracing::error!(%error, "the index can't be written");
             self.shared.poison(format!("the index can't be written ({error})"));
         }
     }
 
-    fn serve(&mut self, messages: &Receiver<Message>) -> rusqlite::Result<()> {
+    fn serve(&mut self, mailbox: &Mailbox) -> rusqlite::Result<()> {
+        let mut messages = Vec::new();
+        let mut busy = false;
         loop {
-            let idle = match messages.recv_timeout(CHUNK_AGE) {
-                Ok(Message::Committed(batch, sum)) => {
-                    self.behind.take(*batch, sum);
-                    self.note_ages();
-                    false
+            mailbox.take(busy, &mut messages);
+            busy = !messages.is_empty();
+            for message in messages.drain(..) {
+                match message {
+                    Message::Committed(batch, sum) => self.behind.take(*batch, sum),
+                    Message::Abandon => return Ok(()),
+                    Message::Stop => {
+                        return match self.finish() {
+                            Err(error) if log::can_wait(&error) => {
+                                tracing::warn!(%error, "the next start reads the rest of the index from the log");
+                                Ok(())
+                            }
+                            other => other,
+                        };
+                    }
                 }
-                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                    return match self.finish() {
-                        Err(error) if log::can_wait(&error) => {
-                            tracing::warn!(%error, "the next start reads the rest of the index from the log");
-                            Ok(())
-                        }
-                        other => other,
-                    };
-                }
-                Ok(Message::Abandon) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => true,
-            };
+            }
+            self.note_ages();
             if self.full.is_some_and(|since| since.elapsed() < FULL_WAIT) {
                 continue;
             }
-            match self.write(idle) {
+            match self.write(!busy) {
                 Ok(()) => self.full = None,
                 Err(error) if log::can_wait(&error) => {
                     if self.full.replace(Monotonic::now()).is_none() {

@@ -6,7 +6,7 @@ use crate::batch::Batch;
 use crate::error::OpenError;
 use crate::index::{Damage, Index, find_closed};
 use crate::log::Log;
-use crate::mentions::{self, Term};
+use crate::mentions::{self, Term, Terms};
 use crate::store::Shared;
 use rusqlite::Connection;
 use std::ops::RangeInclusive;
@@ -60,11 +60,16 @@ impl Lists {
     }
 
     /// The batches that may mention a term, in ascending ranges that do not overlap.
-    fn mentioned(&self, shared: &Shared, term: Term) -> Result<Vec<RangeInclusive<u64>>, Damage> {
+    fn mentioned(
+        &self,
+        shared: &Shared,
+        term: impl FnOnce(Terms) -> Term,
+    ) -> Result<Vec<RangeInclusive<u64>>, Damage> {
         // First what no run has: what is written as one meanwhile is then found twice and not never.
-        let (mut ranges, reached) = {
+        let (term, mut ranges, reached) = {
             let fresh = shared.fresh();
-            (fresh.of(term), fresh.reached)
+            let term = term(fresh.terms);
+            (term, fresh.of(term), fresh.reached)
         };
         mentions::find(&self.index, term, &mut ranges)?;
         let last = self.last()?;
@@ -87,15 +92,15 @@ impl Lists {
     }
 
     fn page(&self, shared: &Shared, filter: &Filter) -> Result<Page, Damage> {
-        let term = match filter {
-            Filter { owner_id: Some(owner), .. } => Some(Term::owner(owner.as_str())),
-            Filter { sku: Some(sku), .. } => Some(Term::sku(sku.as_str())),
-            Filter { location: Some(location), .. } => Some(Term::location(location.as_str())),
-            _ => None,
-        };
-        let ranges = match term {
-            Some(term) => self.mentioned(shared, term)?,
-            None => vec![1..=self.last()?],
+        let ranges = match filter {
+            Filter { owner_id: Some(owner), .. } => {
+                self.mentioned(shared, |terms| terms.owner(owner.as_str()))?
+            }
+            Filter { sku: Some(sku), .. } => self.mentioned(shared, |terms| terms.sku(sku.as_str()))?,
+            Filter { location: Some(location), .. } => {
+                self.mentioned(shared, |terms| terms.location(location.as_str()))?
+            }
+            _ => vec![1..=self.last()?],
         };
         let of_any_status = Filter { status: None, ..filter.clone() };
         let (mut page, mut ended, mut looked_at) = (Page::default(), 0, 0);
@@ -155,7 +160,7 @@ impl Lists {
         }
         let Some(made) = rows.first().map(|row| row.position) else { return Ok(None) };
         let made_in = self.log.batch_at(made)?;
-        for range in self.mentioned(shared, Term::reservation(id))? {
+        for range in self.mentioned(shared, |terms| terms.reservation(id))? {
             let (mut first, last) = ((*range.start()).max(made_in), *range.end());
             while first <= last {
                 let to = last.min(first + TOGETHER);

@@ -6,8 +6,8 @@ use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{
-    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Missing, Name, ReservationId, Scope, State,
-    Status, Transition,
+    Event, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Missing, Name, ReservationId,
+    Scope, State, Status, Transition,
 };
 
 type Map<K, V> = HashMap<K, V, RandomState>;
@@ -231,8 +231,8 @@ impl Memory {
         }
     }
 
-    fn apply_hold(&mut self, hold: &Hold) {
-        if let Some(before) = self.active.remove(hold.id) {
+    fn apply_hold(&mut self, hold: &Hold, is_new: bool) {
+        if !is_new && let Some(before) = self.active.remove(hold.id) {
             self.drop_deadline(&before);
         }
         if hold.status == Status::Active {
@@ -288,13 +288,13 @@ impl State for Memory {
 
     fn apply(&mut self, event: &Event) {
         match &event.transition {
-            Transition::Hold { hold, figures, .. } => {
+            Transition::Hold { change, hold, figures } => {
                 for (line, figures) in hold.lines.iter().zip(figures) {
                     if let Some(slot) = self.items.get_mut(&line.item) {
                         slot.item.figures = *figures;
                     }
                 }
-                self.apply_hold(hold);
+                self.apply_hold(hold, *change == HoldChange::Created);
             }
             Transition::Stock { item, .. } => self.put_item(item.clone()),
             Transition::Sale { scope, paused, .. } => match scope {

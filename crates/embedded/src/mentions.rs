@@ -8,10 +8,11 @@ use crate::index::{Damage, Pace};
 use crate::runs::{self, Kind, Run};
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
+use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
+use std::hash::Hasher;
 use stockhold_domain::{HoldChange, ItemKey, ReservationId, Transition};
 use stockhold_store::codec::DecodeError;
-use stockhold_store::digest;
 
 /// Batches between two that mention the same that are taken in: reading them costs less than telling them apart.
 const GAP: u64 = 16;
@@ -37,33 +38,45 @@ impl Kind for Mentions {
     }
 }
 
-/// What can be looked for, as a hash of it.
+/// What can be looked for, as a hash of it. Two may meet, so what is found has to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Term(u64);
 
-impl Term {
-    fn of(kind: &str, text: &[u8]) -> Self {
-        Self(digest::term(kind, text))
+/// Makes terms: SipHash under a key of the index's own, so that nobody can choose names that meet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms(SipHasher13);
+
+impl Terms {
+    /// From the index's key.
+    pub(crate) fn new(key: u128) -> Self {
+        Self(SipHasher13::new_with_key(&key.to_le_bytes()))
+    }
+
+    fn of(self, kind: u8, text: &[u8]) -> Term {
+        let mut hasher = self.0;
+        hasher.write_u8(kind);
+        hasher.write(text);
+        Term(hasher.finish())
     }
 
     /// Where an owner's reservations were made.
-    pub(crate) fn owner(owner: &str) -> Self {
-        Self::of("owner", owner.as_bytes())
+    pub(crate) fn owner(self, owner: &str) -> Term {
+        self.of(b'o', owner.as_bytes())
     }
 
     /// Where reservations of a SKU were made, at any location.
-    pub(crate) fn sku(sku: &str) -> Self {
-        Self::of("sku", sku.as_bytes())
+    pub(crate) fn sku(self, sku: &str) -> Term {
+        self.of(b's', sku.as_bytes())
     }
 
     /// Where reservations at a location were made.
-    pub(crate) fn location(location: &str) -> Self {
-        Self::of("location", location.as_bytes())
+    pub(crate) fn location(self, location: &str) -> Term {
+        self.of(b'l', location.as_bytes())
     }
 
     /// Where something happened to a reservation after it was made.
-    pub(crate) fn reservation(id: ReservationId) -> Self {
-        Self::of("reservation", &id.as_u128().to_be_bytes())
+    pub(crate) fn reservation(self, id: ReservationId) -> Term {
+        self.of(b'r', &id.as_u128().to_be_bytes())
     }
 }
 
@@ -106,17 +119,18 @@ impl Mention {
 }
 
 /// Mentions that no run has yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fresh {
+    pub(crate) terms: Terms,
     mentions: Vec<Mention>,
     /// Every batch up to this one is here or in a run.
     pub(crate) reached: u64,
-    terms: HashMap<ItemKey, [Term; 2], RandomState>,
+    of_items: HashMap<ItemKey, [Term; 2], RandomState>,
 }
 
 impl Fresh {
-    pub(crate) fn new(reached: u64) -> Self {
-        Self { reached, ..Self::default() }
+    pub(crate) fn new(terms: Terms, reached: u64) -> Self {
+        Self { terms, mentions: Vec::new(), reached, of_items: HashMap::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -131,10 +145,10 @@ impl Fresh {
         for event in &batch.events {
             let Transition::Hold { change, hold, .. } = &event.transition else { continue };
             if *change != HoldChange::Created {
-                self.put(Term::reservation(hold.id), number);
+                self.put(self.terms.reservation(hold.id), number);
                 continue;
             }
-            self.put(Term::owner(hold.terms.owner_id.as_str()), number);
+            self.put(self.terms.owner(hold.terms.owner_id.as_str()), number);
             for line in &*hold.lines {
                 if seen.contains(&Some(&line.item)) {
                     continue;
@@ -155,14 +169,14 @@ impl Fresh {
     }
 
     fn terms_of(&mut self, item: &ItemKey) -> [Term; 2] {
-        if let Some(terms) = self.terms.get(item) {
+        if let Some(terms) = self.of_items.get(item) {
             return *terms;
         }
-        let terms = [Term::sku(item.sku()), Term::location(item.location())];
-        if self.terms.len() >= KNOWN_ITEMS {
-            self.terms.clear();
+        let terms = [self.terms.sku(item.sku()), self.terms.location(item.location())];
+        if self.of_items.len() >= KNOWN_ITEMS {
+            self.of_items.clear();
         }
-        self.terms.insert(item.clone(), terms);
+        self.of_items.insert(item.clone(), terms);
         terms
     }
 
@@ -214,4 +228,81 @@ pub(crate) fn find(db: &Connection, term: Term, found: &mut Vec<(u64, u64)>) -> 
         }
         Ok(true)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runs::{load, merge, schema};
+
+    fn terms() -> Terms {
+        Terms::new(7)
+    }
+
+    fn fresh_of(mentions: impl Iterator<Item = (Term, u64)>) -> Fresh {
+        let mut fresh = Fresh::new(terms(), 0);
+        mentions.for_each(|(term, batch)| fresh.put(term, batch));
+        fresh
+    }
+
+    fn covered(ranges: &[(u64, u64)], batch: u64) -> bool {
+        ranges.iter().any(|(first, last)| (first..=last).contains(&&batch))
+    }
+
+    #[test]
+    fn every_batch_that_mentions_something_is_found_before_and_after_a_merge() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(&schema::<Mentions>()).unwrap();
+        let owner = |n: u64| terms().owner(&format!("owner-{n}"));
+        let hot = terms().sku("hot");
+        // A thousand batches a run: one SKU in all of them, an owner in every hundredth.
+        let of_run = |run: u64| {
+            (run * 1_000 + 1..=run * 1_000 + 1_000)
+                .flat_map(move |batch| [(owner(batch % 100), batch), (hot, batch)])
+        };
+        for run in 0..8 {
+            let sorted = fresh_of(of_run(run)).sorted();
+            assert_eq!(
+                sorted.iter().filter(|mention| mention.term == hot).count(),
+                1,
+                "one after the other is one"
+            );
+            write_run(&db, &sorted, Pace::default()).unwrap();
+        }
+        let look = |term| {
+            let mut found = Vec::new();
+            find(&db, term, &mut found).unwrap();
+            found
+        };
+        let check = || {
+            assert!((1..=8_000).all(|batch| covered(&look(hot), batch)));
+            for n in 0..100 {
+                let found = look(owner(n));
+                assert!((1..=8_000).filter(|batch| batch % 100 == n).all(|batch| covered(&found, batch)));
+                assert_eq!(
+                    found.iter().map(|(first, last)| last - first + 1).sum::<u64>(),
+                    80,
+                    "and nothing else"
+                );
+            }
+            assert_eq!(look(terms().owner("nobody")), []);
+        };
+        check();
+        let (runs, mut merging) = (load::<Mentions>(&db).unwrap(), None);
+        while merge::<Mentions>(&db, &runs, &mut merging, 0, Pace::default()).unwrap().is_none() {}
+        assert_eq!(load::<Mentions>(&db).unwrap().len(), 1);
+        check();
+        assert_eq!(look(hot), [(1, 8_000)]);
+    }
+
+    #[test]
+    fn what_is_not_in_a_run_yet_is_found_in_memory() {
+        let term = terms().location("hub");
+        let mut fresh = fresh_of([(term, 3), (terms().owner("x"), 4), (term, 90)].into_iter());
+        assert_eq!(fresh.of(term), [(3, 3), (90, 90)]);
+        fresh.written(2);
+        assert_eq!(fresh.of(term), [(90, 90)]);
+        assert_ne!(terms().owner("a"), terms().sku("a"));
+        assert_ne!(terms().owner("a"), Terms::new(8).owner("a"));
+    }
 }

@@ -306,3 +306,146 @@ impl Loaded {
         Ok(holds)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use stockhold_domain::{Command, Effects, Instant, Outcome, Reply, Rules, decide};
+    use stockhold_store::conformance::maker::{reserve, set_stock};
+    use stockhold_store::conformance::{Maker, Random, START};
+    use stockhold_store::model::NaiveState;
+
+    fn a_hold() -> Hold {
+        let (mut maker, mut state) = (Maker::new(1, ""), NaiveState::default());
+        let shirt = maker.item("shirt");
+        let mut run = |command: Command| {
+            let envelope = maker.wrap(command);
+            decide(&mut state, &Rules::default(), &envelope, START, &mut Effects::default()).unwrap()
+        };
+        run(set_stock(&shirt, 9));
+        match run(reserve(&[(&shirt, 1)])) {
+            Outcome::Done(Reply::Reservation(hold)) => hold,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Pieces under random writes, some of which are rolled back, and what should be in them.
+    struct Bench {
+        db: Connection,
+        at: Standing,
+        segments: Segments,
+        model: BTreeMap<ReservationId, Hold>,
+        next: u128,
+        batch: u64,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let db = Connection::open_in_memory().unwrap();
+            db.execute_batch(SCHEMA).unwrap();
+            let (at, segments, model) = (Standing::default(), Segments::default(), BTreeMap::new());
+            Self { db, at, segments, model, next: 0, batch: 0 }
+        }
+
+        fn step(&mut self, random: &mut Random, pattern: &Hold, ends: u64) {
+            self.batch += 1;
+            let opened: Vec<Hold> = (0..random.below(2_400))
+                .map(|_| {
+                    self.next += 1;
+                    Hold { id: ReservationId::from_u128(self.next), ..pattern.clone() }
+                })
+                .collect();
+            let (mut moved, mut ended) = (Vec::new(), Vec::new());
+            for (id, hold) in &self.model {
+                match random.below(20) {
+                    n if n < ends => ended.push(*id),
+                    19 => {
+                        let expires_at = Instant::from_micros(hold.expires_at.micros() + 1);
+                        moved.push(Hold { expires_at, ..hold.clone() });
+                    }
+                    _ => {}
+                }
+            }
+            let fails = random.below(4) == 0;
+            let write = self.db.unchecked_transaction().unwrap();
+            let mut at = self.at;
+            let changes = (&*opened, &*moved, &*ended);
+            self.segments.write(&write, &mut at, self.batch, changes, &mut Pace::default()).unwrap();
+            if fails {
+                // As on a disk that is full; the same is written once more.
+                write.rollback().unwrap();
+                let write = self.db.unchecked_transaction().unwrap();
+                at = self.at;
+                self.segments.write(&write, &mut at, self.batch, changes, &mut Pace::default()).unwrap();
+                write.commit().unwrap();
+            } else {
+                write.commit().unwrap();
+            }
+            self.segments.committed();
+            self.at = at;
+            self.model.extend(opened.into_iter().chain(moved).map(|hold| (hold.id, hold)));
+            self.model.retain(|id, _| ended.binary_search(id).is_err());
+        }
+
+        fn restart(&mut self) {
+            let mut loaded = load(&self.db).unwrap();
+            let found = loaded.expect(self.at).unwrap();
+            assert!(found.iter().eq(self.model.values()), "what a start finds is what is active");
+            self.segments = loaded.remembered;
+        }
+    }
+
+    #[test]
+    fn what_is_active_is_found_whatever_was_written_and_cleaned_before() {
+        let (pattern, mut random) = (a_hold(), Random::new(7));
+        let mut bench = Bench::new();
+        let mut cleaned = false;
+        for step in 0..60 {
+            // Times when much ends and times when little does.
+            let first = bench
+                .db
+                .query_row("SELECT min(number) FROM segments", [], |row| row.get::<_, Option<i64>>(0));
+            cleaned |= first.unwrap().is_some_and(|first| first > 1);
+            bench.step(&mut random, &pattern, if step / 15 % 2 == 0 { 4 } else { 1 });
+            if random.below(5) == 0 {
+                bench.restart();
+            }
+        }
+        bench.restart();
+        assert!(cleaned);
+        assert!(bench.at.stored <= 2 * bench.at.live + SLACK + 10_000, "{:?}", bench.at);
+        let rows = |table: &str| -> i64 {
+            bench.db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+        };
+        assert!(rows("ended") < 100, "{} lists of what ended are left", rows("ended"));
+        assert!(
+            bench.segments.ended.len() < 60_000,
+            "{} of what ended is remembered",
+            bench.segments.ended.len()
+        );
+    }
+
+    #[test]
+    fn a_piece_or_a_list_that_changed_or_is_gone_is_damage() {
+        let pattern = a_hold();
+        for change in [
+            "UPDATE segments SET data = zeroblob(length(data)) WHERE number = 2",
+            "DELETE FROM segments WHERE number = 2",
+            "UPDATE segments SET holds = holds + 1 WHERE number = 1",
+            "UPDATE ended SET data = zeroblob(length(data))",
+            "UPDATE ended SET until = until + 1",
+            "DELETE FROM ended",
+        ] {
+            let mut bench = Bench::new();
+            let mut random = Random::new(3);
+            for _ in 0..4 {
+                bench.step(&mut random, &pattern, 3);
+            }
+            bench.restart();
+            assert!(bench.db.execute(change, []).unwrap() > 0, "{change}");
+            let found = load(&bench.db).and_then(|mut loaded| loaded.expect(bench.at));
+            assert!(found.is_err(), "{change}");
+        }
+    }
+}

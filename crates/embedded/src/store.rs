@@ -6,7 +6,7 @@ use crate::error::OpenError;
 use crate::files;
 use crate::housekeeper::{ACTOR, Housekeeper};
 use crate::index::Index;
-use crate::indexer::{Indexer, Message, retire_before};
+use crate::indexer::{Indexer, Mailbox, Message, retire_before};
 use crate::lists::Lists;
 use crate::log::{self, Log};
 use crate::mentions::Fresh;
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -168,8 +168,13 @@ impl Shared {
     }
 
     pub(crate) fn kick(&self) {
-        let core = self.core();
-        if core.committer_sleeps && (core.has_work() || core.poisoned().is_some()) {
+        // Woken under the lock, the committer would run into it.
+        let wake = {
+            let mut core = self.core();
+            let due = core.has_work() || core.poisoned().is_some();
+            due && std::mem::take(&mut core.committer_sleeps)
+        };
+        if wake {
             self.committer.notify_one();
         }
     }
@@ -207,7 +212,7 @@ pub struct EmbeddedStore {
     committer: Option<JoinHandle<()>>,
     indexer: Option<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
-    to_indexer: Sender<Message>,
+    to_indexer: Arc<Mailbox>,
     _lock: File,
 }
 
@@ -232,7 +237,7 @@ impl EmbeddedStore {
         });
         let log_file = dir.join(files::LOG);
         let index_file = dir.join(files::INDEX);
-        let (to_indexer, messages) = channel();
+        let to_indexer = Arc::new(Mailbox::default());
 
         let mut others = Vec::new();
         let read_queue = Arc::new(Mutex::new(read_queue));
@@ -261,8 +266,9 @@ impl EmbeddedStore {
         };
         others.push(spawn(&shared, "housekeeper", move || housekeeper.run())?);
         let indexer = Indexer::new(Arc::clone(&shared), behind, options.key_retention);
-        let indexer = spawn(&shared, "indexer", move || indexer.run(&messages))?;
-        let committer = Committer::new(Arc::clone(&shared), log, acked, to_indexer.clone());
+        let mailbox = Arc::clone(&to_indexer);
+        let indexer = spawn(&shared, "indexer", move || indexer.run(&mailbox))?;
+        let committer = Committer::new(Arc::clone(&shared), log, acked, Arc::clone(&to_indexer));
         let committer = spawn(&shared, "committer", move || committer.run())?;
         Ok(Self {
             shared,
@@ -304,6 +310,19 @@ impl EmbeddedStore {
         self.shared.core().queue_len()
     }
 
+    /// Events, and lines of theirs, that the index does not have yet, for metrics.
+    pub fn unindexed(&self) -> u64 {
+        self.shared.core().unindexed()
+    }
+
+    /// How long the earliest hold that is still active has been due, for metrics.
+    pub fn sweep_lag(&self) -> Duration {
+        let clock = self.shared.clock.now();
+        let core = self.shared.core();
+        let late = core.next_due().map_or(0, |due| core.floor(clock).micros().saturating_sub(due.micros()));
+        Duration::from_micros(late.try_into().unwrap_or(0))
+    }
+
     fn stop(&mut self, last: Message) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -318,7 +337,7 @@ impl EmbeddedStore {
         };
         deliver(late);
         // The indexer may have stopped by itself.
-        let _ = self.to_indexer.send(last);
+        self.to_indexer.send(last);
         join(self.indexer.take());
         for thread in self.others.drain(..) {
             thread.thread().unpark();

@@ -25,17 +25,6 @@ pub fn fingerprint(command: &Command) -> Fingerprint {
     Fingerprint(first_half(&blake3::hash(&bytes)))
 }
 
-/// What something is looked up under that is named by a text of one kind: the first 64 bits of BLAKE3. Two texts may meet, so
-/// what is found has to be looked at.
-pub fn term(kind: &str, text: &[u8]) -> u64 {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(kind.as_bytes());
-    hasher.update(&[0]);
-    hasher.update(text);
-    // The shift leaves 64 bits.
-    u64::try_from(first_half(&hasher.finalize()) >> 64).unwrap_or_default()
-}
-
 fn first_half(hash: &blake3::Hash) -> u128 {
     let (half, _) = hash.as_bytes().split_at(16);
     half.iter().fold(0, |bits, byte| (bits << 8) | u128::from(*byte))

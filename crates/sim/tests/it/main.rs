@@ -1,10 +1,10 @@
 //! The seeded runner on the embedded store, and on one that loses what it has answered.
 
-use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
+use stockhold_domain::{Envelope, Instant, Outcome};
 use stockhold_embedded::testing::Bench;
 use stockhold_sim::{Counters, run};
 use stockhold_store::conformance::{CrashWorld, World};
-use stockhold_store::{EventRow, Failure};
+use stockhold_store::{Failure, Found, Query};
 
 const HISTORIES: u64 = 25;
 const STEPS: u32 = 60;
@@ -32,14 +32,11 @@ impl World for Forgetful {
     fn restart(&mut self) {
         self.0.restart();
     }
-    fn item(&mut self, key: &ItemKey) -> Option<Item> {
-        self.0.item(key)
+    fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
+        self.0.submit_in_order(commands)
     }
-    fn hold(&mut self, id: ReservationId) -> Option<Hold> {
-        self.0.hold(id)
-    }
-    fn events(&mut self) -> Vec<EventRow> {
-        self.0.events()
+    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+        self.0.find(query)
     }
 }
 
