@@ -132,3 +132,101 @@ fn finish(copy: &Log, to: &Path, head: Head) -> Result<(), OpenError> {
 fn refused(path: &Path, why: impl Into<String>) -> OpenError {
     OpenError::io(format!("backing up, {}", path.display()), why.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use std::os::unix::fs::FileExt;
+    use stockhold_store::conformance::Maker;
+    use stockhold_store::conformance::maker::{reserve, set_stock};
+
+    struct Copies {
+        bench: Bench,
+        maker: Maker,
+        dir: tempfile::TempDir,
+    }
+
+    impl Copies {
+        fn new() -> Self {
+            let (mut bench, mut maker) = (Bench::new(), Maker::new(1, ""));
+            let shirt = maker.item("shirt");
+            bench.run(maker.wrap(set_stock(&shirt, 1_000))).unwrap();
+            Self { bench, maker, dir: tempfile::tempdir().unwrap() }
+        }
+
+        /// Each is a batch of its own.
+        fn hold(&mut self, count: u64) {
+            let shirt = self.maker.item("shirt");
+            for _ in 0..count {
+                self.bench.run(self.maker.wrap(reserve(&[(&shirt, 1)]))).unwrap();
+            }
+        }
+
+        fn copy(&self) -> Result<Backup, OpenError> {
+            backup(&self.bench.dir(), self.dir.path(), |_, _| ())
+        }
+    }
+
+    #[test]
+    fn a_copy_is_gone_on_with_while_the_store_is_open() {
+        let mut copies = Copies::new();
+        let empty = Bench::new();
+        let nothing = backup(&empty.dir(), &copies.dir.path().join("empty"), |_, _| ()).unwrap();
+        assert_eq!((nothing.batch, nothing.position, nothing.at), (0, 0, None));
+        copies.hold(20);
+        let first = copies.copy().unwrap();
+        assert_eq!((first.begun_at, first.batches), (0, first.batch));
+        copies.hold(20);
+        let second = copies.copy().unwrap();
+        assert_eq!((second.begun_at, second.batches), (first.batch, second.batch - first.batch));
+        assert!(second.batch > first.batch && second.position > first.position);
+        assert_eq!(copies.copy().unwrap(), Backup { batches: 0, bytes: 0, begun_at: second.batch, ..second });
+        let [original, copy] = [copies.bench.dir().as_path(), copies.dir.path()]
+            .map(|dir| crate::verify(dir, |_, _| ()).unwrap());
+        assert_eq!((copy.drift, copy.events, copy.keys), (0, original.events, original.keys));
+        // All of it is in the one file.
+        let log = copies.dir.path().join(files::LOG);
+        assert_eq!(std::fs::metadata(crate::housekeeper::wal_of(&log)).map_or(0, |facts| facts.len()), 0);
+    }
+
+    #[test]
+    fn pages_are_as_long_as_they_may_be_and_follow_each_other() {
+        let mut copies = Copies::new();
+        copies.hold(20);
+        let log = Log::open_reader(&copies.bench.dir().join(files::LOG)).unwrap();
+        let end = log.last().unwrap().unwrap().0;
+        let (mut number, mut sum) = (0, 0);
+        while number < end {
+            let page = log.page(number, sum, end, 1).unwrap();
+            assert_eq!(page.len(), 1, "one at least, and no more once there is a byte");
+            (number, sum) = (page[0].number, page[0].sum);
+        }
+        assert_eq!(log.page(0, 0, 3, PAGE_BYTES).unwrap().len(), 3, "not beyond the end");
+        assert!(log.page(1, 0, end, PAGE_BYTES).is_err(), "not behind another batch");
+    }
+
+    #[test]
+    fn damage_is_not_copied() {
+        let mut copies = Copies::new();
+        copies.hold(20);
+        let good = copies.copy().unwrap();
+        copies.hold(200);
+        copies.bench.stop();
+        // In the middle of what is new, all of which is in the database by now.
+        let file = copies.bench.dir().join(files::LOG);
+        let last = good.batch + 10;
+        let log = Log::open_reader(&file).unwrap();
+        let row = log.page(last - 1, log.head(last - 1).unwrap().sum, last, 1).unwrap().remove(0);
+        drop(log);
+        let bytes = std::fs::read(&file).unwrap();
+        let at = bytes.windows(row.data.len()).position(|window| window == row.data).unwrap();
+        let flipped = [bytes[at + row.data.len() / 2] ^ 1];
+        let database = std::fs::File::options().write(true).open(&file).unwrap();
+        database.write_all_at(&flipped, (at + row.data.len() / 2) as u64).unwrap();
+        let error = copies.copy().unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+        let copy = crate::verify(copies.dir.path(), |_, _| ()).unwrap();
+        assert_eq!((copy.drift, copy.batches), (0, good.batch), "what was copied before is whole");
+    }
+}

@@ -1,6 +1,7 @@
 //! What one commit writes, and its bytes. The checksum of a batch covers the one before it, so that a row that is gone,
 //! moved or put in twice is found as surely as one whose bytes have changed.
 
+use stockhold_domain::bug;
 use stockhold_domain::{Event, Instant, KeyRecord};
 use stockhold_store::codec::{self, DecodeError, Reader};
 
@@ -69,7 +70,7 @@ fn checksum(previous: u32, numbers: [u64; 3], at: i64, data: &[u8]) -> u32 {
 /// Reads a batch whose checksum fits.
 pub(crate) fn decode(row: &Row, previous: u32) -> Result<Batch, String> {
     let found = checksum(previous, [row.number, row.position, row.events], row.at, &row.data);
-    if found != row.sum {
+    if found != row.sum && !bug!("a-batch-s-checksum-is-not-checked") {
         return Err(format!("the checksum of batch {} does not fit", row.number));
     }
     read(row).map_err(|error| format!("batch {}: {error}", row.number))

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant as Monotonic;
 use std::vec;
+use stockhold_domain::bug;
+use stockhold_store::fault;
 use stockhold_store::{Failure, Inbox};
 
 /// See the module.
@@ -51,6 +53,7 @@ impl Committer {
     fn serve(&mut self) {
         while let Some(Taken { batch, previous_sum, waiting, reads, on }) = self.next() {
             self.in_flight = waiting.into_iter();
+            fault!("batch.taken");
             for (pending, name) in reads {
                 self.shared.read(pending, name);
             }
@@ -71,7 +74,13 @@ impl Committer {
 
     /// What is in flight may be in the log or not.
     fn lose(&mut self) {
-        deliver(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))));
+        let unknown = || {
+            if bug!("a-failed-commit-is-said-to-have-done-nothing") {
+                return Failure::Unavailable("a commit failed".to_owned());
+            }
+            Failure::OutcomeUnknown
+        };
+        deliver(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(unknown()))));
     }
 
     fn next(&self) -> Option<Taken> {
@@ -80,16 +89,30 @@ impl Committer {
             if core.poisoned().is_some() || self.shared.abandoned.load(Ordering::Acquire) {
                 return None;
             }
-            if core.has_work() {
+            let stopping = self.shared.stopping.load(Ordering::Acquire);
+            if core.is_due(stopping) {
                 return Some(core.take(self.shared.clock.now()));
             }
-            if self.shared.stopping.load(Ordering::Acquire) {
+            if stopping {
                 return None;
             }
             core.committer_sleeps = true;
             core = self.shared.wait(core);
             core.committer_sleeps = false;
         }
+    }
+
+    /// Writes a batch, and the mark that it is durable. Answers with its checksum, or with what went wrong.
+    fn write(&mut self, batch: &Batch, previous_sum: u32) -> Result<u32, String> {
+        let sum = self.log.append(batch, previous_sum).map_err(|error| error.to_string())?;
+        fault!("commit.synced" => "a fault point".to_owned());
+        if bug!("the-mark-is-not-written") {
+            return Ok(sum);
+        }
+        let mark = Mark { batch: batch.number, sum };
+        self.acked.set(mark).map_err(|error| error.to_string())?;
+        fault!("commit.marked" => "a fault point".to_owned());
+        Ok(sum)
     }
 
     /// `false` when nothing may be written any more.
@@ -99,12 +122,18 @@ impl Committer {
             deliver(&mut self.in_flight);
             return true;
         };
+        if bug!("an-answer-comes-before-the-sync") {
+            deliver(&mut self.in_flight);
+        }
+        if bug!("figures-are-published-before-the-sync") {
+            self.shared.published.publish(&batch.events);
+        }
         let begun = Monotonic::now();
-        let written =
-            self.log.append(&batch, previous_sum).map_err(|error| error.to_string()).and_then(|sum| {
-                let mark = Mark { batch: batch.number, sum };
-                self.acked.set(mark).map(|()| sum).map_err(|error| error.to_string())
-            });
+        let written = self.write(&batch, previous_sum);
+        let written = match written {
+            Err(_) if bug!("a-failed-commit-is-tried-again") => self.write(&batch, previous_sum),
+            written => written,
+        };
         let sum = match written {
             Ok(sum) => sum,
             Err(error) => {
@@ -119,8 +148,11 @@ impl Committer {
         metrics::histogram!("stockhold_batch_answers").record(self.in_flight.len() as f64);
         self.shared.published.publish(&batch.events);
         self.shared.published.reached(batch.next_position() - 1);
+        fault!("commit.published");
         self.shared.core().committed(sum);
+        fault!("answers.due");
         deliver(&mut self.in_flight);
+        fault!("answers.delivered");
         // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.
         self.indexer.send(Message::Committed(Box::new(batch), sum));
         true
@@ -132,11 +164,13 @@ pub(crate) fn deliver(waiting: impl IntoIterator<Item = Waiting>) {
     let mut inboxes: Vec<Arc<dyn Inbox>> = Vec::new();
     for (reply, answer) in waiting {
         reply.inbox.put(reply.ticket, answer);
+        fault!("answer.put");
         if !inboxes.iter().any(|inbox| Arc::ptr_eq(inbox, &reply.inbox)) {
             inboxes.push(reply.inbox);
         }
     }
     for inbox in inboxes {
         inbox.flush();
+        fault!("answer.flushed");
     }
 }

@@ -5,8 +5,10 @@ use crate::batch::Batch;
 use crate::filter::Filter;
 use crate::log::Head;
 use crate::memory::{Brought, Keys, Memory};
+use crate::steps;
 use std::sync::Arc;
 use std::vec;
+use stockhold_domain::bug;
 use stockhold_domain::{
     Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide,
 };
@@ -90,6 +92,9 @@ pub(crate) struct Core {
     unindexed: u64,
     /// Whether the committer sleeps and has to be woken.
     pub(crate) committer_sleeps: bool,
+    /// Whether somebody has said that the open batch is to be committed. Until then those who bring it are still at it: a
+    /// committer that took it at once would commit two small batches where one does.
+    kicked: bool,
     /// Why no new reservations are taken, if they are not.
     pub(crate) no_reserves: Option<String>,
     poisoned: Option<String>,
@@ -139,6 +144,7 @@ impl Core {
             committing: false,
             unindexed,
             committer_sleeps: false,
+            kicked: false,
             no_reserves: None,
             poisoned: None,
             handing: Handing::default(),
@@ -169,6 +175,11 @@ impl Core {
         let brought = std::mem::take(&mut self.memory.brought);
         match decided {
             Ok(Step::Answer(answer)) if self.nothing_unsynced() => Admitted::Answered(pending.reply, answer),
+            Ok(Step::Answer(answer @ Ok(Answer::Outcome(Outcome::Refused(_)))))
+                if bug!("a-refusal-is-answered-before-what-it-saw-is-durable") =>
+            {
+                Admitted::Answered(pending.reply, answer)
+            }
             Ok(Step::Answer(answer)) => {
                 self.open.waiting.push((pending.reply, answer));
                 Admitted::Waits
@@ -269,7 +280,10 @@ impl Core {
         }
         let now = clock.max(self.open.at.unwrap_or(self.head.at));
         let before = self.open.effects.events.len();
-        match decide(&mut self.memory, &self.rules, envelope, now, &mut self.open.effects) {
+        steps::deciding(&envelope.command);
+        let decided = decide(&mut self.memory, &self.rules, envelope, now, &mut self.open.effects);
+        let events = self.open.effects.events.get(before..).unwrap_or_default();
+        match steps::decided(&envelope.command, events, decided) {
             Ok(Outcome::Later) => {
                 self.open.at = Some(now);
                 Ok(None)
@@ -290,6 +304,17 @@ impl Core {
                 Ok(Some(Err(Failure::Internal(what.to_owned()))))
             }
         }
+    }
+
+    /// What was brought so far is to be committed. Answers whether the committer has to be woken for it.
+    pub(crate) fn kick(&mut self) -> bool {
+        self.kicked |= self.has_work();
+        (self.kicked || self.poisoned.is_some()) && std::mem::take(&mut self.committer_sleeps)
+    }
+
+    /// Whether the committer is to take the open batch; `stopping` says that nobody will kick any more.
+    pub(crate) fn is_due(&self, stopping: bool) -> bool {
+        self.has_work() && (self.kicked || stopping)
     }
 
     /// Whether there is anything for the committer.
@@ -335,6 +360,8 @@ impl Core {
                 Admitted::GoesOn(pending) => on.push(pending),
             }
         }
+        // Nobody kicks for what had to wait.
+        self.kicked = self.has_work();
         let waiting = std::mem::take(&mut self.handing).waiting;
         Taken { batch, previous_sum, waiting, reads, on }
     }
@@ -352,7 +379,9 @@ impl Core {
 
     /// Nothing is decided any more, for this reason.
     pub(crate) fn poison(&mut self, why: String) {
-        self.poisoned.get_or_insert(why);
+        if !bug!("a-poisoned-store-goes-on") {
+            self.poisoned.get_or_insert(why);
+        }
     }
 
     /// After a poison: those who wait for what now never happens, with their answers.

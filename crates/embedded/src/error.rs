@@ -1,8 +1,10 @@
 //! Which error where: [`OpenError`] is for people, at start and in `verify`; while serving, a failing log or index
-//! poisons the store (`Core::poison`) and callers see [`stockhold_store::Failure`].
+//! poisons the store (`Core::poison`) and callers see [`stockhold_store::Failure`]; what a file was found to be on the way is
+//! [`Damage`].
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use stockhold_store::codec::DecodeError;
 
 /// Why a data directory can't be used.
 #[derive(Debug)]
@@ -91,3 +93,83 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
+
+/// What is wrong with the index, or with reading it.
+#[derive(Debug)]
+pub(crate) enum Damage {
+    /// A row is not what was written.
+    What(String),
+    /// SQLite says so.
+    Sqlite(rusqlite::Error),
+    /// Something else stood in the way.
+    Other(OpenError),
+}
+
+impl From<OpenError> for Damage {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Damaged { .. } => Self::What(error.to_string()),
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Damage {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<DecodeError> for Damage {
+    fn from(error: DecodeError) -> Self {
+        Self::What(error.to_string())
+    }
+}
+
+/// Where something is read in order to be written on, a row that is not what was written is a value that can't be read.
+impl From<Damage> for rusqlite::Error {
+    fn from(damage: Damage) -> Self {
+        match damage {
+            Damage::Sqlite(error) => error,
+            Damage::Other(error) => Self::ToSqlConversionFailure(Box::new(error)),
+            Damage::What(what) => Self::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, what.into()),
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::What(what) => f.write_str(what),
+            Self::Sqlite(error) => error.fmt(f),
+            Self::Other(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Damage {
+    /// Whether what failed may work later, and nothing says that what is stored is not what was written.
+    pub(crate) fn is_passing(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            Self::What(_) => false,
+            Self::Sqlite(error) => {
+                !matches!(error.sqlite_error_code(), None | Some(DatabaseCorrupt | NotADatabase))
+            }
+            Self::Other(_) => true,
+        }
+    }
+
+    pub(crate) fn into_open(self, file: &Path) -> OpenError {
+        let advice = "it can be made anew from the log: move index.db, index.db-wal and index.db-shm away and start again";
+        let what = match self {
+            Self::Other(error) => return error,
+            Self::What(what) => format!("{what}; {advice}"),
+            Self::Sqlite(error) => match OpenError::sqlite(file, "reading", error) {
+                OpenError::Damaged { what, .. } => format!("{what}; {advice}"),
+                other => return other,
+            },
+        };
+        OpenError::Damaged { file: file.to_owned(), what }
+    }
+}

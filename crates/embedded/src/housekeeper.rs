@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::{Command, Envelope, Label, Origin, Outcome, Reply, RequestId};
+use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
 
@@ -16,7 +17,7 @@ pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// How often the log's length and the free space are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Pages in a write-ahead log that are worth copying: 32 MiB.
-pub(crate) const WAL_PAGES: u64 = 8_192;
+pub(crate) const WAL_PAGES: u64 = if fault::ON { 256 } else { 8_192 };
 const _: () = assert!(WAL_PAGES * 4_096 * 2 <= Options::LOG_ROOM);
 /// Who expires what nobody asked for.
 pub(crate) const ACTOR: &str = "stockhold";
@@ -76,13 +77,16 @@ impl Housekeeper {
                     trace: None,
                 },
             };
+            fault!("sweep.due");
             let inbox: Arc<dyn Inbox> = answer.clone();
             let work = Work { ask: Ask::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket: 0 } };
             self.shared.admit(work.into());
             self.shared.kick();
             match answer.wait() {
                 // However few it were: others may have used up what the batch may expire.
-                Ok(Answer::Outcome(Outcome::Done(Reply::Swept { .. }))) => {}
+                Ok(Answer::Outcome(Outcome::Done(Reply::Swept { .. }))) => {
+                    fault!("sweep.answered");
+                }
                 // Refused for a moment or for good: the next round tries again, and whoever refused has said why.
                 _ => return,
             }
@@ -93,6 +97,7 @@ impl Housekeeper {
         if self.log.uncopied()? > WAL_PAGES {
             self.log.checkpoint_behind()?;
             self.shared.checkpoint_wanted.store(true, Ordering::Relaxed);
+            fault!("checkpoint.wanted");
         }
         Ok(())
     }
@@ -103,6 +108,7 @@ impl Housekeeper {
         {
             return;
         }
+        fault!("space.looked_at");
         let free = free_bytes(&self.log_file);
         if let Ok(free) = free {
             #[expect(clippy::cast_precision_loss, reason = "a gauge")]

@@ -2,17 +2,21 @@
 //! start and by readers that look for closed reservations and used keys. Every row carries a checksum, and the number
 //! and sum of the rows a start depends on stand in the state row, so that a row that vanished is found too.
 
+pub(crate) use crate::error::Damage;
 use crate::error::OpenError;
 use crate::keys::{self, Keys};
+#[cfg(feature = "faults")]
+use crate::log::failing_disk;
 use crate::log::{open_reader, open_sqlite};
 use crate::mentions::{self, Mention, Mentions};
 use crate::runs::{self, Kind, Merging, Run};
 use crate::segments::{self, Segments, Standing};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
-use std::fmt;
 use std::path::{Path, PathBuf};
+use stockhold_domain::bug;
 use stockhold_domain::{Hold, Item, KeyHash, KeyRecord, ReservationId};
-use stockhold_store::codec::{self, DecodeError, Reader};
+use stockhold_store::codec::{self, Reader};
+use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 
 const FORMAT: i64 = 2;
@@ -31,86 +35,6 @@ const SCHEMA: &str = "
 
 /// How everything is called among the paused locations, none of which can have an empty name.
 pub(crate) const EVERYTHING: &str = "";
-
-/// What is wrong with the index, or with reading it.
-#[derive(Debug)]
-pub(crate) enum Damage {
-    /// A row is not what was written.
-    What(String),
-    /// SQLite says so.
-    Sqlite(rusqlite::Error),
-    /// Something else stood in the way.
-    Other(OpenError),
-}
-
-impl From<OpenError> for Damage {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Damaged { .. } => Self::What(error.to_string()),
-            other => Self::Other(other),
-        }
-    }
-}
-
-impl From<rusqlite::Error> for Damage {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-impl From<DecodeError> for Damage {
-    fn from(error: DecodeError) -> Self {
-        Self::What(error.to_string())
-    }
-}
-
-/// Where something is read in order to be written on, a row that is not what was written is a value that can't be read.
-impl From<Damage> for rusqlite::Error {
-    fn from(damage: Damage) -> Self {
-        match damage {
-            Damage::Sqlite(error) => error,
-            Damage::Other(error) => Self::ToSqlConversionFailure(Box::new(error)),
-            Damage::What(what) => Self::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, what.into()),
-        }
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::What(what) => f.write_str(what),
-            Self::Sqlite(error) => error.fmt(f),
-            Self::Other(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Damage {
-    /// Whether what failed may work later, and nothing says that what is stored is not what was written.
-    pub(crate) fn is_passing(&self) -> bool {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-        match self {
-            Self::What(_) => false,
-            Self::Sqlite(error) => {
-                !matches!(error.sqlite_error_code(), None | Some(DatabaseCorrupt | NotADatabase))
-            }
-            Self::Other(_) => true,
-        }
-    }
-
-    pub(crate) fn into_open(self, file: &Path) -> OpenError {
-        let advice = "it can be made anew from the log: move index.db, index.db-wal and index.db-shm away and start again";
-        let what = match self {
-            Self::Other(error) => return error,
-            Self::What(what) => format!("{what}; {advice}"),
-            Self::Sqlite(error) => match OpenError::sqlite(file, "reading", error) {
-                OpenError::Damaged { what, .. } => format!("{what}; {advice}"),
-                other => return other,
-            },
-        };
-        OpenError::Damaged { file: file.to_owned(), what }
-    }
-}
 
 /// Rows that are written before another thread may go first.
 const STRIDE: u32 = 16;
@@ -294,15 +218,19 @@ impl Index {
     ) -> rusqlite::Result<()> {
         let keyed = keyed.max(self.position.keyed);
         let mut position = Position { indexed, indexed_sum, keyed, ..self.position };
+        fault!("index.begun" => failing_disk());
         let write = self.db.transaction()?;
         write_items(&write, &chunk.items, &mut position.items)?;
         write_pauses(&write, &chunk.pauses, &mut position.pauses)?;
         let mut pace = self.pace;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
         self.segments.write(&write, &mut position.active, indexed, active, &mut pace)?;
+        fault!("index.half_written" => failing_disk());
         write_closed(&write, &chunk.closed, &mut position.closed, &mut pace)?;
         write_position(&write, position)?;
+        fault!("index.written" => failing_disk());
         write.commit()?;
+        fault!("index.committed" => failing_disk());
         self.segments.committed();
         self.position = position;
         Ok(())
@@ -321,7 +249,9 @@ impl Index {
         let mentions =
             if mentions.is_empty() { None } else { Some(mentions::write_run(&write, mentions, self.pace)?) };
         write_position(&write, position)?;
+        fault!("runs.written" => failing_disk());
         write.commit()?;
+        fault!("runs.committed" => failing_disk());
         self.keys.all.extend(keys);
         self.mentions.all.extend(mentions);
         self.position = position;
@@ -338,6 +268,7 @@ impl Index {
     ) -> rusqlite::Result<bool> {
         let pace = self.pace;
         // Where something was is told as long as the log has it.
+        fault!("runs.tending" => failing_disk());
         self.mentions.tend::<Mentions>(&mut self.db, i64::MIN, may_merge, mentions, pace)?;
         self.keys.tend::<Keys>(&mut self.db, retire_before, may_merge, keys, pace)
     }
@@ -376,7 +307,7 @@ pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
 }
 
 pub(crate) fn expect(what: &str, found: Totals, expected: Totals) -> Result<(), Damage> {
-    if found == expected {
+    if found == expected || bug!("rows-are-not-counted") {
         return Ok(());
     }
     Err(Damage::What(format!("it has {} {what} where {} were written, or others", found.rows, expected.rows)))
@@ -540,7 +471,7 @@ pub(crate) fn load_closed(db: &Connection, mut each: impl FnMut(Hold)) -> Result
 }
 
 fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, Damage> {
-    if row_sum(&id, data) != sum {
+    if row_sum(&id, data) != sum && !bug!("a-row-s-checksum-is-not-checked") {
         let id = ReservationId::from_u128(u128::from_be_bytes(id));
         return Err(Damage::What(format!("the checksum of reservation {id} does not fit")));
     }

@@ -9,6 +9,7 @@ use crate::store::Shared;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::Instant;
+use stockhold_store::fault;
 
 /// Events that make a chunk worth writing before its time.
 const CHUNK_EVENTS: usize = 4_096;
@@ -18,7 +19,7 @@ const HURRIED_WEIGHT: u64 = UNINDEXED / 16;
 /// Longest wait of a chunk.
 const CHUNK_AGE: Duration = Duration::from_millis(500);
 /// Keys that make a run.
-pub(crate) const RUN_KEYS: usize = 65_536;
+pub(crate) const RUN_KEYS: usize = if fault::ON { 256 } else { 65_536 };
 /// Longest wait of a run: what a start has to read again.
 const RUN_AGE: Duration = Duration::from_mins(10);
 /// How long a full disk is left alone. Meanwhile what waits grows to its bound in memory.
@@ -117,7 +118,10 @@ impl Indexer {
             busy = !messages.is_empty();
             for message in messages.drain(..) {
                 match message {
-                    Message::Committed(batch, sum) => self.behind.take(*batch, sum),
+                    Message::Committed(batch, sum) => {
+                        fault!("index.told");
+                        self.behind.take(*batch, sum);
+                    }
                     Message::Abandon => return Ok(()),
                     Message::Stop => {
                         return match self.finish() {
@@ -175,17 +179,20 @@ impl Indexer {
 
     /// Writes everything.
     fn finish(&mut self) -> rusqlite::Result<()> {
+        fault!("stop.index" => log::failing_disk());
         // One more chunk when the one before it had to wait.
         while self.behind.weight() > 0 {
             self.write_chunk()?;
         }
         self.write_runs()?;
+        fault!("stop.index_checkpoint" => log::failing_disk());
         log::checkpoint(&self.behind.index.db, "TRUNCATE")?;
         Ok(())
     }
 
     fn write_chunk(&mut self) -> rusqlite::Result<()> {
         if let Some((batch, weight)) = self.behind.write_chunk(|key| self.shared.published.get(key))? {
+            fault!("index.forgetting");
             self.shared.core().indexed(batch, weight);
         }
         self.fold_began = None;
@@ -195,6 +202,7 @@ impl Indexer {
 
     fn write_runs(&mut self) -> rusqlite::Result<()> {
         if self.behind.write_runs()? {
+            fault!("runs.forgetting");
             self.forget_keys();
         }
         self.keys_began = None;

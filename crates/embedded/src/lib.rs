@@ -18,6 +18,7 @@ mod error;
 mod batch;
 mod filter;
 mod memory;
+mod steps;
 
 mod core;
 

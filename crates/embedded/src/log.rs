@@ -7,6 +7,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use stockhold_domain::Instant;
+use stockhold_domain::bug;
+use stockhold_store::fault;
 
 /// Version of the schema, kept in SQLite's `user_version`.
 const FORMAT: i64 = 1;
@@ -77,12 +79,14 @@ pub(crate) fn open_sqlite(
         db.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         let setup = db.transaction().map_err(failed)?;
         setup.execute_batch(schema).map_err(failed)?;
+        fault!("start.making_a_file" => failed(failing_disk()));
         setup.pragma_update(None, "application_id", application).map_err(failed)?;
         setup.pragma_update(None, "user_version", format).map_err(failed)?;
         setup.commit().map_err(failed)?;
     } else {
         check_format(&db, file, application, format)?;
     }
+    let sync = if bug!("commits-are-not-synced") { "OFF" } else { sync };
     db.pragma_update(None, "synchronous", sync).map_err(failed)?;
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
     Ok(db)
@@ -137,6 +141,7 @@ impl Log {
     /// Appends a batch and syncs it. After an error nothing may be written any more. Answers with the batch's checksum.
     pub(crate) fn append(&mut self, batch: &Batch, previous: u32) -> rusqlite::Result<u32> {
         let sum = batch::encode(batch, previous, &mut self.bytes);
+        fault!("commit.encoded" => failing_disk());
         let Batch { number, position, at, events, .. } = batch;
         self.db.prepare_cached(INSERT)?.execute(params![
             number.cast_signed(),
@@ -320,17 +325,20 @@ impl Log {
 
     /// Copies what it can of the write-ahead log into the database, without stopping the writer.
     pub(crate) fn checkpoint_behind(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.behind" => failing_disk());
         checkpoint(&self.db, "PASSIVE")
     }
 
     /// Copies the rest of the write-ahead log. Only by the writer, between batches: when all is copied and no reader
     /// stands in it, the next write begins it anew. Waits for nobody.
     pub(crate) fn checkpoint_rest(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.rest" => failing_disk());
         checkpoint(&self.db, "PASSIVE")
     }
 
     /// Copies all of the write-ahead log and empties it, at the end.
     pub(crate) fn checkpoint_last(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.last" => failing_disk());
         checkpoint(&self.db, "TRUNCATE")
     }
 }
@@ -341,6 +349,13 @@ pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<u64> {
         db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get(1)?, row.get(2)?)))?;
     // Both are -1 when another is making one.
     Ok(u64::try_from(pages - copied).unwrap_or_default())
+}
+
+/// What a disk that fails looks like, for fault points.
+#[cfg(feature = "faults")]
+pub(crate) fn failing_disk() -> rusqlite::Error {
+    use rusqlite::ffi::{Error, SQLITE_IOERR_WRITE};
+    rusqlite::Error::SqliteFailure(Error::new(SQLITE_IOERR_WRITE), Some("a fault point".to_owned()))
 }
 
 /// Whether what failed may work later: the disk is full, or another stands in the way. Any other failure may have

@@ -5,6 +5,7 @@ use crate::filter::Filter;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use stockhold_domain::bug;
 use stockhold_domain::{
     Event, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Missing, Name, ReservationId,
     Scope, State, Status, Transition,
@@ -196,7 +197,8 @@ impl Memory {
             }
             self.closed_order.pop_front();
             // A hold that changed again since has a later entry of its own.
-            if self.closed.get(&id).is_some_and(|(_, changed)| *changed <= indexed) {
+            let over = |(_, changed): &(Hold, u64)| *changed <= indexed;
+            if self.closed.get(&id).is_some_and(over) || bug!("a-hold-that-changed-since-is-forgotten") {
                 self.closed.remove(&id);
             }
         }
@@ -207,7 +209,8 @@ impl Memory {
     pub(crate) fn forget_keys(&mut self, keyed: u64, filters: Vec<Arc<Filter>>) -> Vec<Keys> {
         self.keys_from = self.keys_from.max(keyed);
         self.filters = filters;
-        let count = self.keys.iter().take_while(|(newest, _)| *newest <= keyed).count();
+        let over = |newest: u64| newest <= keyed || bug!("keys-are-forgotten-before-they-are-indexed");
+        let count = self.keys.iter().take_while(|(newest, _)| over(*newest)).count();
         self.keys.drain(..count).map(|(_, keys)| keys).collect()
     }
 
@@ -225,7 +228,9 @@ impl Memory {
         let entry = (hold.expires_at, hold.id);
         self.deadlines.remove(&entry);
         for line in &*hold.lines {
-            if let Some(slot) = self.items.get_mut(&line.item) {
+            if let Some(slot) = self.items.get_mut(&line.item)
+                && !bug!("an-item-keeps-the-deadlines-of-ended-holds")
+            {
                 slot.deadlines.remove(&entry);
             }
         }
@@ -255,7 +260,11 @@ impl State for Memory {
         }
         let brought = self.brought.holds.iter().rev().find(|(found, ..)| *found == id);
         match brought {
-            Some((_, hold, as_of)) if *as_of >= self.closed_from => Ok(hold.as_ref()),
+            Some((_, hold, as_of))
+                if *as_of >= self.closed_from || bug!("an-old-read-of-a-hold-is-believed") =>
+            {
+                Ok(hold.as_ref())
+            }
             _ => Err(Missing(Name::Hold(id))),
         }
     }
@@ -269,7 +278,11 @@ impl State for Memory {
         }
         let brought = self.brought.keys.iter().rev().find(|(found, ..)| *found == hash);
         match brought {
-            Some((_, record, as_of)) if *as_of >= self.keys_from => Ok(record.as_ref()),
+            Some((_, record, as_of))
+                if *as_of >= self.keys_from || bug!("an-old-read-of-a-key-is-believed") =>
+            {
+                Ok(record.as_ref())
+            }
             _ => Err(Missing(Name::Key(hash))),
         }
     }

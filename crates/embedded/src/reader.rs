@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use stockhold_domain::Name;
+use stockhold_store::fault;
 use stockhold_store::{Answer, Failure, Found, Query, ReplyTo};
 
 /// Threads that read for commands.
@@ -69,6 +70,7 @@ fn panicked(shared: &Shared, reply: ReplyTo) {
 fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Name) {
     match bring(db, &mut pending, name) {
         Ok(()) => {
+            fault!("read.brought");
             shared.admit(pending);
             shared.kick();
         }
@@ -83,10 +85,12 @@ fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Name) {
 fn bring(db: &Connection, pending: &mut Pending, name: &Name) -> Result<(), Damage> {
     match name {
         Name::Hold(id) => {
+            fault!("read.hold" => Damage::What("a fault point".to_owned()));
             let (hold, as_of) = find_closed(db, *id)?;
             pending.brought.holds.push((*id, hold, as_of));
         }
         Name::Key(hash) => {
+            fault!("read.key" => Damage::What("a fault point".to_owned()));
             let (record, as_of) = find_key(db, *hash)?;
             pending.brought.keys.push((*hash, record, as_of));
         }

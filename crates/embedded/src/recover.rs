@@ -14,11 +14,15 @@ use crate::wal;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use stockhold_domain::bug;
 use stockhold_domain::{Hold, ItemKey, State, Transition};
+use stockhold_store::fault;
 
 /// Events and lines beyond the index that a start writes into it before it reads on. Less is left to the indexer, so that
 /// a usual start writes nothing; a start without an index does not need the whole log's room in memory.
-const CHUNK_WEIGHT: u64 = 200_000;
+const CHUNK_WEIGHT: u64 = if fault::ON { 50 } else { 200_000 };
+/// Keys beyond the index that a start writes into it as a run.
+const START_KEYS: usize = if fault::ON { 16 } else { RUN_KEYS };
 
 /// What a start found.
 pub(crate) struct Recovered {
@@ -45,18 +49,22 @@ fn recover_in(
 ) -> Result<Recovered, OpenError> {
     make(dir)?;
     let lock = lock(dir)?;
+    fault!("start.locked" => failing_disk());
     let log_file = dir.join(files::LOG);
     // Not the index: it is not synced with each transaction, so a power cut may keep any of its newest ones. SQLite takes
     // those that follow each other from the beginning, and the log brings back the rest.
     look_through(&log_file)?;
     let log = Log::open(&log_file)?;
+    fault!("start.log_opened" => failing_disk());
     let (index, active) = Index::open(&dir.join(files::INDEX))?;
+    fault!("start.index_opened" => failing_disk());
     let acked_file = dir.join(files::ACKED);
     let (acked, mark) = Acked::open(&acked_file)
         .map_err(|error| OpenError::io(format!("opening {}", acked_file.display()), error))?;
     let mark = mark.map_err(|what| OpenError::Damaged { file: acked_file, what })?;
     check_end(&log, &log_file, &index, mark)?;
 
+    fault!("start.end_checked" => failing_disk());
     let mut memory = Memory::default();
     load(&index, active, &mut memory).map_err(|damage| damage.into_open(&index.file))?;
     let position = index.position;
@@ -69,12 +77,14 @@ fn recover_in(
         return Err(OpenError::Damaged { file: index.file, what });
     }
 
+    fault!("start.index_loaded" => failing_disk());
     let mut behind = Behind::new(index);
     let (mut room, mut failed) = (true, None);
     let mut head = indexed_head;
     let from = log.head(indexed.min(keyed))?;
     log.walk(from.number, from.sum, |mut batch, sum| {
         memory.enter_batch(batch.number);
+        fault!("start.applying" => "a fault point".to_owned());
         if batch.number > indexed {
             for event in &mut batch.events {
                 if let Transition::Hold { hold, .. } = &mut event.transition {
@@ -83,6 +93,9 @@ fn recover_in(
                 memory.apply(event);
             }
             head = Head { number: batch.number, sum, next_position: batch.next_position(), at: batch.at };
+            if bug!("a-start-forgets-the-newest-instant") {
+                head.at = indexed_head.at;
+            }
         }
         if batch.number > keyed {
             for key in &batch.keys {
@@ -90,7 +103,7 @@ fn recover_in(
             }
         }
         behind.take(batch, sum);
-        let large = behind.weight() >= chunk_weight || behind.keys() >= RUN_KEYS;
+        let large = behind.weight() >= chunk_weight || behind.keys() >= START_KEYS;
         if large && room {
             match write(&mut behind, &mut memory, retire_before) {
                 Ok(()) => {}
@@ -108,6 +121,7 @@ fn recover_in(
         return Err(OpenError::sqlite(&behind.index.file, "writing", error));
     }
 
+    fault!("start.log_read" => failing_disk());
     // The next commit then writes the write-ahead log from its beginning, in place.
     match log.checkpoint_rest() {
         Ok(_) => {}
@@ -115,12 +129,14 @@ fn recover_in(
         Err(error) => return Err(OpenError::sqlite(&log_file, "copying the write-ahead log", error)),
     }
 
+    fault!("start.log_copied" => failing_disk());
     if log_room > 0 {
         let log_wal = wal_of(&log_file);
         wal::make_room(&log_wal, log_room)
             .map_err(|error| OpenError::io(format!("making room in {}", log_wal.display()), error))?;
     }
 
+    fault!("start.room_made" => failing_disk());
     let published = Published::default();
     for item in memory.items() {
         published.put(item.clone());
@@ -130,14 +146,22 @@ fn recover_in(
     Ok(Recovered { lock, log, acked, behind, memory, published, head })
 }
 
+/// What a disk that fails looks like, for fault points.
+#[cfg(feature = "faults")]
+fn failing_disk() -> OpenError {
+    OpenError::io("opening the store", "a fault point")
+}
+
 /// Writes what waits into the index, and lets memory forget it.
 fn write(behind: &mut Behind, memory: &mut Memory, retire_before: i64) -> rusqlite::Result<()> {
     let item = |key: &ItemKey| memory.item(key).ok().flatten().cloned();
     if let Some((batch, _)) = behind.write_chunk(item)? {
+        fault!("start.chunk_written" => crate::log::failing_disk());
         memory.forget_closed(batch);
     }
-    if behind.keys() >= RUN_KEYS {
+    if behind.keys() >= START_KEYS {
         behind.write_runs()?;
+        fault!("start.runs_written" => crate::log::failing_disk());
         behind.tend(retire_before, true)?;
         memory.forget_keys(behind.index.position.keyed, behind.filters());
     }
@@ -186,7 +210,7 @@ pub(crate) fn look_through(database: &Path) -> Result<(), OpenError> {
 fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<Mark>) -> Result<(), OpenError> {
     let last = log.last()?.map_or(0, |(number, _)| number);
     let damaged = |what| OpenError::Damaged { file: log_file.to_owned(), what };
-    if let Some(Mark { batch, sum }) = mark {
+    if let Some(Mark { batch, sum }) = mark.filter(|_| !bug!("the-mark-is-not-read")) {
         if last < batch {
             return Err(damaged(format!("it ends at batch {last}, and batch {batch} was synced")));
         }
@@ -210,6 +234,9 @@ fn load(index: &Index, mut active: Vec<Hold>, memory: &mut Memory) -> Result<(),
         |scope| pauses.push(scope.to_owned()),
     )?;
     for scope in pauses {
+        if bug!("a-start-forgets-pauses") {
+            break;
+        }
         memory.put_pause((scope != EVERYTHING).then_some(scope.as_str()), true);
     }
     for hold in &mut active {

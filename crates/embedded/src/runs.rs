@@ -6,10 +6,14 @@
 
 use crate::filter::Filter;
 use crate::index::{Damage, Pace, row_sum};
+#[cfg(feature = "faults")]
+use crate::log::failing_disk;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use stockhold_domain::KeyHash;
+use stockhold_domain::bug;
+use stockhold_store::fault;
 
 /// What is particular about the runs of one kind.
 pub(crate) trait Kind {
@@ -277,6 +281,7 @@ fn page<K: Kind>(db: &Connection, id: i64) -> Result<Vec<u8>, Damage> {
         .optional()?;
     match row {
         Some((data, sum)) if row_sum(&id.to_le_bytes(), &data) == sum => Ok(data),
+        None if bug!("a-page-that-is-gone-has-no-keys") => Ok(Vec::new()),
         Some(_) => Err(Damage::What(format!("the checksum of a {} page does not fit", K::NAME))),
         None => Err(Damage::What(format!("a {} page is missing", K::NAME))),
     }
@@ -357,6 +362,7 @@ pub(crate) fn merge<K: Kind>(
     let from: Vec<i64> = from.into_iter().map(|(run, _)| run).collect();
     db.execute(&format!("DELETE FROM {}_retired WHERE run = ?1", K::NAME), [into.number])?;
     take_out::<K>(db, &from)?;
+    fault!("runs.merged" => failing_disk().into());
     into.filter = Arc::new(filter);
     insert_run::<K>(db, &into)?;
     Ok(Some((into, from)))
@@ -370,6 +376,7 @@ fn begin_merge<K: Kind>(db: &Connection, runs: &[Run]) -> rusqlite::Result<Optio
     let newest = merged.iter().map(|run| run.newest).max().unwrap_or(i64::MIN);
     let into = Run::new::<K>(next_run::<K>(db)?, tier + 1, records, newest);
     db.execute(&format!("INSERT INTO {}_retired (run) VALUES (?1)", K::NAME), [into.number])?;
+    fault!("runs.merge_begun" => failing_disk());
     let bits = merged.iter().map(|run| run.bits).chain([into.bits]).min().unwrap_or(0);
     let from = merged.iter().map(|run| (run.number, run.bits)).collect();
     let filter = Filter::for_keys(if K::FILTERED { records } else { 0 });
@@ -389,6 +396,9 @@ fn merge_share<K: Kind>(db: &Connection, merging: &mut Merging) -> Result<usize,
     all.sort_unstable_by_key(|(hash, _)| *hash);
     let width = merging.into.bits - merging.bits;
     let mut pages = Pages::<K>::from(&merging.into, merging.done << width, (merging.done + 1) << width);
+    if bug!("a-merge-loses-a-key") {
+        all.pop();
+    }
     for (hash, framed) in &all {
         pages.put_framed(db, *hash, framed)?;
         if K::FILTERED {
@@ -396,6 +406,7 @@ fn merge_share<K: Kind>(db: &Connection, merging: &mut Merging) -> Result<usize,
         }
     }
     pages.finish(db)?;
+    fault!("runs.share_merged" => failing_disk().into());
     merging.done += 1;
     Ok(all.len().max(1))
 }
@@ -459,140 +470,4 @@ pub(crate) fn count<K: Kind>(db: &Connection) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::keys::{Keys, find, write_run};
-    use stockhold_domain::{Fingerprint, Instant, KeyRecord, ReservationId, Subject};
-
-    fn record(n: u64, at: i64) -> KeyRecord {
-        KeyRecord {
-            hash: stockhold_store::digest::key_hash("p", "o", &n.to_string()),
-            fingerprint: Fingerprint(n.into()),
-            subject: Subject::Reservation(ReservationId::from_u128(n.into())),
-            at: Instant::from_micros(at),
-        }
-    }
-
-    fn has(db: &Connection, runs: &[Run], n: u64) -> bool {
-        let wanted = record(n, 0);
-        let found = find(db, wanted.hash).unwrap();
-        let may_have = runs.iter().any(|run| run.filter.may_have(wanted.hash));
-        assert!(found.is_none() || may_have, "a filter ruled out what is there");
-        found.is_some_and(|found| found.fingerprint == wanted.fingerprint)
-    }
-
-    #[test]
-    fn runs_are_merged_and_retired_and_keep_their_keys_until_then() {
-        let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(&schema::<Keys>()).unwrap();
-        let mut runs = load::<Keys>(&db).unwrap();
-        for run in 0..MERGE_RUNS as u64 {
-            let mut records: Vec<_> = (run * 100..run * 100 + 100).map(|n| record(n, 1_000)).collect();
-            runs.push(write_run(&db, &mut records, Pace::default()).unwrap());
-        }
-        let mut late: Vec<_> = (5_000..5_010).map(|n| record(n, 9_000)).collect();
-        let mut merging = None;
-        let (merged, from) = merge::<Keys>(&db, &runs, &mut merging, 0, Pace::default()).unwrap().unwrap();
-        assert_eq!(from, runs.iter().map(|run| run.number).collect::<Vec<_>>());
-        runs = vec![merged];
-        assert_eq!(runs[0].tier, 1);
-        assert!(merge::<Keys>(&db, &runs, &mut merging, 0, Pace::default()).unwrap().is_none());
-        runs.push(write_run(&db, &mut late, Pace::default()).unwrap());
-        assert!((0..800).chain(5_000..5_010).all(|n| has(&db, &runs, n)));
-        assert!((800..1_000).all(|n| !has(&db, &runs, n)));
-
-        let reloaded = load::<Keys>(&db).unwrap();
-        assert_eq!(
-            reloaded.iter().map(|run| run.number).collect::<Vec<_>>(),
-            [runs[0].number, runs[1].number]
-        );
-
-        let old = retire::<Keys>(&db, &runs, None, 2_000, 0).unwrap();
-        assert_eq!(old, [runs.remove(0).number]);
-        assert!((0..800).all(|n| !has(&db, &runs, n)));
-        assert!((5_000..5_010).all(|n| has(&db, &runs, n)));
-        let left: i64 = db.query_row("SELECT count(*) FROM key_pages", [], |row| row.get(0)).unwrap();
-        assert_eq!(left, 1);
-    }
-
-    #[test]
-    fn a_merge_goes_on_where_it_was_and_what_is_left_of_one_that_stopped_is_deleted() {
-        let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(&schema::<Keys>()).unwrap();
-        let runs: Vec<Run> = (0..MERGE_RUNS as u64)
-            .map(|run| {
-                let mut records: Vec<_> = (run * 1_000..run * 1_000 + 1_000).map(|n| record(n, 1)).collect();
-                write_run(&db, &mut records, Pace::default()).unwrap()
-            })
-            .collect();
-        let rows = || -> usize {
-            let mut pages = db.prepare("SELECT data FROM key_pages").unwrap();
-            let pages = pages.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
-            pages.map(|data| records(&data.unwrap()).count()).sum()
-        };
-        let mut merging = None;
-        assert!(merge::<Keys>(&db, &runs, &mut merging, 0, Pace::default()).unwrap().is_none());
-        assert_eq!(retire::<Keys>(&db, &runs, merging.as_ref(), 5, 0).unwrap(), Vec::<i64>::new());
-        assert!(rows() >= 8_000 + TEND_RECORDS, "what is being merged is not deleted");
-
-        // As after a crash.
-        for _ in 0..4 {
-            assert_eq!(retire::<Keys>(&db, &runs, None, 0, 0).unwrap(), Vec::<i64>::new());
-        }
-        assert_eq!(rows(), 8_000);
-
-        merging = None;
-        assert!(merge::<Keys>(&db, &runs, &mut merging, 0, Pace::default()).unwrap().is_none());
-        let (merged, from) = merge::<Keys>(&db, &runs, &mut merging, 0, Pace::default()).unwrap().unwrap();
-        assert_eq!(from.len(), MERGE_RUNS);
-        let kept = [merged];
-        assert!((0..8_000).step_by(37).all(|n| has(&db, &kept, n)));
-        while rows() > 8_000 {
-            retire::<Keys>(&db, &kept, None, 0, 2_000).unwrap();
-        }
-        assert_eq!(rows(), 8_000, "the runs that were merged are gone");
-        assert!((0..8_000).step_by(37).all(|n| has(&db, &kept, n)));
-    }
-
-    #[test]
-    fn runs_of_all_sizes_are_merged() {
-        let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(&schema::<Keys>()).unwrap();
-        let mut first = 0;
-        let sizes = [1, 3, 200, 1_000, 5_000, 129, 700, 2];
-        let runs: Vec<Run> = sizes
-            .map(|size| {
-                let mut records: Vec<_> = (first..first + size).map(|n| record(n, 1)).collect();
-                first += size;
-                write_run(&db, &mut records, Pace::default()).unwrap()
-            })
-            .into();
-        let mut merging = None;
-        let merged = loop {
-            if let Some((merged, _)) = merge::<Keys>(&db, &runs, &mut merging, 0, Pace::default()).unwrap() {
-                break merged;
-            }
-        };
-        let kept = [merged];
-        assert!((0..first).all(|n| has(&db, &kept, n)));
-        assert!((first..first + 500).all(|n| !has(&db, &kept, n)));
-    }
-
-    #[test]
-    fn a_page_that_changed_or_is_gone_is_damage_and_not_an_absent_key() {
-        let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(&schema::<Keys>()).unwrap();
-        let mut records: Vec<_> = (0..50).map(|n| record(n, 1)).collect();
-        write_run(&db, &mut records, Pace::default()).unwrap();
-        let (absent, good) = (record(99, 1).hash, page::<Keys>(&db, page_id(1, 0)).unwrap());
-        assert!(find(&db, absent).unwrap().is_none());
-        for byte in (0..good.len()).step_by(7) {
-            let mut bad = good.clone();
-            bad[byte] ^= 1;
-            db.execute("UPDATE key_pages SET data = ?1", [bad]).unwrap();
-            assert!(find(&db, absent).is_err());
-        }
-        db.execute("DELETE FROM key_pages", []).unwrap();
-        assert!(find(&db, absent).is_err());
-    }
-}
+mod tests;

@@ -24,6 +24,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use stockhold_domain::{Item, ItemKey, Label, Name, Rules};
 use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Ask, Failure, Found, Query, ReplyTo, Store, Work};
 
@@ -169,11 +170,7 @@ impl Shared {
 
     pub(crate) fn kick(&self) {
         // Woken under the lock, the committer would run into it.
-        let wake = {
-            let mut core = self.core();
-            let due = core.has_work() || core.poisoned().is_some();
-            due && std::mem::take(&mut core.committer_sleeps)
-        };
+        let wake = self.core().kick();
         if wake {
             self.committer.notify_one();
         }
@@ -270,6 +267,7 @@ impl EmbeddedStore {
         let indexer = spawn(&shared, "indexer", move || indexer.run(&mailbox))?;
         let committer = Committer::new(Arc::clone(&shared), log, acked, Arc::clone(&to_indexer));
         let committer = spawn(&shared, "committer", move || committer.run())?;
+        fault!("start.running" => OpenError::io("starting", "a fault point"));
         Ok(Self {
             shared,
             committer: Some(committer),
@@ -329,6 +327,7 @@ impl EmbeddedStore {
         drop(self.shared.core());
         self.shared.committer.notify_one();
         join(self.committer.take());
+        fault!("stop.committed");
         // From here on nothing is admitted, and who came too late for the committer is told.
         let late = {
             let mut core = self.shared.core();
@@ -339,6 +338,7 @@ impl EmbeddedStore {
         // The indexer may have stopped by itself.
         self.to_indexer.send(last);
         join(self.indexer.take());
+        fault!("stop.indexed");
         for thread in self.others.drain(..) {
             thread.thread().unpark();
             join(Some(thread));

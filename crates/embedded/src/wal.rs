@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
+use stockhold_domain::bug;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
@@ -54,6 +55,9 @@ pub(crate) fn damage(path: &Path) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let Some(mut scan) = Scan::start(&header) else { return Ok(None) };
+    if bug!("a-hole-in-the-log-is-not-looked-for") {
+        return Ok(None);
+    }
     let mut frame = vec![0; FRAME_HEADER + scan.page];
     let mut number = 0_u64;
     while fill(&mut file, &mut frame)? {

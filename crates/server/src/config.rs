@@ -138,12 +138,36 @@ pub(crate) struct Flags {
     log_format: Option<LogFormat>,
 }
 
-/// Name of the flags among the sources.
-const FLAGS: &str = "command line";
-/// Name of the variables among the sources.
-const VARIABLES: &str = "STOCKHOLD_* in the environment";
+/// Name of the variables among figment's sources.
+const VARIABLES: &str = "environment";
 /// Name of the defaults among the sources.
 const DEFAULTS: &str = "default";
+/// Variables that begin like ours and set no key: they name the file, and the server that tools speak to.
+const OTHER_VARIABLES: [&str; 2] = ["config", "server"];
+
+/// Where a command that works on a data directory finds it.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct DataDir {
+    /// Read this configuration file instead of ./stockhold.toml
+    #[arg(long, value_name = "FILE", env = "STOCKHOLD_CONFIG")]
+    config: Option<PathBuf>,
+    /// Directory of the store [default: `data_dir` of the configuration, else ./stockhold-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl DataDir {
+    /// The directory that `serve` would use with the same flags, variables and file.
+    pub(crate) fn find(&self) -> Result<PathBuf, String> {
+        Ok(self.load()?.config.data_dir)
+    }
+
+    /// The whole configuration.
+    pub(crate) fn load(&self) -> Result<Loaded, String> {
+        let Self { config, data_dir } = self.clone();
+        Flags { config, data_dir, ..Flags::default() }.load()
+    }
+}
 
 /// A configuration and where each value came from.
 pub(crate) struct Loaded {
@@ -188,7 +212,7 @@ impl Provider for Variables {
             }
             text.parse().unwrap_or_else(|never: Infallible| match never {})
         };
-        let variables = Env::prefixed(PREFIX).ignore(&["config"]);
+        let variables = Env::prefixed(PREFIX).ignore(&OTHER_VARIABLES);
         let values = variables.iter().map(|(key, text)| (key.to_string(), read(key.as_str(), text)));
         Ok(Profile::Default.collect(values.collect()))
     }
@@ -197,8 +221,10 @@ impl Provider for Variables {
 /// All that is wrong, a line each.
 fn explain(error: &figment::Error) -> String {
     let lines = error.clone().into_iter().map(|error| {
-        let source = error.metadata.as_ref().map(source_name).unwrap_or_default();
         let key = error.path.join(".");
+        // A key that is not known has no path: it is named in the message.
+        let known = error.path.first().map_or("*", String::as_str);
+        let source = error.metadata.as_ref().map(|metadata| source_name(metadata, known)).unwrap_or_default();
         match (key.is_empty(), source.is_empty()) {
             (false, false) => format!("{key} ({source}): {}", error.kind),
             (false, true) => format!("{key}: {}", error.kind),
@@ -209,11 +235,14 @@ fn explain(error: &figment::Error) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn source_name(metadata: &Metadata) -> String {
+/// Where a key's value came from, for people.
+fn source_name(metadata: &Metadata, key: &str) -> String {
     if metadata.name.contains("Config") {
         DEFAULTS.to_owned()
     } else if metadata.name.contains("Flags") {
-        FLAGS.to_owned()
+        format!("--{} on the command line", key.replace('_', "-"))
+    } else if metadata.name == VARIABLES {
+        format!("{PREFIX}{} in the environment", key.to_uppercase())
     } else {
         metadata.source.as_ref().map_or_else(|| metadata.name.to_string(), ToString::to_string)
     }
@@ -225,8 +254,10 @@ impl Loaded {
         let Ok(serde_json::Value::Object(values)) = serde_json::to_value(&self.config) else {
             return Vec::new();
         };
-        let source =
-            |key: &str| self.figment.find_metadata(key).map_or_else(|| DEFAULTS.to_owned(), source_name);
+        let source = |key: &str| {
+            let found = self.figment.find_metadata(key);
+            found.map_or_else(|| DEFAULTS.to_owned(), |metadata| source_name(metadata, key))
+        };
         values
             .into_iter()
             .map(|(key, value)| {

@@ -2,9 +2,10 @@
 
 use crate::config::Config;
 use crate::exit;
-use crate::http::{Admin, Http};
+use crate::http::{self, Admin, Http};
 use crate::logging;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use rustix::time::{ClockId, clock_gettime};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(metrics) => metrics,
         Err(error) => return exit::because(exit::FAILED, error),
     };
+    introduce(config);
     let clock = Arc::clone(&options.clock);
     let store = match EmbeddedStore::open(&config.data_dir, options) {
         Ok(store) => Arc::new(store),
@@ -57,11 +59,14 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Err(error) => return exit::because(exit::FAILED, error),
     };
     let api: Arc<dyn Store> = store.clone();
-    let http = match Http::start(config.workers(), api, clock, principal) {
+    let http = match Http::start(config.workers(), api, Arc::clone(&clock), principal) {
         Ok(http) => http,
         Err(error) => return exit::because(exit::FAILED, format!("starting the workers: {error}")),
     };
-    let admin = Admin { store: Arc::clone(&store), metrics, draining: http.draining() };
+    let admin = match Admin::new(Arc::clone(&store), metrics, http.gauges(), clock) {
+        Ok(admin) => admin,
+        Err(error) => return exit::because(exit::FAILED, format!("starting the admin listener: {error}")),
+    };
     let ended = runtime.block_on(run(config, http, admin, &store));
     drop(runtime);
     // Nobody else has the store any more: its threads end, and what waits for the index is written.
@@ -133,18 +138,33 @@ fn say_hello(config: &Config) {
     tracing::info!("no credentials are configured: listening on loopback only");
 }
 
+/// What the server says of itself, for tools that measure it: who it is, where its API listens, and that every answer was
+/// synced before it is given.
+fn introduce(config: &Config) {
+    let labels = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("store", "embedded".to_owned()),
+        ("durability", "synced".to_owned()),
+        ("listen", config.listen.to_string()),
+    ];
+    metrics::gauge!("stockhold_info", &labels).set(1.0);
+}
+
+/// Processor time that this process has used, in seconds.
+pub(crate) fn cpu_seconds() -> f64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(used).unwrap_or_default().as_secs_f64()
+}
+
 fn metrics() -> Result<PrometheusHandle, String> {
     let built = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_answers".to_owned()), &ANSWERS))
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_commands".to_owned()), &ANSWERS))
         .map_err(|error| error.to_string())?
         .install_recorder()
         .map_err(|error| error.to_string())?;
-    metrics::describe_counter!("stockhold_requests_total", "Requests by route and outcome");
-    metrics::describe_histogram!(
-        "stockhold_request_seconds",
-        "Time from a request's headers to its response"
-    );
+    http::describe();
     metrics::describe_histogram!("stockhold_commit_seconds", "Time of one commit, its sync included");
     metrics::describe_histogram!("stockhold_batch_answers", "Answers that one commit made durable");
     metrics::describe_counter!(
@@ -155,5 +175,10 @@ fn metrics() -> Result<PrometheusHandle, String> {
     metrics::counter!("stockhold_invariant_alarms_total").increment(0);
     metrics::describe_gauge!("stockhold_active_holds", "Active reservations");
     metrics::describe_gauge!("stockhold_queue_depth", "Answers that wait for a commit");
+    metrics::describe_gauge!(
+        "stockhold_info",
+        "Version, store, durability and address of this server, as labels; always 1"
+    );
+    metrics::describe_gauge!("stockhold_cpu_seconds", "Processor time used since the start");
     Ok(built)
 }

@@ -4,6 +4,7 @@ use super::request::{Request, random_below};
 use crate::wire::Problem;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -19,8 +20,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Longest pause that a server may ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
-/// Longest answer that is read, in bytes: a reservation of 2,000 lines with the longest names fits.
-const ANSWER_BYTES: usize = 4 * 1024 * 1024;
+/// Longest answer that is read, in bytes: the results of the largest batch fit, metadata and all.
+const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// Longest piece of an answer that an error shows, in characters.
 const SHOWN_CHARS: usize = 200;
 
@@ -162,7 +163,6 @@ impl Retrying {
     }
 
     pub(super) async fn send_once(&self, request: &Request) -> Result<Raw, Error> {
-        let unreachable = |last: String| Error::Unreachable { tries: 1, last };
         let http_request = self.prepare(request)?;
         let answer = async {
             let answer = self.http.request(http_request).await.map_err(|error| unreachable(chain(&error)))?;
@@ -175,6 +175,23 @@ impl Retrying {
             Ok(answer) => answer,
             Err(_) => Err(unreachable(format!("no answer within {:?}", self.timeout))),
         }
+    }
+
+    /// Sends once and gives back the body of a success as it comes. Only its beginning has a deadline.
+    pub(super) async fn open(&self, request: &Request) -> Result<Incoming, Error> {
+        let http_request = self.prepare(request)?;
+        let answer = match tokio::time::timeout(self.timeout, self.http.request(http_request)).await {
+            Ok(answer) => answer.map_err(|error| unreachable(chain(&error)))?,
+            Err(_) => return Err(unreachable(format!("no answer within {:?}", self.timeout))),
+        };
+        if answer.status().is_success() {
+            return Ok(answer.into_body());
+        }
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES).collect().await;
+        let body = body.map_err(|error| unreachable(chain(&*error)))?.to_bytes();
+        let raw = Raw { status: head.status.as_u16(), headers: head.headers, body };
+        Err(raw.check().err().unwrap_or_else(|| raw.unexpected("no success")))
     }
 
     fn prepare(&self, request: &Request) -> Result<hyper::Request<Full<Bytes>>, Error> {
@@ -190,6 +207,9 @@ impl Retrying {
         if let Some(version) = request.if_match {
             builder = builder.header(IF_MATCH, crate::encode::etag(version));
         }
+        for (name, value) in &request.headers {
+            builder = builder.header(name, value);
+        }
         let body = Full::new(request.body.clone().unwrap_or_default());
         builder.body(body).map_err(|error| Error::Unsendable(error.to_string()))
     }
@@ -202,8 +222,12 @@ fn jittered(pause: Duration) -> Duration {
     half + Duration::from_micros(random_below(span))
 }
 
+fn unreachable(last: String) -> Error {
+    Error::Unreachable { tries: 1, last }
+}
+
 /// An error with what caused it, which is where a connection's errors say what happened.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

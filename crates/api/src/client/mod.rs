@@ -4,9 +4,13 @@
 //! It never repeats a refusal: whether to ask again for what is sold out is the caller's decision.
 
 mod attempt;
+mod lists;
 mod request;
+mod stream;
 
 pub use attempt::{Error, Raw};
+pub use lists::Listed;
+pub use stream::{EventStream, StreamedEvent};
 
 use crate::wire::{Availability, Item, Reservation, Sale, Stock, Terms, Want};
 use attempt::Retrying;
@@ -198,7 +202,27 @@ impl Client {
 
     /// Sends anything, once, and gives back whatever was answered. `path` is sent as it is.
     pub async fn send_raw(&self, method: &str, path: &str, body: &[u8]) -> Result<Raw, Error> {
-        self.http.send_once(&Request::new(method, path.to_owned()).bytes(body)).await
+        self.send_raw_with(method, path, &[], body).await
+    }
+
+    /// The same with headers of the caller's own.
+    pub async fn send_raw_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Raw, Error> {
+        self.http.send_once(&Request::new(method, path.to_owned()).bytes(body).headers(headers)).await
+    }
+
+    /// Follows the events after a position as they are committed. One connection; whoever reads on after its end begins
+    /// again after the last position that was seen, and misses nothing.
+    pub async fn follow(&self, after: u64) -> Result<EventStream, Error> {
+        let position = after.to_string();
+        let headers = [("accept", "text/event-stream"), ("last-event-id", position.as_str())];
+        let request = Request::new("GET", "/v1/events/stream".to_owned()).headers(&headers);
+        self.http.open(&request).await.map(EventStream::new)
     }
 }
 

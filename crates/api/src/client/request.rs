@@ -13,11 +13,12 @@ pub(super) struct Request {
     pub(super) body: Option<Bytes>,
     pub(super) key: Option<String>,
     pub(super) if_match: Option<u64>,
+    pub(super) headers: Vec<(String, String)>,
 }
 
 impl Request {
     pub(super) fn new(method: &str, path: String) -> Self {
-        Self { method: method.to_owned(), path, body: None, key: None, if_match: None }
+        Self { method: method.to_owned(), path, body: None, key: None, if_match: None, headers: Vec::new() }
     }
 
     pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
@@ -42,6 +43,12 @@ impl Request {
         self
     }
 
+    pub(super) fn headers(mut self, headers: &[(&str, &str)]) -> Self {
+        self.headers =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        self
+    }
+
     /// Whether a second try means the same as the first.
     pub(super) fn repeatable(&self) -> bool {
         self.if_match.is_none()
@@ -63,7 +70,7 @@ fn quoted(key: &str) -> String {
 }
 
 /// 128 bits that no other key has: the standard library's hash seeds are random.
-fn fresh_key() -> String {
+pub(super) fn fresh_key() -> String {
     let random = || RandomState::new().hash_one(());
     format!("{:016x}{:016x}", random(), random())
 }
@@ -81,9 +88,16 @@ pub(super) fn push_encoded(path: &mut String, text: &str) {
 }
 
 pub(super) fn push_location(path: &mut String, location: Option<&str>) {
-    if let Some(location) = location {
-        path.push_str("?location=");
-        push_encoded(path, location);
+    push_parameter(path, "location", location);
+}
+
+/// Appends a query parameter, if it has a value.
+pub(super) fn push_parameter(path: &mut String, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        path.push(if path.contains('?') { '&' } else { '?' });
+        path.push_str(name);
+        path.push('=');
+        push_encoded(path, value);
     }
 }
 

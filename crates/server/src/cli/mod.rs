@@ -1,17 +1,41 @@
 //! The command line. Doc comments here are the help texts.
 #![expect(clippy::doc_markdown, reason = "help texts are plain text")]
 
+mod backup;
 mod verify;
 
+mod admin;
+mod call;
+mod latency;
+mod server;
+mod table;
+
+mod ctl;
+mod export;
+mod import;
+
+mod bench;
 mod demo;
 mod replay;
 
+mod doctor;
+mod manual;
+
 use crate::config::Flags;
 use crate::{exit, serve};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Inventory reservation: time-bounded holds on stock that are never promised twice.
+///
+/// Start with `stockhold serve`, then try `stockhold ctl stock set shirt --total 10` and `stockhold
+/// ctl reserve shirt --owner cart-1` in another terminal, or watch `stockhold demo`.
+///
+/// Exit codes of all commands: 0 done; 1 not done, refused, or not right; 2 command line,
+/// configuration or input file not understood; 3 data directory damaged, in use or of a newer
+/// version; 4 the store failed while serving; 5 no answer from a server; 6 done but for what is
+/// listed.
 #[derive(Parser)]
 #[command(name = "stockhold", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -31,8 +55,8 @@ enum Command {
     ///   curl --json '{"total_units": 10}' -X PUT http://127.0.0.1:8101/v1/inventory/shirt
     ///   curl --json '{"owner_id": "cart-1"}' http://127.0.0.1:8101/v1/inventory/shirt/reserve
     ///
-    /// Exit codes: 0 drained, 1 could not start, 2 configuration not understood, 3 data directory damaged,
-    /// in use or of a newer version, 4 the store failed while serving (a restart recovers).
+    /// Exit codes: 0 drained, 1 could not start, 2 configuration not understood, 3 data directory
+    /// damaged, in use or of a newer version, 4 the store failed while serving (a restart recovers).
     #[command(verbatim_doc_comment)]
     Serve {
         #[command(flatten)]
@@ -43,8 +67,119 @@ enum Command {
     /// Folds every event from the first one, and holds the rules' invariants and the index against what
     /// comes of it. Reads only; a server may be running on the directory.
     ///
-    /// Exit codes: 0 it adds up, 1 it does not or can't be read, 3 the data is damaged.
+    /// Try it:
+    ///   stockhold verify --data-dir /srv/stockhold
+    ///   stockhold verify --json
+    ///
+    /// Exit codes: 0 it adds up, 1 it does not or can't be read, 2 configuration not understood, 3 the
+    /// data is damaged.
+    #[command(verbatim_doc_comment)]
     Verify(verify::Verify),
+    /// Copy the data while the server runs, and go on with an earlier copy
+    ///
+    /// Copies the log batch by batch, each held against its checksum, up to the last batch that is there
+    /// when the backup begins: everything that was answered before is in it. The server goes on
+    /// meanwhile. On a directory that holds an earlier backup only what is new is copied. Ends with a
+    /// sync, and a recount of the copy (leave that out with --no-verify when the log is long).
+    ///
+    /// To restore: stop the server, copy the backup's files into an empty directory, and `stockhold serve
+    /// --data-dir` on that. The first start makes the index anew. Don't start a server on the backup
+    /// itself: after that it can't be gone on with.
+    ///
+    /// Try it:
+    ///   stockhold backup --data-dir /srv/stockhold --to /mnt/backup/stockhold
+    ///   stockhold backup --to /mnt/backup/stockhold --no-verify --json
+    ///
+    /// Exit codes: 0 the copy is whole, 1 it could not be made or does not add up, 2 configuration not
+    /// understood, 3 the data or the copy is damaged, or a server uses the copy.
+    #[command(verbatim_doc_comment)]
+    Backup(backup::Args),
+    /// Reserve, confirm, set stock and so on from a shell
+    ///
+    /// Each command is one request to a running server. Commands that change something carry an
+    /// idempotency key, yours (--key) or a fresh one that is printed to standard error: the same command
+    /// with the same key takes effect once. Answers are told for people, or with --json as the server
+    /// gave them.
+    ///
+    /// Try it:
+    ///   stockhold ctl stock set shirt --total 10
+    ///   stockhold ctl reserve shirt --quantity 2 --owner cart-1 --ttl 600
+    ///   stockhold ctl confirm 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e --order order-1
+    ///   stockhold ctl list --owner cart-1 --json
+    ///   stockhold ctl events --follow
+    ///
+    /// Exit codes: 0 done, 1 refused (standard error says the reason and what to do) or the answer is
+    /// odd, 2 command line not understood, 5 no answer: the command may have taken effect, and is safe to
+    /// repeat with its --key.
+    #[command(verbatim_doc_comment)]
+    Ctl(ctl::Args),
+    /// Load items from a CSV or JSON lines file into a running server
+    ///
+    /// Each row sets one item: sku and total_units, and what else it names of location, safety_stock,
+    /// default_ttl_seconds, max_hold_seconds and metadata; what it leaves out or empty stays as it is.
+    /// CSV names its columns in the first line (--column gives yours our names). What an `export items`
+    /// has besides is understood and passed over, anything else is an error (--ignore passes it over).
+    ///
+    /// Items that sell already: total_units counts all units that exist, sold ones included, and a total
+    /// below what is sold and held is refused. When your number is what is on the shelf, say --stock
+    /// on-hand: what is sold here is added to it. To leave items alone that are there, say --existing
+    /// keep.
+    ///
+    /// Every row that can't be used is told with its line and column, and left out; after --max-errors of
+    /// them the import stops. Nothing is skipped silently: the report counts all rows.
+    ///
+    /// When it is cut, the same command goes on where it stopped: how far it is stands in a file beside
+    /// the input (--state), which the end of the import removes. Rows around the cut may be sent twice,
+    /// which changes nothing. Memory does not grow with the file.
+    ///
+    /// Try it:
+    ///   stockhold import items.csv --dry-run
+    ///   stockhold import items.csv
+    ///   stockhold import erp.csv --delimiter ';' --column sku=ArtNr --column total_units=Menge
+    ///   stockhold export items --server http://127.0.0.1:9001 | stockhold import - --format jsonl
+    ///
+    /// Exit codes: 0 every row is in, 1 stopped (too many bad rows, an interrupt), 2 file or flags not
+    /// understood, 5 no answer from the server, 6 done, but rows were left out.
+    #[command(verbatim_doc_comment)]
+    Import(import::Args),
+    /// Write items, reservations or events of a running server to a file
+    ///
+    /// JSON lines have everything that the API answers; CSV has the columns of docs/cli.md. Items can be
+    /// imported elsewhere: stock settings are the same there, sales and holds are not carried over (see
+    /// `import --stock on-hand`). Reservations and events in CSV have one row for each line of a basket.
+    ///
+    /// Try it:
+    ///   stockhold export items --out items.csv
+    ///   stockhold export reservations --status confirmed --out sold.jsonl
+    ///   stockhold export events --after 0 | grep reservation.expired
+    ///
+    /// Exit codes: 0 everything is written, 1 it could not be written or was refused, 2 command line not
+    /// understood, 5 no answer from the server; the message says how to go on.
+    #[command(verbatim_doc_comment)]
+    Export(export::Args),
+    /// Measure a running server: throughput, latency, and what limits it
+    ///
+    /// Makes SKUs of its own with plenty of stock, reserves (sells, reads) them for a while, and reports
+    /// operations a second, latency percentiles, refusals by reason, what the figures were limited by,
+    /// the server's durability, what it left behind, and whether the server's books agree with what it
+    /// was told. Every command carries an idempotency key and a time to live.
+    ///
+    /// Closed loop (default): as fast as --connections get their answers. Open loop (--rate): at a fixed
+    /// rate, and latency counts from the moment that a request was to be sent, so that a stall counts for
+    /// all that waited.
+    ///
+    /// The generator and the server share a machine's processors when they run on one: read "Limited by".
+    ///
+    /// Try it:
+    ///   stockhold bench
+    ///   stockhold bench --mix reserve-confirm --rate 1400 --duration 30
+    ///   stockhold bench --mix commands --batch 512 --connections 4 --json
+    ///   stockhold bench --mix available --skus 1000
+    ///
+    /// Exit codes: 0 measured and the books agree, 1 they don't or nothing succeeded, 2 command line not
+    /// understood, 5 no answer from the server.
+    #[command(verbatim_doc_comment)]
+    Bench(bench::Args),
     /// Drive past orders through a running server, then audit what it did with them
     ///
     /// Reads CSV files of order lines. All lines of one order are one basket: it is held for its customer
@@ -76,7 +211,7 @@ enum Command {
     ///     --time-column created_at --customer-column email --json
     ///
     /// Exit codes: 0 the books balance, 1 they don't or the replay could not be finished, 2 files or
-    /// flags not understood.
+    /// flags not understood, 5 no answer from the server.
     #[command(verbatim_doc_comment)]
     Replay(replay::Args),
     /// Watch a sale that runs itself: too many buyers, a killed server, and the audit
@@ -94,16 +229,61 @@ enum Command {
     /// Exit codes: 0 the audit is right, 1 it is not or the demo could not run.
     #[command(verbatim_doc_comment)]
     Demo(demo::Args),
+    /// Check this machine, the configuration, the data directory and a running server
+    ///
+    /// Give it the flags, variables and directory that `serve` gets. For each finding it says what to do.
+    /// It writes one file beside the data to time the disk's syncs (--no-disk leaves that out) and
+    /// changes nothing else.
+    ///
+    /// Try it:
+    ///   stockhold doctor
+    ///   stockhold doctor --data-dir /srv/stockhold --json
+    ///
+    /// Exit codes: 0 nothing is wrong (there may be things to look at), 1 something is.
+    #[command(verbatim_doc_comment)]
+    Doctor(doctor::Args),
     /// Print every setting in force and where it came from
     ///
     /// Flags go before STOCKHOLD_* variables (STOCKHOLD_LISTEN=127.0.0.1:9000), those before
     /// stockhold.toml, that before defaults. Unknown keys are errors.
+    ///
+    /// Try it:
+    ///   STOCKHOLD_THREADS=4 stockhold config --data-dir /srv/stockhold
+    ///   stockhold config --json
+    ///
+    /// Exit codes: 0 printed, 2 a setting is not understood; standard error says which and where it
+    /// stands.
+    #[command(verbatim_doc_comment)]
     Config {
         #[command(flatten)]
         flags: Flags,
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Print completions for a shell
+    ///
+    /// Try it:
+    ///   stockhold completions bash > ~/.local/share/bash-completion/completions/stockhold
+    ///   stockhold completions zsh > ~/.zfunc/_stockhold
+    ///   stockhold completions fish > ~/.config/fish/completions/stockhold.fish
+    #[command(verbatim_doc_comment)]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages
+    ///
+    /// Without a directory the main page goes to standard output; with one, every command gets a page
+    /// there.
+    ///
+    /// Try it:
+    ///   stockhold man | man -l -
+    ///   stockhold man ~/.local/share/man/man1
+    #[command(verbatim_doc_comment)]
+    Man {
+        /// Where to; made if it is not there
+        dir: Option<PathBuf>,
     },
 }
 
@@ -115,8 +295,16 @@ pub(crate) fn run() -> ExitCode {
             Err(error) => exit::because(exit::USAGE, error),
         },
         Command::Verify(verify) => verify.run(),
+        Command::Backup(args) => backup::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
+        Command::Import(args) => import::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions { shell } => manual::completions(Cli::command(), shell),
+        Command::Man { dir } => manual::man(Cli::command(), dir.as_deref()),
         Command::Config { flags, json } => config(&flags, json),
     }
 }

@@ -1,18 +1,17 @@
 //! `stockhold verify`: recounts everything and says whether it adds up.
 
+use crate::config::DataDir;
 use crate::exit;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use stockhold_embedded::{OpenError, Verdict};
 
 /// What is recounted, and how it is told.
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// Directory of the store
-    #[arg(long, value_name = "DIR", env = "STOCKHOLD_DATA_DIR", default_value = "./stockhold-data")]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    place: DataDir,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -23,11 +22,15 @@ const BAR_STEP: u64 = 256;
 
 impl Verify {
     pub(crate) fn run(&self) -> ExitCode {
+        let dir = match self.place.find() {
+            Ok(dir) => dir,
+            Err(error) => return exit::because(exit::USAGE, error),
+        };
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template("recounting {wide_bar} {pos}/{len} batches") {
             bar.set_style(style);
         }
-        let verdict = stockhold_embedded::verify(&self.data_dir, |done, all| {
+        let verdict = stockhold_embedded::verify(&dir, |done, all| {
             if done.is_multiple_of(BAR_STEP) {
                 bar.set_length(all);
                 bar.set_position(done);

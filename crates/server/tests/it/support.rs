@@ -47,17 +47,29 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 
 /// A server, killed when dropped. Its data stays as long as the test does.
 pub(crate) struct Server {
-    dir: tempfile::TempDir,
+    dir: PathBuf,
+    data: String,
     ports: [u16; 2],
     child: Child,
+    /// Removed with the server that it was made for.
+    _made: Option<tempfile::TempDir>,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let made = tempfile::tempdir().unwrap();
+        Self::begin(made.path().to_owned(), "data", Some(made))
+    }
+
+    /// One on data that is there, below a directory that is there.
+    pub(crate) fn on(dir: &Path, data: &str) -> Self {
+        Self::begin(dir.to_owned(), data, None)
+    }
+
+    fn begin(dir: PathBuf, data: &str, made: Option<tempfile::TempDir>) -> Self {
         let ports = [free_port(), free_port()];
-        let child = Self::spawn(dir.path(), ports);
-        let server = Self { dir, ports, child };
+        let child = Self::spawn(&dir, data, ports);
+        let server = Self { dir, data: data.to_owned(), ports, child, _made: made };
         server.wait_until_ready();
         server
     }
@@ -70,7 +82,7 @@ impl Server {
 
     /// Starts it again on the same data and ports.
     pub(crate) fn restart(&mut self) {
-        self.child = Self::spawn(self.dir.path(), self.ports);
+        self.child = Self::spawn(&self.dir, &self.data, self.ports);
         self.wait_until_ready();
     }
 
@@ -78,9 +90,18 @@ impl Server {
         format!("http://127.0.0.1:{}", self.ports[0])
     }
 
+    pub(crate) fn admin_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[1])
+    }
+
+    /// Those of the API and of health and metrics.
+    pub(crate) fn ports(&self) -> [u16; 2] {
+        self.ports
+    }
+
     /// A directory for the test's files.
     pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
+        &self.dir
     }
 
     /// An item, if the server knows it.
@@ -94,13 +115,13 @@ impl Server {
         runtime.block_on(ask(&client))
     }
 
-    fn spawn(dir: &Path, [api, admin]: [u16; 2]) -> Child {
+    fn spawn(dir: &Path, data: &str, [api, admin]: [u16; 2]) -> Child {
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log")).unwrap();
         stockhold(dir)
             .arg("serve")
             .arg(format!("--listen=127.0.0.1:{api}"))
             .arg(format!("--admin-listen=127.0.0.1:{admin}"))
-            .arg("--data-dir=data")
+            .arg(format!("--data-dir={data}"))
             .stderr(log)
             .spawn()
             .unwrap()

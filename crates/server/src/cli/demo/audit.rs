@@ -1,7 +1,7 @@
 //! The demo's verdict: what buyers were told, against what the server has.
 
 use super::sale::{Sale, Told};
-use crate::cli::replay::call::Failed;
+use crate::cli::call::Failed;
 use stockhold_api::wire::Status;
 
 /// One thing that must hold, and whether it does.

@@ -2,7 +2,7 @@
 //!
 //! It touches no other process: what it ends is the child that it started, by its handle.
 
-use crate::cli::replay::call::Failed;
+use crate::cli::call::Failed;
 use crate::config;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};

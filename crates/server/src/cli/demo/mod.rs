@@ -4,7 +4,7 @@ mod audit;
 mod child;
 mod sale;
 
-use super::replay::call::{Caller, Failed};
+use super::call::{Caller, Failed};
 use crate::exit;
 use child::Server;
 use sale::{Fate, HOLD_SECONDS, LOCATION, SKU, Sale, Told};

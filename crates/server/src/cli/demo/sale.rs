@@ -2,7 +2,7 @@
 //!
 //! A buyer believes nothing but answers: the audit is made of what is noted here.
 
-use crate::cli::replay::call::{Caller, Failed, RESERVATIONS, item_path};
+use crate::cli::call::{Caller, Failed, RESERVATIONS, item_path};
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! The verdict: what the server's ledger says, against what the replay was told, SKU by SKU.
 
-use super::call::Failed;
 use super::drive::for_each;
 use super::ledger::Figures;
 use super::steps::Run;
+use crate::cli::call::Failed;
 use serde::Serialize;
 use std::rc::Rc;
 use stockhold_api::client::At;

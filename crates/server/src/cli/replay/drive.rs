@@ -3,8 +3,8 @@
 //! Steps begin in the order of time. A step waits for the one before it of the same customer, and with a pace for its
 //! time; nothing else holds it up but the number of connections.
 
-use super::call::Failed;
 use super::steps::{Bought, Run};
+use crate::cli::call::Failed;
 use indicatif::ProgressBar;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -2,8 +2,8 @@
 //!
 //! It holds only what a server acknowledged, and never asks one.
 
-use super::latency::Latencies;
 use super::plan::StockRule;
+use crate::cli::latency::{Kind, Latencies};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use stockhold_api::wire::Problem;
@@ -121,7 +121,7 @@ impl Ledger {
             write_offs: WriteOffs::default(),
             replayed: 0,
             answered: 0,
-            latencies: Latencies::new()?,
+            latencies: Latencies::new(Kind::OF_REPLAY)?,
         })
     }
 

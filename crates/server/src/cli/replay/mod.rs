@@ -4,11 +4,9 @@
 //! replay was cut.
 
 mod audit;
-pub(super) mod call;
 mod drive;
 mod input;
 mod junk;
-mod latency;
 mod ledger;
 mod plan;
 mod probe;
@@ -16,9 +14,10 @@ mod report;
 mod steps;
 mod text;
 
+use crate::cli::call::{Caller, Failed};
+use crate::cli::server::{self, ServerArgs};
 use crate::exit;
 use audit::Verdict;
-use call::{Caller, Failed};
 use drive::{Pace, drive, for_each};
 use indicatif::{ProgressBar, ProgressStyle};
 use input::{Columns, Input};
@@ -37,8 +36,6 @@ use stockhold_api::wire;
 use stockhold_domain::{Label, limits};
 use tokio::task::LocalSet;
 
-/// How long the first answer may take: a wrong address should be noticed at once.
-const FIRST_CONTACT: Duration = Duration::from_secs(5);
 /// Longest key prefix in bytes: with an order's name and the step it stays within what a key may have.
 const PREFIX_BYTES: usize = 64;
 /// Most requests that are under way at once.
@@ -54,9 +51,8 @@ pub(super) struct Args {
     /// CSV files of order lines, the first line naming the columns
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
-    /// The server
-    #[arg(long, default_value = "http://127.0.0.1:8101")]
-    url: String,
+    #[command(flatten)]
+    server: ServerArgs,
     /// Units of each SKU before the first order [default: 100]
     #[arg(long, value_name = "UNITS", conflicts_with = "stock_percent")]
     stock: Option<u64>,
@@ -99,6 +95,10 @@ pub(super) struct Args {
 
 /// Replays, reports, and says by its exit code whether the books balance.
 pub(super) fn run(args: &Args) -> ExitCode {
+    let url = match args.server.url() {
+        Ok(url) => url,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
     let prepared = args.check().and_then(|()| input::read(&args.files, &args.columns, &args.not_goods));
     let mut input = match prepared {
         Ok(input) => input,
@@ -116,9 +116,9 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::because(exit::FAILED, format!("starting the runtime: {error}")),
     };
-    let report = match LocalSet::new().block_on(&runtime, args.replay(&input, plan)) {
+    let report = match LocalSet::new().block_on(&runtime, args.replay(&url, &input, plan)) {
         Ok(report) => report,
-        Err(why) => return exit::because(exit::FAILED, why),
+        Err((code, why)) => return exit::because(code, why),
     };
     if args.json {
         match serde_json::to_string_pretty(&report) {
@@ -166,14 +166,18 @@ impl Args {
         })
     }
 
-    async fn replay(&self, input: &Input, plan: Plan) -> Result<Report, String> {
+    /// An error is an exit code with its reason.
+    async fn replay(&self, url: &str, input: &Input, plan: Plan) -> Result<Report, (u8, String)> {
+        let explain = |error: &Failed| (server::code(error), explain(url, error));
         let bar = progress(plan.steps.len());
         let notices = bar.clone();
         let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
-        let caller = Caller::new(&self.url, Duration::from_secs(self.patience), Box::new(say));
+        let caller = Caller::new(url, Duration::from_secs(self.patience), Box::new(say));
         let run = Rc::new(Run {
-            caller: caller.map_err(|error| error.to_string())?,
-            ledger: RefCell::new(Ledger::new(&plan.demand, self.rule())?),
+            caller: caller.map_err(|error| explain(&error))?,
+            ledger: RefCell::new(
+                Ledger::new(&plan.demand, self.rule()).map_err(|error| (exit::FAILED, error))?,
+            ),
             plan,
             location: self.location.clone(),
             prefix: self.prefix(input),
@@ -181,28 +185,22 @@ impl Args {
             ttl_seconds: self.ttl,
             settled: OnceCell::new(),
         });
-        self.say_hello(&run).await.map_err(|error| self.explain(&error))?;
+        run.caller.say_hello().await.map_err(|error| explain(&error))?;
         bar.set_message("setting up the stock");
-        let stock = self.set_up(&run).await.map_err(|error| self.explain(&error))?;
+        let stock = self.set_up(&run).await.map_err(|error| explain(&error))?;
         if stock.found > 0 {
-            let settled = run.settled_earlier().await.map_err(|error| self.explain(&error))?;
+            let settled = run.settled_earlier().await.map_err(|error| explain(&error))?;
             run.settled.get_or_init(|| settled);
         }
         bar.set_message("replaying");
         let begun = Instant::now();
         let driven = drive(&run, self.speed, self.connections, &bar).await;
         let took = begun.elapsed();
-        driven.map_err(|error| self.explain(&error))?;
+        driven.map_err(|error| explain(&error))?;
         bar.set_message("auditing");
-        let verdict = audit::audit(&run, self.connections).await.map_err(|error| self.explain(&error))?;
+        let verdict = audit::audit(&run, self.connections).await.map_err(|error| explain(&error))?;
         bar.finish_and_clear();
         Ok(self.report(input, &run, stock, took, verdict))
-    }
-
-    /// Any answer will do.
-    async fn say_hello(&self, run: &Run) -> Result<(), Failed> {
-        run.caller.ask_within(FIRST_CONTACT, async |client| client.send_raw("GET", "/", b"").await).await?;
-        Ok(())
     }
 
     /// Makes the items that are not there. Those that are may have been moved by an earlier run: setting them again
@@ -237,16 +235,15 @@ impl Args {
         };
         Report::new(&facts, &run.ledger.borrow(), verdict)
     }
+}
 
-    fn explain(&self, error: &Failed) -> String {
-        match error {
-            Failed::GaveUp { .. } => format!(
-                "{}: {error}\nIs a server running there? Start one with `stockhold serve`, or name it with --url. \
-                 Then give the same command again: it goes on where it stopped, and what was done is not done twice.",
-                self.url
-            ),
-            _ => format!("{}: {error}", self.url),
-        }
+fn explain(url: &str, error: &Failed) -> String {
+    let what = server::explain(url, error);
+    match error {
+        Failed::GaveUp { .. } => format!(
+            "{what}\nThen give the same command again: it goes on where it stopped, and what was done is not done twice."
+        ),
+        _ => what,
     }
 }
 

@@ -7,9 +7,9 @@
 //! Whether a key is known is found out with requests that can never take effect: known, they are told apart as another
 //! request; unknown, they break a rule.
 
-use super::call::{Failed, RESERVATIONS, item_path};
 use super::plan::{Step, What};
 use super::steps::{Adjust, Basket, Return, Run};
+use crate::cli::call::{Failed, RESERVATIONS, item_path};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::HashSet;

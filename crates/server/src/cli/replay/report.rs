@@ -2,8 +2,8 @@
 
 use super::audit::Verdict;
 use super::junk::Found;
-use super::latency::Percentiles;
 use super::ledger::{Baskets, Cancellations, Ledger, WriteOffs};
+use crate::cli::latency::Percentiles;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -3,10 +3,10 @@
 //!
 //! Every key is made of the prefix, the order and the step, so that a second run repeats the first one's requests.
 
-use super::call::{Answer, Caller, Failed, RESERVATIONS, item_path};
-use super::latency::Kind;
 use super::ledger::{Ledger, refuse};
 use super::plan::{Plan, Step, What};
+use crate::cli::call::{Answer, Caller, Failed, RESERVATIONS, item_path};
+use crate::cli::latency::Kind;
 use serde::Serialize;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};

@@ -42,6 +42,10 @@ fn the_same_answers() {
     let path = |made: &Value| format!("/v1/reservations/{}", made["reservation_id"].as_str().unwrap());
     let confirm = Call::post(format!("{}/confirm", path(&sold)));
     assert_eq!(server.ask(&confirm).status, 200);
+    let commands = json!({ "commands": [
+        { "op": "reserve", "owner_id": "o", "sku": "tea", "idempotency_key": "sold" }, { "op": "confirm" },
+        { "op": "release", "reservation_id": sold["reservation_id"] },
+    ] });
     let too_much = "x".repeat(65 * 1024);
 
     for (call, status) in [
@@ -49,6 +53,17 @@ fn the_same_answers() {
         (Call::get("/problems/internal"), 200),
         (Call::get("/v1/inventory/tea?location=default"), 200),
         (Call::get(path(&made)), 200),
+        (Call::get(format!("{}/events", path(&sold))), 200),
+        (Call::get("/v1/reservations?limit=1"), 200),
+        (Call::get("/v1/reservations?limit=0"), 400),
+        (Call::get("/v1/inventory?limit=1"), 200),
+        (Call::get("/v1/events?after=2"), 200),
+        (Call::get("/openapi.json"), 200),
+        (Call::post("/v1/commands").json(&commands), 200),
+        (Call::post("/v1/commands").json(&commands).key("k"), 400),
+        (Call::post("/v1/availability").json(&json!({ "items": [{ "sku": "none" }] })), 200),
+        (Call::post("/v1/availability").json(&json!({ "items": [] })), 400),
+        (Call::post("/v1/sale/pause").header("Origin", "http://elsewhere"), 403),
         (confirm, 200),
         (reserve("tea", &owner).key("sold"), 200),
         (Call::put("/v1/inventory/tea").json(&json!({ "total_units": 10 })), 200),

@@ -1,6 +1,7 @@
 //! The process from its start to its end: what it refuses to start on, how it ends, and what it leaves behind.
 
 use super::server::{Server, local};
+use super::shape::assert_problem;
 use super::wire::{Call, Wire};
 use crate::support::{free_port, said, stockhold, text, wait_for};
 use serde_json::{Value, json};
@@ -178,9 +179,21 @@ fn the_admin_listener() {
         assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
         assert_eq!(server.ask_admin(&Call::new("HEAD", path)).status, 200);
         let answer = server.ask_admin(&Call::post(path));
-        assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD")), "{path}");
+        assert_eq!(answer.header("allow"), Some("GET, HEAD"), "{path}");
+        assert_problem(&mut server.connect(), &answer, 405, "method_not_allowed");
     }
-    assert_eq!(server.ask_admin(&Call::get("/v1/inventory/s3cret-sku")).status, 404);
+    for call in [Call::get("/v1/inventory/s3cret-sku"), Call::get("/"), Call::post("/nowhere")] {
+        let answer = server.ask_admin(&call);
+        assert_problem(&mut server.connect(), &answer, 404, "unknown_route");
+    }
+    assert_eq!(server.ask_admin(&Call::get("/problems/unknown_route")).status, 200);
+    let batch = json!({ "commands": [
+        { "op": "reserve", "owner_id": "o", "sku": "s3cret-sku", "quantity": 99 },
+        { "op": "reserve", "owner_id": "o", "sku": "s3cret-sku", "idempotency_key": "k" },
+        { "op": "reserve", "owner_id": "o", "sku": "s3cret-sku", "idempotency_key": "k" },
+        { "op": "reserve" },
+    ] });
+    assert_eq!(server.ask(&Call::post("/v1/commands").json(&batch)).status, 200);
 
     let scrape = server.ask_admin(&Call::get("/metrics"));
     assert_eq!(scrape.status, 200);
@@ -190,7 +203,15 @@ fn the_admin_listener() {
         "stockhold_requests_total{route=\"reserve\",outcome=\"done\"} 1",
         "stockhold_requests_total{route=\"none\",outcome=\"refused\"} 1",
         "stockhold_requests_total{route=\"set_stock\",outcome=\"done\"} 1",
-        "stockhold_active_holds 1",
+        "stockhold_active_holds 2",
+        "stockhold_commands_total{command=\"reserve\",outcome=\"insufficient_inventory\"} 4",
+        "stockhold_commands_total{command=\"reserve\",outcome=\"done\"} 2",
+        "stockhold_commands_total{command=\"reserve\",outcome=\"replayed\"} 1",
+        "stockhold_batch_commands_sum 4",
+        "stockhold_event_streams 0",
+        "stockhold_bytes_in_flight 0",
+        "stockhold_slow_consumers_total 0",
+        "stockhold_sweep_lag_seconds 0",
         "stockhold_queue_depth 0",
         "stockhold_request_seconds_count{route=\"reserve\"} 4",
         "# TYPE stockhold_requests_total counter",
@@ -199,6 +220,10 @@ fn the_admin_listener() {
     ];
     for line in lines {
         assert!(text.lines().any(|found| found == line), "{line} is not there:\n{text}");
+    }
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let name = line.split(' ').next().unwrap();
+        assert!(text.contains(&format!("# HELP {name} ")), "nobody says what {name} is");
     }
     assert!(!text.contains("s3cret"), "a SKU is in the metrics:\n{text}");
     let alarms = text.lines().find(|line| line.starts_with("stockhold_invariant_alarms_total"));

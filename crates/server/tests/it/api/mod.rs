@@ -1,17 +1,23 @@
 //! The HTTP API and the process around it, over the real server: what goes well, what is refused and how it is told,
 //! crowds, deadlines, and an end in order.
 
+mod batches;
 mod both_paths;
 mod configuration;
+mod contract;
 mod crowd;
+mod documented;
 mod expiry;
+mod hostile;
 mod lifecycle;
+mod lists;
 mod protocol;
 mod refusals;
 mod replays;
 mod routes;
 mod server;
 mod shape;
+mod streams;
 mod wire;
 mod wrong_fields;
 mod wrong_requests;

@@ -158,7 +158,9 @@ fn what_is_no_http() {
         wire.send_what_is_taken(request.as_bytes());
         let shown = request.chars().take(80).collect::<String>();
         let answer = wire.next_answer(true).unwrap_or_else(|| panic!("no answer to {shown:?}"));
-        assert!((400..500).contains(&answer.status), "{shown:?}: {answer:?}");
+        let (status, reason) =
+            if request.len() > 1_000 { (413, "too_large") } else { (400, "invalid_request") };
+        assert_problem(&mut server.connect(), &answer, status, reason);
         assert!(wire.is_closed(), "{shown:?}");
     }
     for chunks in

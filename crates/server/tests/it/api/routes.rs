@@ -237,8 +237,9 @@ fn locations_are_apart_on_every_inventory_route() {
 #[test]
 fn pages_and_heads() {
     /// What a server of this version can answer with.
-    const REASONS: [&str; 23] = [
+    const REASONS: [&str; 24] = [
         "invalid_request",
+        "forbidden",
         "unknown_item",
         "unknown_reservation",
         "unknown_route",
@@ -267,13 +268,30 @@ fn pages_and_heads() {
     server.stock("tea", 10);
     let index = wire.ask(&Call::get("/"));
     assert_headers(&index, 200, &[("content-type", "text/plain; charset=utf-8")]);
-    assert!(index.text().contains("POST   /v1/inventory/{sku}/reserve"));
+    for route in ["POST   /v1/inventory/{sku}/reserve", "POST   /v1/commands", "GET    /v1/events/stream"] {
+        assert!(index.text().contains(route), "{route}");
+    }
     for reason in REASONS {
         let page = wire.ask(&Call::get(format!("/problems/{reason}")));
         assert_headers(&page, 200, &[("content-type", "text/html; charset=utf-8")]);
         assert!(page.text().contains(&format!("<title>{reason}: ")), "{reason}");
     }
-    for path in ["/", "/v1/inventory/tea", "/v1/inventory/tea/available", "/problems/internal", "/nowhere"] {
+    let made = wire.ask(&Call::post("/v1/inventory/tea/reserve").json(&json!({ "owner_id": "o" }))).json();
+    let reservation = format!("/v1/reservations/{}", id_of(&made));
+    for path in [
+        "/",
+        "/v1/inventory/tea",
+        "/v1/inventory/tea/available",
+        "/v1/inventory",
+        "/v1/reservations?status=active",
+        &*reservation,
+        &*format!("{reservation}/events"),
+        "/v1/events",
+        "/openapi.json",
+        "/docs",
+        "/problems/internal",
+        "/nowhere",
+    ] {
         let got = wire.ask(&Call::get(path));
         let head = wire.ask(&Call::new("HEAD", path));
         assert!(head.body.is_empty());

@@ -61,7 +61,21 @@ impl Server {
     /// One request to the admin listener.
     #[track_caller]
     pub(crate) fn ask_admin(&self, call: &Call) -> Answer {
-        Wire::connect(local(self.ports[1])).ask(call)
+        Wire::connect(local(self.ports[1])).ask_elsewhere(call)
+    }
+
+    /// A metric without labels, as it is now.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let scrape = self.ask_admin(&Call::get("/metrics")).text();
+        let line = scrape.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {scrape}")).parse().unwrap()
+    }
+
+    /// Memory of the process that is in use, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
     /// A connection to the API.
@@ -125,5 +139,5 @@ fn started(dir: &Path, flags: &[String]) -> (Child, [u16; 2]) {
 }
 
 fn is_ready(admin: SocketAddr) -> bool {
-    TcpStream::connect(admin).is_ok() && Wire::connect(admin).ask(&Call::get("/readyz")).status == 200
+    TcpStream::connect(admin).is_ok() && Wire::connect(admin).ask_elsewhere(&Call::get("/readyz")).status == 200
 }

@@ -100,6 +100,15 @@ impl Call {
         bytes
     }
 
+    pub(crate) fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// Path and query.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
     fn wants_no_body(&self) -> bool {
         self.method == "HEAD"
     }
@@ -152,9 +161,17 @@ impl Wire {
         Self { stream, read: Vec::new() }
     }
 
-    /// A request and its answer.
+    /// A request and its answer, which is one that the API's document has.
     #[track_caller]
     pub(crate) fn ask(&mut self, call: &Call) -> Answer {
+        let answer = self.ask_elsewhere(call);
+        super::contract::check(call, &answer);
+        answer
+    }
+
+    /// A request to another listener than the API's, and its answer.
+    #[track_caller]
+    pub(crate) fn ask_elsewhere(&mut self, call: &Call) -> Answer {
         self.send(&call.bytes());
         if call.wants_no_body() { self.answer_without_body() } else { self.answer() }
     }
@@ -180,6 +197,17 @@ impl Wire {
             bytes = &bytes[count..];
             assert!(!bytes.is_empty(), "all of it went out: it was too little");
         }
+    }
+
+    /// Sends, and says whether the server still takes it.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// The socket, for answers that are not framed by a length.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        assert!(self.read.is_empty());
+        self.stream
     }
 
     /// Says that nothing more will be sent.

@@ -16,8 +16,12 @@ use stockhold_api::wire::Problem;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// Longest pause between tries, unless the server asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long the first answer may take: a wrong address should be noticed at once.
+const FIRST_CONTACT: Duration = Duration::from_secs(5);
 /// The header that marks an answer to a key that was used before.
 const REPLAYED: &str = "idempotent-replayed";
+/// Longest piece of an odd answer that an error shows, in characters.
+const SHOWN_CHARS: usize = 120;
 /// The path of the basket route.
 pub(crate) const RESERVATIONS: &str = "/v1/reservations";
 
@@ -78,6 +82,15 @@ impl Caller {
         Ok(Self { client, patience, repeats: Cell::new(0), away: Cell::new(false), say })
     }
 
+    /// Sees whether somebody answers, before there is much to wait with. Any answer will do.
+    pub(crate) async fn say_hello(&self) -> Result<(), Failed> {
+        self.patiently(FIRST_CONTACT.min(self.patience), async || {
+            self.client.send_raw("GET", "/", b"").await
+        })
+        .await?;
+        Ok(())
+    }
+
     /// How often something was sent again.
     pub(crate) fn repeats(&self) -> u64 {
         self.repeats.get()
@@ -93,18 +106,34 @@ impl Caller {
         self.patiently(self.patience, async || read(&self.client.send_raw("POST", path, &body).await?)).await
     }
 
+    /// Sends anything and gives back the success as it came.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Raw, Failed> {
+        self.send_with(method, path, &[], body).await
+    }
+
+    /// The same with headers.
+    pub(crate) async fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Raw, Failed> {
+        let send = async || {
+            let raw = self.client.send_raw_with(method, path, headers, body).await?;
+            if is_success(&raw) { Ok(raw) } else { Err(refusal(&raw)) }
+        };
+        self.patiently(self.patience, send).await
+    }
+
+    /// The client itself, without patience.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Asks until there is an answer.
     pub(crate) async fn ask<T>(&self, ask: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, Failed> {
         self.patiently(self.patience, async || ask(&self.client).await).await
-    }
-
-    /// Asks until there is an answer, for at most so long.
-    pub(crate) async fn ask_within<T>(
-        &self,
-        patience: Duration,
-        ask: impl AsyncFn(&Client) -> Result<T, Error>,
-    ) -> Result<T, Failed> {
-        self.patiently(patience.min(self.patience), async || ask(&self.client).await).await
     }
 
     async fn patiently<T>(
@@ -147,33 +176,56 @@ impl Caller {
 }
 
 fn read<T: DeserializeOwned>(raw: &Raw) -> Result<Answer<T>, Error> {
-    let unexpected =
-        |error: serde_json::Error| Error::Unexpected { status: raw.status, what: error.to_string() };
-    if (200..300).contains(&raw.status) {
-        let body = serde_json::from_slice(&raw.body).map_err(unexpected)?;
-        return Ok(Answer { body, replayed: raw.headers.contains_key(REPLAYED) });
+    if !is_success(raw) {
+        return Err(refusal(raw));
     }
-    Err(Error::Refused(serde_json::from_slice(&raw.body).map_err(unexpected)?))
+    let body = serde_json::from_slice(&raw.body).map_err(|error| unexpected(raw, &error))?;
+    Ok(Answer { body, replayed: raw.headers.contains_key(REPLAYED) })
+}
+
+fn is_success(raw: &Raw) -> bool {
+    (200..300).contains(&raw.status)
+}
+
+/// What an answer that is no success says.
+fn refusal(raw: &Raw) -> Error {
+    match serde_json::from_slice(&raw.body) {
+        Ok(problem) => Error::Refused(problem),
+        Err(error) => unexpected(raw, &error),
+    }
+}
+
+fn unexpected(raw: &Raw, error: &serde_json::Error) -> Error {
+    let begins: String = String::from_utf8_lossy(&raw.body).chars().take(SHOWN_CHARS).collect();
+    let what = format!("{error}; it begins with {begins:?}. Is this address a Stockhold server's API?");
+    Error::Unexpected { status: raw.status, what }
 }
 
 /// A path below an item.
 pub(crate) fn item_path(sku: &str, location: &str, tail: &str) -> String {
-    let mut path = "/v1/inventory/".to_owned();
-    push_encoded(&mut path, sku);
-    path.push_str(tail);
-    path.push_str("?location=");
-    push_encoded(&mut path, location);
+    let mut path = format!("/v1/inventory/{}{tail}", encoded(sku));
+    push_query(&mut path, "location", location);
     path
 }
 
+/// Appends a query parameter.
+pub(crate) fn push_query(path: &mut String, name: &str, value: &str) {
+    path.push(if path.contains('?') { '&' } else { '?' });
+    path.push_str(name);
+    path.push('=');
+    path.push_str(&encoded(value));
+}
+
 /// Percent-encodes all but what RFC 3986 calls unreserved.
-fn push_encoded(path: &mut String, text: &str) {
+pub(crate) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            path.push(char::from(byte));
+            out.push(char::from(byte));
         } else {
             // Writing to a String does not fail.
-            let _ = write!(path, "%{byte:02X}");
+            let _ = write!(out, "%{byte:02X}");
         }
     }
+    out
 }

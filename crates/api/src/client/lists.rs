@@ -1,0 +1,115 @@
+//! The calls that ask for many at once: lists, events, availabilities, and batches of commands.
+
+use super::attempt::Error;
+use super::request::{Request, fresh_key, push_parameter};
+use super::{At, Client, reservation};
+use crate::encode;
+use crate::wire::{Command, CommandResult, Event, Item, Page, Reservation, Stocked};
+use serde::{Deserialize, Serialize};
+use stockhold_domain::{ReservationId, Status};
+
+/// Which reservations to list: those that all that is given applies to, the newest first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listed<'a> {
+    /// Whose they are.
+    pub owner_id: Option<&'a str>,
+    /// One of their lines is of this SKU.
+    pub sku: Option<&'a str>,
+    /// One of their lines is at this location.
+    pub location: Option<&'a str>,
+    /// What their status is now.
+    pub status: Option<Status>,
+}
+
+impl Client {
+    /// A page of reservations; `starting_after` is the `next_cursor` of the page before.
+    pub async fn reservations(
+        &self,
+        listed: Listed<'_>,
+        limit: Option<usize>,
+        starting_after: Option<&str>,
+    ) -> Result<Page<Reservation>, Error> {
+        let mut path = "/v1/reservations".to_owned();
+        push_parameter(&mut path, "owner_id", listed.owner_id);
+        push_parameter(&mut path, "sku", listed.sku);
+        push_parameter(&mut path, "location", listed.location);
+        push_parameter(&mut path, "status", listed.status.map(encode::status));
+        push_page(&mut path, limit, starting_after);
+        self.http.read(Request::new("GET", path)).await
+    }
+
+    /// A page of items, in order of location and SKU; `starting_after` is the `next_cursor` of the page before.
+    pub async fn items(
+        &self,
+        location: Option<&str>,
+        limit: Option<usize>,
+        starting_after: Option<&str>,
+    ) -> Result<Page<Item>, Error> {
+        let mut path = "/v1/inventory".to_owned();
+        push_parameter(&mut path, "location", location);
+        push_page(&mut path, limit, starting_after);
+        self.http.read(Request::new("GET", path)).await
+    }
+
+    /// All events of one reservation, oldest first.
+    pub async fn history(&self, id: ReservationId) -> Result<Vec<Event>, Error> {
+        #[derive(Deserialize)]
+        struct History {
+            data: Vec<Event>,
+        }
+        let history: History = self.http.read(Request::new("GET", reservation(id, "/events"))).await?;
+        Ok(history.data)
+    }
+
+    /// Committed events after a position, oldest first. The page's `next_cursor` is the position to go on after.
+    pub async fn events(&self, after: u64, limit: Option<usize>) -> Result<Page<Event>, Error> {
+        let mut path = format!("/v1/events?after={after}");
+        push_parameter(&mut path, "limit", limit.map(|limit| limit.to_string()).as_deref());
+        self.http.read(Request::new("GET", path)).await
+    }
+
+    /// What of up to 1,000 items is to be had, in the order asked for.
+    pub async fn availability(&self, items: &[At<'_>]) -> Result<Vec<Stocked>, Error> {
+        #[derive(Serialize)]
+        struct Name<'a> {
+            sku: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            location: Option<&'a str>,
+        }
+        #[derive(Serialize)]
+        struct Body<'a> {
+            items: Vec<Name<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct Found {
+            items: Vec<Stocked>,
+        }
+        let items = items.iter().map(|at| Name { sku: at.sku, location: at.location }).collect();
+        let request = Request::new("POST", "/v1/availability".to_owned()).json(&Body { items })?;
+        let found: Found = self.http.read(request).await?;
+        Ok(found.items)
+    }
+
+    /// Up to 8,192 commands, each judged on its own, in order. A key is made for each that has none.
+    pub async fn commands(&self, mut commands: Vec<Command>) -> Result<Vec<CommandResult>, Error> {
+        #[derive(Serialize)]
+        struct Body {
+            commands: Vec<Command>,
+        }
+        #[derive(Deserialize)]
+        struct Done {
+            results: Vec<CommandResult>,
+        }
+        for command in &mut commands {
+            command.idempotency_key().get_or_insert_with(fresh_key);
+        }
+        let request = Request::new("POST", "/v1/commands".to_owned()).json(&Body { commands })?;
+        let done: Done = self.http.read(request).await?;
+        Ok(done.results)
+    }
+}
+
+fn push_page(path: &mut String, limit: Option<usize>, starting_after: Option<&str>) {
+    push_parameter(path, "limit", limit.map(|limit| limit.to_string()).as_deref());
+    push_parameter(path, "starting_after", starting_after);
+}

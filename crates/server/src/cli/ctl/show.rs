@@ -1,0 +1,173 @@
+//! Answers for people. Fields that a later server adds are left out here; --json has them.
+
+use crate::cli::table::{Column, printable, table};
+use serde_json::Value;
+use std::fmt::Write;
+
+const RESERVATION: [(&str, &str); 14] = [
+    ("owner", "owner_id"),
+    ("created", "created_at"),
+    ("expires", "expires_at"),
+    ("at the latest", "max_expires_at"),
+    ("confirmed", "confirmed_at"),
+    ("closed", "closed_at"),
+    ("because", "close_reason"),
+    ("order", "order_id"),
+    ("channel", "channel"),
+    ("pool", "pool"),
+    ("customer", "customer_id"),
+    ("session", "session_id"),
+    ("metadata", "metadata"),
+    ("units", "quantity"),
+];
+
+const LINES: [Column; 6] = [
+    Column("SKU", "sku"),
+    Column("LOCATION", "location"),
+    Column("UNITS", "quantity"),
+    Column("ASKED FOR", "requested_quantity"),
+    Column("RETURNED", "returned_quantity"),
+    Column("SEQUENCE", "sequence"),
+];
+
+const RESERVATIONS: [Column; 6] = [
+    Column("RESERVATION", "reservation_id"),
+    Column("STATUS", "status"),
+    Column("OWNER", "owner_id"),
+    Column("UNITS", "quantity"),
+    Column("EXPIRES", "expires_at"),
+    Column("ORDER", "order_id"),
+];
+
+const ITEM: [(&str, &str); 15] = [
+    ("location", "location"),
+    ("mode", "mode"),
+    ("total units", "total_units"),
+    ("sold", "confirmed_sold"),
+    ("held", "held_units"),
+    ("safety stock", "safety_stock"),
+    ("available", "available"),
+    ("reservations", "active_reservations"),
+    ("paused", "paused"),
+    ("default ttl s", "default_ttl_seconds"),
+    ("max hold s", "max_hold_seconds"),
+    ("sequence", "sequence"),
+    ("version", "version"),
+    ("updated", "updated_at"),
+    ("metadata", "metadata"),
+];
+
+const ITEMS: [Column; 8] = [
+    Column("LOCATION", "location"),
+    Column("SKU", "sku"),
+    Column("TOTAL", "total_units"),
+    Column("SOLD", "confirmed_sold"),
+    Column("HELD", "held_units"),
+    Column("SAFETY", "safety_stock"),
+    Column("AVAILABLE", "available"),
+    Column("PAUSED", "paused"),
+];
+
+const AVAILABILITY: [Column; 7] = [
+    Column("SKU", "sku"),
+    Column("LOCATION", "location"),
+    Column("AVAILABLE", "available"),
+    Column("HELD", "held_units"),
+    Column("RESERVATIONS", "active_reservations"),
+    Column("UNKNOWN", "unknown"),
+    Column("AS OF", "as_of"),
+];
+
+pub(super) fn reservation(value: &Value) -> String {
+    let mut out = format!("reservation {}  {}\n", text(&value["reservation_id"]), text(&value["status"]));
+    out.push_str(&fields(value, &RESERVATION));
+    out.push_str(&table(&LINES, &entries(&value["lines"])));
+    out
+}
+
+pub(super) fn reservations(value: &Value) -> String {
+    list(value, &RESERVATIONS)
+}
+
+pub(super) fn item(value: &Value) -> String {
+    format!("item {}\n{}", text(&value["sku"]), fields(value, &ITEM))
+}
+
+pub(super) fn items(value: &Value) -> String {
+    list(value, &ITEMS)
+}
+
+pub(super) fn availability(value: &Value) -> String {
+    table(&AVAILABILITY, &[value])
+}
+
+pub(super) fn availabilities(value: &Value) -> String {
+    table(&AVAILABILITY, &entries(&value["items"]))
+}
+
+pub(super) fn sale(value: &Value) -> String {
+    let paused = value["paused"] == Value::Bool(true);
+    if paused { "paused: nothing new can be reserved there\n" } else { "on sale\n" }.to_owned()
+}
+
+/// One event on one line.
+pub(super) fn event(value: &Value) -> String {
+    let field = |name: &str| text(&value[name]);
+    let mut out = format!("{:>8}  {}  {:<22}", field("position"), field("time"), field("type"));
+    for name in ["reservation_id", "owner_id", "reason", "actor"] {
+        if value[name].is_string() {
+            let _ = write!(out, "  {}={}", name.trim_end_matches("_id"), field(name));
+        }
+    }
+    for line in entries(&value["lines"]) {
+        let sku = text(&line["sku"]);
+        let place = match line["location"].as_str() {
+            None | Some("default") => String::new(),
+            Some(location) => format!("@{}", printable(location)),
+        };
+        // Writing to a String does not fail.
+        let _ = match line["quantity"].as_u64() {
+            Some(units) => write!(out, "  {units}×{sku}{place}"),
+            None => write!(out, "  {sku}{place} total={}", text(&line["total_units"])),
+        };
+    }
+    for name in ["scope", "sku", "location", "delta"] {
+        if !value[name].is_null() {
+            let _ = write!(out, "  {name}={}", field(name));
+        }
+    }
+    out
+}
+
+/// A page, and how to see the next one.
+fn list(value: &Value, columns: &[Column]) -> String {
+    let mut out = table(columns, &entries(&value["data"]));
+    if value["has_more"] == Value::Bool(true) {
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "there are more: --after {}", text(&value["next_cursor"]));
+    }
+    out
+}
+
+fn entries(list: &Value) -> Vec<&Value> {
+    list.as_array().map(|list| list.iter().collect()).unwrap_or_default()
+}
+
+fn fields(value: &Value, fields: &[(&str, &str)]) -> String {
+    let mut out = String::new();
+    for (title, name) in fields {
+        if !value[*name].is_null() {
+            let _ = writeln!(out, "  {title:<14} {}", text(&value[*name]));
+        }
+    }
+    out
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => printable(text),
+        Value::Null => String::new(),
+        Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,304 @@
+//! `stockhold export`: items, reservations and events of a running server into a file, page by page through its API.
+//!
+//! Memory holds one page. What an answer has goes into JSON lines as it came; CSV has the fields that are named here.
+
+mod columns;
+mod pages;
+
+use super::call::Caller;
+use super::import::Format;
+use super::server::{self, ServerArgs};
+use crate::exit;
+use clap::{Args as ClapArgs, Subcommand};
+use columns::Shape;
+use indicatif::ProgressBar;
+use pages::{List, Pages};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+#[derive(ClapArgs)]
+#[command(arg_required_else_help = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Items with their stock and settings; `import` takes them
+    Items {
+        /// Only those here
+        #[arg(long)]
+        location: Option<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Reservations, the newest first; in CSV one row a line of a basket
+    Reservations {
+        /// Only those of this owner
+        #[arg(long, value_name = "ID")]
+        owner: Option<String>,
+        /// Only those with a line of this SKU
+        #[arg(long)]
+        sku: Option<String>,
+        /// Only those with a line at this location
+        #[arg(long)]
+        location: Option<String>,
+        /// Only those that have become this: active, confirmed, cancelled or expired
+        #[arg(long, value_parser = ["active", "confirmed", "cancelled", "expired"])]
+        status: Option<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Events, oldest first; in CSV one row a line of a basket
+    Events {
+        #[command(flatten)]
+        how: How,
+    },
+}
+
+#[derive(ClapArgs)]
+struct How {
+    /// Where to [default: standard output]. A file is written under another name and renamed when it is whole
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How rows are written [default: by the name of --out: .csv, .jsonl or .ndjson; else jsonl]
+    #[arg(long)]
+    format: Option<Format>,
+    /// Go on where an export stopped: the cursor that it printed; for events, a position
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    /// CSV without the line that names the columns, to be put behind an earlier export
+    #[arg(long)]
+    no_header: bool,
+    /// How long to wait for a server that does not answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+    /// The report, which goes to standard error, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// What an export ends with. Field names are part of the interface.
+#[derive(Debug, Serialize)]
+struct Report {
+    entries: u64,
+    rows: u64,
+    bytes: u64,
+    seconds: f64,
+    out: Option<String>,
+}
+
+/// Exports and reports.
+pub(super) fn run(args: &Args) -> ExitCode {
+    let (list, shape, how) = args.what.list();
+    let url = match how.server.url() {
+        Ok(url) => url,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let bar = ProgressBar::new_spinner();
+    let notices = bar.clone();
+    let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
+    let caller = match Caller::new(&url, Duration::from_secs(how.patience), Box::new(say)) {
+        Ok(caller) => caller,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let sink = match how.sink(shape) {
+        Ok(sink) => sink,
+        Err(why) => return exit::because(exit::FAILED, why),
+    };
+    server::block_on(how.export(&url, &caller, list, sink, &bar))
+}
+
+impl What {
+    fn list(&self) -> (List, Shape, &How) {
+        match self {
+            Self::Items { location, how } => {
+                let list = List { path: "/v1/inventory", cursor: "starting_after", filters: Vec::new() };
+                (list.filtered("location", location.as_ref()), Shape::ITEMS, how)
+            }
+            Self::Reservations { owner, sku, location, status, how } => {
+                let list = List { path: "/v1/reservations", cursor: "starting_after", filters: Vec::new() };
+                let list = list.filtered("owner_id", owner.as_ref()).filtered("sku", sku.as_ref());
+                (
+                    list.filtered("location", location.as_ref()).filtered("status", status.as_ref()),
+                    Shape::RESERVATIONS,
+                    how,
+                )
+            }
+            Self::Events { how } => {
+                let list = List { path: "/v1/events", cursor: "after", filters: Vec::new() };
+                (list, Shape::EVENTS, how)
+            }
+        }
+    }
+}
+
+impl How {
+    async fn export(
+        &self,
+        url: &str,
+        caller: &Caller,
+        list: List,
+        mut sink: Sink,
+        bar: &ProgressBar,
+    ) -> ExitCode {
+        let begun = Instant::now();
+        let mut pages = Pages::new(list, self.after.clone());
+        let mut entries = 0;
+        if let Err(failed) = caller.say_hello().await {
+            return exit::because(server::code(&failed), server::explain(url, &failed));
+        }
+        loop {
+            let page = match pages.next(caller).await {
+                Ok(Some(page)) => page,
+                Ok(None) => break,
+                Err(failed) => {
+                    let why = server::explain(url, &failed);
+                    let advice = self.advice(entries, &pages);
+                    return exit::because(server::code(&failed), format!("{why}\n{advice}"));
+                }
+            };
+            for entry in page.entries() {
+                if let Err(why) = sink.put(entry) {
+                    return exit::because(exit::FAILED, why);
+                }
+                entries += 1;
+            }
+            // What is before the cursor is written: whoever goes on there misses nothing.
+            if let Err(why) = sink.flush() {
+                return exit::because(exit::FAILED, why);
+            }
+            bar.set_message(format!("{entries} exported"));
+            bar.tick();
+        }
+        bar.finish_and_clear();
+        match sink.finish() {
+            Ok((rows, bytes)) => {
+                self.tell(&Report {
+                    entries,
+                    rows,
+                    bytes,
+                    seconds: begun.elapsed().as_secs_f64(),
+                    out: self.out.as_ref().map(|out| out.display().to_string()),
+                });
+                ExitCode::from(exit::DONE)
+            }
+            Err(why) => exit::because(exit::FAILED, why),
+        }
+    }
+
+    fn sink(&self, shape: Shape) -> Result<Sink, String> {
+        let format =
+            self.format.or_else(|| self.out.as_deref().and_then(Format::of)).unwrap_or(Format::Jsonl);
+        let (out, place): (Box<dyn Write>, _) = match &self.out {
+            None => (Box::new(io::stdout()), None),
+            Some(out) => {
+                let part = part_of(out);
+                let file = File::create(&part).map_err(|error| format!("{}: {error}", part.display()))?;
+                (Box::new(file), Some((part, out.clone())))
+            }
+        };
+        let mut sink =
+            Sink { out: BufWriter::with_capacity(1 << 16, out), place, format, shape, rows: 0, bytes: 0 };
+        if format == Format::Csv && !self.no_header {
+            let header: Vec<String> = sink.shape.header().map(str::to_owned).collect();
+            sink.csv(&header)?;
+            sink.rows = 0;
+        }
+        Ok(sink)
+    }
+
+    /// How to go on after a cut.
+    fn advice(&self, entries: u64, pages: &Pages) -> String {
+        let at = pages.cursor().map(|cursor| format!(" --after {cursor}")).unwrap_or_default();
+        match &self.out {
+            Some(out) => format!(
+                "{entries} entries are in {}. Go on with{at} --no-header into another file, or begin again.",
+                part_of(out).display()
+            ),
+            None => format!("{entries} entries were written. Go on with{at} --no-header, behind them."),
+        }
+    }
+
+    fn tell(&self, report: &Report) {
+        if self.json {
+            eprintln!("{}", serde_json::json!(report));
+            return;
+        }
+        let Report { entries, rows, bytes, seconds, .. } = report;
+        let to = report.out.as_deref().unwrap_or("standard output");
+        let rows = if rows == entries { String::new() } else { format!(" in {rows} rows") };
+        eprintln!("{entries} exported{rows}, {} to {to} in {seconds:.2} s", indicatif::HumanBytes(*bytes));
+    }
+}
+
+/// What a file is called while it is written.
+fn part_of(out: &Path) -> PathBuf {
+    let mut name = out.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+/// Where rows go.
+struct Sink {
+    out: BufWriter<Box<dyn Write>>,
+    /// The name that the file has, and the one that it gets.
+    place: Option<(PathBuf, PathBuf)>,
+    format: Format,
+    shape: Shape,
+    rows: u64,
+    bytes: u64,
+}
+
+impl Sink {
+    fn put(&mut self, entry: &str) -> Result<(), String> {
+        if self.format == Format::Jsonl {
+            self.rows += 1;
+            self.bytes += entry.len() as u64 + 1;
+            let written = self.out.write_all(entry.as_bytes()).and_then(|()| self.out.write_all(b"\n"));
+            return written.map_err(|error| self.failed(&error));
+        }
+        for row in self.shape.rows(entry)? {
+            self.csv(&row)?;
+        }
+        Ok(())
+    }
+
+    fn csv(&mut self, row: &[String]) -> Result<(), String> {
+        let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
+        let written = writer.write_record(row).map_err(|error| error.to_string());
+        written.map_err(|error| format!("writing: {error}"))?;
+        let bytes = writer.into_inner().map_err(|error| format!("writing: {error}"))?;
+        self.rows += 1;
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(&bytes).map_err(|error| self.failed(&error))
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        self.out.flush().map_err(|error| self.failed(&error))
+    }
+
+    /// Rows and bytes.
+    fn finish(mut self) -> Result<(u64, u64), String> {
+        self.flush()?;
+        if let Some((part, out)) = &self.place {
+            let synced = File::open(part).and_then(|file| file.sync_all());
+            synced.and_then(|()| std::fs::rename(part, out)).map_err(|error| self.failed(&error))?;
+        }
+        Ok((self.rows, self.bytes))
+    }
+
+    fn failed(&self, error: &io::Error) -> String {
+        match &self.place {
+            Some((part, _)) => format!("writing {}: {error}", part.display()),
+            None => format!("writing to standard output: {error}"),
+        }
+    }
+}

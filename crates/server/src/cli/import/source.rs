@@ -1,0 +1,353 @@
+//! A file of items, row by row, however long it is. What can't be used comes out as what is wrong with it, at its line
+//! and column; nothing is dropped and nothing is guessed.
+
+use super::row::{Bad, Draft, Field, Raw, Row};
+use csv::ByteRecord;
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+/// Longest row in bytes: the longest names and metadata fit many times over. A quotation mark that is never closed ends
+/// here, and not with the file.
+const ROW_BYTES: u64 = 1 << 20;
+/// Bytes that are read at a time.
+const BUFFER: usize = 1 << 16;
+/// Columns that an error names.
+const NAMED_COLUMNS: usize = 30;
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::cli) enum Format {
+    /// Comma-separated, the first line naming the columns.
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+impl Format {
+    /// By the file's name.
+    pub(in crate::cli) fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "csv" => Some(Self::Csv),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            _ => None,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Jsonl => "jsonl",
+        }
+    }
+}
+
+/// How a file is to be read.
+pub(super) struct Reading<'a> {
+    pub(super) format: Format,
+    pub(super) delimiter: u8,
+    /// Where an item is stocked whose row does not say.
+    pub(super) location: &'a str,
+    /// Names that the file has for our fields.
+    pub(super) renamed: &'a [(Field, String)],
+    /// Columns that are passed over.
+    pub(super) ignored: &'a [String],
+}
+
+/// See the module.
+pub(super) struct Source<'a> {
+    rows: Rows,
+    reading: &'a Reading<'a>,
+    read: Rc<Cell<u64>>,
+}
+
+enum Rows {
+    Csv { reader: Box<csv::Reader<Bounded>>, left: Rc<Cell<u64>>, columns: Vec<Field>, names: Vec<String> },
+    Jsonl { reader: BufReader<Bounded>, left: Rc<Cell<u64>>, line: u64 },
+}
+
+impl<'a> Source<'a> {
+    /// Opens a file, `-` for standard input. An error says what would be right.
+    pub(super) fn open(path: &Path, reading: &'a Reading<'a>) -> Result<Self, String> {
+        let input: Box<dyn Read> = if path.as_os_str() == "-" {
+            Box::new(io::stdin())
+        } else {
+            Box::new(File::open(path).map_err(|error| error.to_string())?)
+        };
+        let (read, left) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(ROW_BYTES)));
+        let input = Bounded { input, read: Rc::clone(&read), left: Rc::clone(&left) };
+        let rows = match reading.format {
+            Format::Jsonl => Rows::Jsonl { reader: BufReader::with_capacity(BUFFER, input), left, line: 0 },
+            Format::Csv => {
+                let mut builder = csv::ReaderBuilder::new();
+                builder.flexible(true).delimiter(reading.delimiter).buffer_capacity(BUFFER);
+                let mut reader = builder.from_reader(input);
+                let header = reader.byte_headers().map_err(|error| error.to_string())?;
+                let (columns, names) = header_of(header, reading)?;
+                Rows::Csv { reader: Box::new(reader), left, columns, names }
+            }
+        };
+        Ok(Self { rows, reading, read })
+    }
+
+    /// Bytes read so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.read.get()
+    }
+
+    /// The next row, or what is wrong with it; `None` at the end. An error ends the file.
+    pub(super) fn next(&mut self) -> Result<Option<Result<Row, Bad>>, String> {
+        match &mut self.rows {
+            Rows::Csv { reader, left, columns, names } => {
+                left.set(ROW_BYTES);
+                let mut record = ByteRecord::new();
+                let began = reader.position().line();
+                match reader.read_byte_record(&mut record) {
+                    Ok(false) => return Ok(None),
+                    Ok(true) => {}
+                    Err(error) => return Err(format!("from line {began} on: {error}")),
+                }
+                let line = record.position().map_or(began, csv::Position::line);
+                Ok(Some(csv_row(&record, line, columns, names, self.reading)))
+            }
+            Rows::Jsonl { reader, left, line } => loop {
+                left.set(ROW_BYTES);
+                let mut text = Vec::new();
+                let read = reader.read_until(b'\n', &mut text);
+                let read = read.map_err(|error| format!("line {}: {error}", *line + 1))?;
+                if read == 0 {
+                    return Ok(None);
+                }
+                *line += 1;
+                if *line == 1 && text.starts_with("\u{feff}".as_bytes()) {
+                    text.drain(..3);
+                }
+                let text = text.trim_ascii();
+                if !text.is_empty() {
+                    return Ok(Some(json_row(text, *line, self.reading)));
+                }
+            },
+        }
+    }
+}
+
+/// Which column says what.
+fn header_of(header: &ByteRecord, reading: &Reading<'_>) -> Result<(Vec<Field>, Vec<String>), String> {
+    let mut names = Vec::with_capacity(header.len());
+    for name in header {
+        match std::str::from_utf8(name) {
+            Ok(name) if !name.contains('\0') => names.push(name.trim().to_owned()),
+            _ => return Err("is not a CSV file: its first line is not text".to_owned()),
+        }
+    }
+    if names.iter().all(String::is_empty) {
+        return Err("is empty; the first line must name the columns, like: sku,total_units".to_owned());
+    }
+    let found = names.iter().take(NAMED_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let hint = match names.as_slice() {
+        [only] if only.contains([';', '\t', '|']) => " Name what separates the fields with --delimiter.",
+        _ => "",
+    };
+    let mut columns: Vec<Field> = Vec::with_capacity(names.len());
+    for name in &names {
+        let field = field_of(name, reading).map_err(|why| format!("{why} Found: {found}.{hint}"))?;
+        if field != Field::Ignored && columns.contains(&field) {
+            return Err(format!("two columns are for {}. Found: {found}.", field.name()));
+        }
+        columns.push(field);
+    }
+    for needed in [Field::Sku, Field::TotalUnits] {
+        // Units that have ids of their own are not counted by the row.
+        let spared = needed == Field::TotalUnits && columns.contains(&Field::Mode);
+        if !spared && !columns.contains(&needed) {
+            let name = needed.name();
+            return Err(format!(
+                "there is no column {name}; if it has another name, say --column {name}=NAME. Found: {found}.{hint}"
+            ));
+        }
+    }
+    Ok((columns, names))
+}
+
+fn field_of(name: &str, reading: &Reading<'_>) -> Result<Field, String> {
+    if let Some((field, _)) = reading.renamed.iter().find(|(_, theirs)| theirs == name) {
+        return Ok(*field);
+    }
+    if name.is_empty() || reading.ignored.iter().any(|ignored| ignored == name) {
+        return Ok(Field::Ignored);
+    }
+    // A field whose column has another name is not looked for under its own.
+    match Field::named(name).filter(|field| !reading.renamed.iter().any(|(known, _)| known == field)) {
+        Some(field) => Ok(field),
+        None => Err(format!(
+            "there is nothing called {name:?} in an item; leave it out with --ignore {name}, or say what it is with \
+             --column FIELD={name}, where FIELD is one of {}.",
+            Field::SETTABLE
+        )),
+    }
+}
+
+fn csv_row(
+    record: &ByteRecord,
+    line: u64,
+    columns: &[Field],
+    names: &[String],
+    reading: &Reading<'_>,
+) -> Result<Row, Bad> {
+    let bad = |column: &str, what: String| Bad { line, column: column.to_owned(), what };
+    if record.len() != columns.len() {
+        let what = format!(
+            "{} fields, and the header has {}; a comma or a quotation mark is missing or too many",
+            record.len(),
+            columns.len()
+        );
+        return Err(bad("", what));
+    }
+    let mut draft = Draft::new(line);
+    for ((bytes, field), name) in record.iter().zip(columns).zip(names) {
+        let text = std::str::from_utf8(bytes).map_err(|_| {
+            bad(name, format!("is not UTF-8 ({}); save the file as UTF-8", String::from_utf8_lossy(bytes)))
+        })?;
+        draft.put(*field, Raw::Text(text)).map_err(|what| bad(name, what))?;
+    }
+    draft.row(reading)
+}
+
+fn json_row(text: &[u8], line: u64, reading: &Reading<'_>) -> Result<Row, Bad> {
+    let bad = |column: &str, what: String| Bad { line, column: column.to_owned(), what };
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)
+        .map_err(|error| bad("", format!("must be one JSON object: {error} (counted within the line)")))?;
+    let mut draft = Draft::new(line);
+    for (name, value) in object {
+        let field = field_of(&name, reading).map_err(|why| bad(&name, why))?;
+        draft.put(field, Raw::Json(value)).map_err(|what| bad(&name, what))?;
+    }
+    draft.row(reading)
+}
+
+/// Counts what is read, and reads no further than a row may be long.
+struct Bounded {
+    input: Box<dyn Read>,
+    read: Rc<Cell<u64>>,
+    left: Rc<Cell<u64>>,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.get();
+        if left == 0 {
+            return Err(io::Error::other(format!(
+                "a row is longer than {ROW_BYTES} bytes; is a quotation mark not closed?"
+            )));
+        }
+        let count = self.input.read(buffer)?;
+        self.left.set(left.saturating_sub(count as u64));
+        self.read.set(self.read.get() + count as u64);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(format: Format, content: &[u8]) -> Result<Vec<Result<Row, Bad>>, String> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        io::Write::write_all(&mut file, content).unwrap();
+        let reading = Reading {
+            format,
+            delimiter: b',',
+            location: "default",
+            renamed: &[],
+            ignored: &["note".to_owned()],
+        };
+        let mut source = Source::open(file.path(), &reading)?;
+        let mut rows = Vec::new();
+        while let Some(row) = source.next()? {
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    #[test]
+    fn every_bad_row_has_its_line_and_column() {
+        let rows = read(
+            Format::Csv,
+            b"sku,location,total_units,safety_stock,metadata,note\n\
+              a,,5,,,\n\
+              \"b\nb\",,5,,,\n\
+              c,,five,,,\n\
+              d,,5\n\
+              ,,5,,,\n\
+              e,,5,,\"{\"\"x\"\":1}\",\n\
+              f,,5,,[1],\n\
+              g,,,,,\n\
+              \xff,,5,,,\n\
+              h,hub,-1,,,\n",
+        )
+        .unwrap();
+        let told: Vec<(u64, String)> = rows
+            .into_iter()
+            .map(|row| match row {
+                Ok(row) => (row.line, format!("{}@{}", row.sku, row.location)),
+                Err(bad) => (bad.line, bad.column),
+            })
+            .collect();
+        let expected = [
+            (2, "a@default"),
+            (3, "sku"),
+            (5, "total_units"),
+            (6, ""),
+            (7, "sku"),
+            (8, "e@default"),
+            (9, "metadata"),
+            (10, "total_units"),
+            (11, "sku"),
+            (12, "total_units"),
+        ];
+        let expected: Vec<(u64, String)> =
+            expected.into_iter().map(|(line, text)| (line, text.to_owned())).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn json_lines_are_taken_one_by_one() {
+        let rows = read(
+            Format::Jsonl,
+            "\u{feff}{\"sku\":\"a\",\"total_units\":1,\"available\":1,\"version\":3}\n\n\
+             {\"sku\":\"b\",\"total_units\":\"1\"}\n{\"sku\":\"c\",\"total\":1}\nnonsense\n{\"sku\":\"d\",\"mode\":\"counted\",\"total_units\":2}"
+                .as_bytes(),
+        )
+        .unwrap();
+        let lines: Vec<_> = rows
+            .iter()
+            .map(|row| row.as_ref().map(|row| row.line).map_err(|bad| (bad.line, bad.column.as_str())))
+            .collect();
+        assert_eq!(lines, [Ok(1), Err((3, "total_units")), Err((4, "total")), Err((5, "")), Ok(6)]);
+    }
+
+    #[test]
+    fn an_open_quotation_mark_does_not_swallow_the_file() {
+        let mut content = b"sku,total_units\n\"a,1\n".to_vec();
+        content.resize(3 << 20, b'x');
+        let why = read(Format::Csv, &content).unwrap_err();
+        assert!(why.contains("from line 2") && why.contains("quotation mark"), "{why}");
+    }
+
+    #[test]
+    fn a_header_that_does_not_fit_says_what_would() {
+        for (header, words) in [
+            ("sku;total_units\n", "--delimiter"),
+            ("sku\n", "--column total_units=NAME"),
+            ("sku,total_units,colour\n", "--ignore colour"),
+            ("sku,sku,total_units\n", "two columns are for sku"),
+            ("", "is empty"),
+        ] {
+            let why = read(Format::Csv, header.as_bytes()).unwrap_err();
+            assert!(why.contains(words), "{header}: {why}");
+        }
+    }
+}

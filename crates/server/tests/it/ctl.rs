@@ -1,0 +1,170 @@
+//! `stockhold ctl`: each command against a real server, for people and for scripts.
+
+use crate::support::{Running, Server, said, stockhold, text};
+use serde_json::Value;
+use std::process::Output;
+
+fn ctl(server: &Server, arguments: &[&str]) -> Output {
+    stockhold(server.dir()).arg("ctl").args(arguments).env("STOCKHOLD_SERVER", server.url()).output().unwrap()
+}
+
+#[track_caller]
+fn done(server: &Server, arguments: &[&str]) -> String {
+    let output = ctl(server, arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn json(server: &Server, arguments: &[&str]) -> Value {
+    serde_json::from_str(&done(server, &[arguments, &["--json"]].concat())).unwrap()
+}
+
+#[track_caller]
+fn refused(server: &Server, arguments: &[&str], words: &[&str]) {
+    let output = ctl(server, arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(output.stdout.is_empty(), "{}", said(&output));
+    let why = text(&output.stderr);
+    for word in words.iter().chain(&["/problems/"]) {
+        assert!(why.contains(word), "{word:?} is missing in {why}");
+    }
+}
+
+#[test]
+fn a_sale_from_a_shell() {
+    let server = Server::start();
+    let shown = done(&server, &["stock", "set", "shirt", "--total", "10", "--safety-stock", "1"]);
+    assert!(shown.contains("total units    10") && shown.contains("available      9"), "{shown}");
+    let hold = json(&server, &["reserve", "shirt", "--quantity", "2", "--owner", "cart-1", "--ttl", "600"]);
+    let id = hold["reservation_id"].as_str().unwrap();
+    assert_eq!((&hold["status"], &hold["quantity"]), (&"active".into(), &2.into()));
+    assert!(done(&server, &["get", id]).starts_with(&format!("reservation {id}  active")));
+    assert_eq!(json(&server, &["extend", id, "--ttl", "1200"])["status"], "active");
+    assert_eq!(json(&server, &["confirm", id, "--order", "o-1"])["order_id"], "o-1");
+    let back = json(&server, &["return", id, "--reason", "broken", "--line", "shirt=1"]);
+    assert_eq!(back["lines"][0]["returned_quantity"], 1);
+    assert_eq!(json(&server, &["stock", "adjust", "shirt", "-3", "--reason", "lost"])["total_units"], 7);
+    assert_eq!(json(&server, &["available", "shirt"])["available"], 5);
+    assert_eq!(json(&server, &["available", "shirt", "nope"])["items"][1]["unknown"], true);
+    let item = server.item("shirt").unwrap();
+    assert_eq!((item.confirmed_sold, item.held_units, item.total_units), (1, 0, 7));
+
+    let other = json(&server, &["reserve", "--line", "shirt=1", "--owner", "cart-2", "--partial"]);
+    let other = other["reservation_id"].as_str().unwrap();
+    assert!(done(&server, &["list", "--status", "active"]).contains(other));
+    assert_eq!(json(&server, &["list", "--owner", "cart-1"])["data"].as_array().unwrap().len(), 1);
+    assert!(done(&server, &["release", other, "--reason", "changed my mind"]).contains("released"));
+    assert!(done(&server, &["stock", "list"]).contains("shirt"));
+    assert!(done(&server, &["events", "--reservation", other]).contains("reason=changed my mind"));
+    let events = done(&server, &["events", "--limit", "3"]);
+    assert_eq!(events.lines().count(), 3, "{events}");
+    assert!(events.contains("stock.set") && events.contains("reservation.extended"), "{events}");
+}
+
+#[test]
+fn refusals_say_what_to_do_and_leave_with_1() {
+    let server = Server::start();
+    done(&server, &["stock", "set", "shirt", "--total", "1"]);
+    refused(
+        &server,
+        &["reserve", "shirt", "-q", "2", "--owner", "o"],
+        &["insufficient_inventory", "ask for less"],
+    );
+    refused(&server, &["stock", "get", "nope"], &["unknown_item"]);
+    refused(&server, &["get", "nonsense"], &["invalid_request", "UUID"]);
+    refused(
+        &server,
+        &["stock", "set", "shirt", "--total", "1", "--if-version", "9"],
+        &["precondition_failed"],
+    );
+    done(&server, &["pause", "shirt", "--reason", "wrong price"]);
+    refused(&server, &["reserve", "shirt", "--owner", "o"], &["sale_paused", "may succeed later"]);
+    done(&server, &["resume", "shirt"]);
+    for scope in [["--location", "default"].as_slice(), &["--everything"]] {
+        done(&server, &[&["pause"], scope].concat());
+        refused(&server, &["reserve", "shirt", "--owner", "o"], &["sale_paused"]);
+        done(&server, &[&["resume"], scope].concat());
+    }
+    // For scripts the problem is on standard output.
+    let output = ctl(&server, &["reserve", "shirt", "-q", "2", "--owner", "o", "--json"]);
+    let problem: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &problem["reason"]), (Some(1), &"insufficient_inventory".into()));
+    assert_eq!((&problem["available"], &problem["lines"][0]["requested_quantity"]), (&1.into(), &2.into()));
+    for wrong in
+        [["pause"].as_slice(), &["reserve", "--owner", "o"], &["reserve", "--line", "a=b", "--owner", "o"]]
+    {
+        let output = ctl(&server, wrong);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    }
+}
+
+#[test]
+fn the_same_key_takes_effect_once() {
+    let server = Server::start();
+    done(&server, &["stock", "set", "shirt", "--total", "9"]);
+    let reserve = ["reserve", "shirt", "--owner", "o", "--key", "k-1", "--json"];
+    let first = ctl(&server, &reserve);
+    assert!(text(&first.stderr).contains("idempotency key: k-1"), "{}", said(&first));
+    let second = ctl(&server, &reserve);
+    assert!(text(&second.stderr).contains("used before"), "{}", said(&second));
+    assert_eq!(first.stdout, second.stdout);
+    // Without one, each command is its own.
+    let made = [0, 1].map(|_| text(&ctl(&server, &["reserve", "shirt", "--owner", "o"]).stderr));
+    assert!(made[0].starts_with("idempotency key: ctl-") && made[0] != made[1], "{made:?}");
+    assert_eq!(server.item("shirt").unwrap().held_units, 3);
+}
+
+#[test]
+fn no_server_leaves_with_5_and_says_how_to_repeat() {
+    let mut server = Server::start();
+    server.kill();
+    let output =
+        ctl(&server, &["confirm", "0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e", "--patience", "1", "--key", "k"]);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    let why = text(&output.stderr);
+    assert!(why.contains("stockhold serve") && why.contains("--key k"), "{why}");
+}
+
+#[test]
+fn the_server_is_found_by_the_configuration() {
+    let server = Server::start();
+    let listen = server.url().replace("http://", "");
+    let run = |variables: &[(&str, &str)]| {
+        stockhold(server.dir())
+            .args(["ctl", "stock", "list"])
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap()
+    };
+    assert_eq!(run(&[("STOCKHOLD_LISTEN", &listen)]).status.code(), Some(0));
+    std::fs::write(server.dir().join("stockhold.toml"), format!("listen = '{listen}'\n")).unwrap();
+    assert_eq!(run(&[]).status.code(), Some(0));
+    // A tool's own variable is no key of the server's configuration.
+    let mut config = stockhold(server.dir());
+    let output = config.arg("config").env("STOCKHOLD_SERVER", "http://127.0.0.1:1").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
+fn events_are_followed_over_a_restart() {
+    let mut server = Server::start();
+    done(&server, &["stock", "set", "a", "--total", "1"]);
+    let mut follow = stockhold(server.dir());
+    follow
+        .args(["ctl", "events", "--follow", "--limit", "3", "--json"])
+        .env("STOCKHOLD_SERVER", server.url());
+    let running = Running::start(follow.args(["--patience", "60"]));
+    done(&server, &["stock", "set", "b", "--total", "1"]);
+    server.kill();
+    server.restart();
+    done(&server, &["stock", "set", "c", "--total", "1"]);
+    let (code, shown) = running.finish();
+    assert_eq!(code, Some(0), "{shown}");
+    let events: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen: Vec<_> = events
+        .iter()
+        .map(|event| (event["position"].as_u64().unwrap(), event["lines"][0]["sku"].as_str().unwrap()))
+        .collect();
+    assert_eq!(seen, [(1, "a"), (2, "b"), (3, "c")]);
+}

@@ -1,0 +1,89 @@
+//! `stockhold doctor`: a healthy place, and places with something wrong.
+
+use crate::support::{Server, free_port, said, stockhold, text};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+fn doctor(dir: &Path) -> Command {
+    let mut command = stockhold(dir);
+    command.args(["doctor", "--json", "--no-disk", "--data-dir", "data"]);
+    command
+}
+
+#[track_caller]
+fn report(command: &mut Command, code: i32) -> Value {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["healthy"], code == 0);
+    report
+}
+
+/// What a check found.
+#[track_caller]
+fn finding<'a>(report: &'a Value, check: &str) -> &'a Value {
+    let findings = report["findings"].as_array().unwrap();
+    findings
+        .iter()
+        .find(|finding| finding["check"] == check)
+        .unwrap_or_else(|| panic!("no {check} in {report:#}"))
+}
+
+fn at_ports(command: &mut Command, [api, admin]: [u16; 2]) -> &mut Command {
+    command.arg(format!("--listen=127.0.0.1:{api}")).arg(format!("--admin-listen=127.0.0.1:{admin}"))
+}
+
+#[test]
+fn a_fresh_place_and_a_running_server_are_well() {
+    let fresh = tempfile::tempdir().unwrap();
+    let free = report(at_ports(&mut doctor(fresh.path()), [free_port(), free_port()]), 0);
+    assert!(finding(&free, "data")["says"].as_str().unwrap().contains("first start makes it"));
+    assert!(!fresh.path().join("data").exists(), "it makes nothing");
+
+    let mut server = Server::start();
+    let well = report(at_ports(&mut doctor(server.dir()), server.ports()), 0);
+    assert!(finding(&well, "running")["says"].as_str().unwrap().contains("durability synced"));
+    assert_eq!(finding(&well, "ready")["grade"], "ok");
+    assert!(finding(&well, "in use")["says"].as_str().unwrap().contains("has the directory"));
+    server.kill();
+    let killed = report(at_ports(&mut doctor(server.dir()), server.ports()), 0);
+    assert!(finding(&killed, "api port")["says"].as_str().unwrap().contains("is free"));
+    assert!(finding(&killed, "log")["says"].as_str().unwrap().contains("format known"));
+
+    let mut told = stockhold(server.dir());
+    told.args(["doctor", "--data-dir", "data"]);
+    let output = at_ports(&mut told, server.ports()).output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(shown.contains("disk sync") && shown.contains("nothing is wrong"), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "colours are for terminals");
+}
+
+#[test]
+fn what_is_wrong_is_found_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = [free_port(), free_port()];
+    let wrong = |report: &Value, check: &str, words: &str| {
+        let finding = finding(report, check);
+        assert_eq!(finding["grade"], "wrong", "{finding}");
+        let said = format!("{} {}", finding["says"], finding["advice"]);
+        assert!(said.contains(words), "{words:?} is missing in {said}");
+    };
+    let listener = std::net::TcpListener::bind(("127.0.0.1", ports[0])).unwrap();
+    wrong(&report(at_ports(&mut doctor(dir.path()), ports), 1), "api port", "something else listens");
+    drop(listener);
+
+    let floor = ["--free-space-floor-mib", "1000000000000"];
+    wrong(&report(at_ports(&mut doctor(dir.path()), ports).args(floor), 1), "free space", "make room");
+
+    let data = dir.path().join("data");
+    std::fs::write(&data, "a file").unwrap();
+    wrong(&report(at_ports(&mut doctor(dir.path()), ports), 1), "rights", "no directory");
+    std::fs::remove_file(&data).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("log.db"), "this is no log").unwrap();
+    wrong(&report(at_ports(&mut doctor(dir.path()), ports), 1), "log", "backup");
+
+    std::fs::write(dir.path().join("stockhold.toml"), "threds = 1\n").unwrap();
+    wrong(&report(&mut doctor(dir.path()), 1), "config", "threds");
+}

@@ -1,0 +1,224 @@
+//! `stockhold import` and `export`: what goes in comes out, what can't go in is told, and a cut is gone on with.
+
+use crate::support::{Running, Server, said, stockhold, text, wait_for};
+use serde_json::Value;
+use std::fmt::Write;
+use std::process::{Command, Output};
+use stockhold_api::client::At;
+use stockhold_api::wire::Terms;
+
+fn import(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = stockhold(server.dir());
+    command.arg("import").args(arguments).args(["--server", &server.url()]);
+    command
+}
+
+fn export(server: &Server, arguments: &[&str]) -> Output {
+    let mut command = stockhold(server.dir());
+    command.arg("export").args(arguments).args(["--server", &server.url()]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    output
+}
+
+/// Runs an import that must end with this code: the report.
+#[track_caller]
+fn report(server: &Server, arguments: &[&str], code: i32) -> Value {
+    let output = import(server, arguments).arg("--json").output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn write(server: &Server, name: &str, content: &str) {
+    std::fs::write(server.dir().join(name), content).unwrap();
+}
+
+/// Sells so many of a SKU.
+fn sell(server: &Server, sku: &str, quantity: u64) {
+    let terms = Terms { owner_id: "o".to_owned(), ..Terms::default() };
+    server.ask(async |client| {
+        let hold = client.reserve(At { sku, location: None }, quantity, &terms, None).await.unwrap();
+        client.confirm(hold.reservation_id, None, None).await.unwrap();
+    });
+}
+
+const ITEMS: &str = "sku,location,total_units,safety_stock,default_ttl_seconds,max_hold_seconds,metadata
+shirt,,10,1,60,120,\"{\"\"colour\"\": \"\"red\"\"}\"
+\"a, b\",hub-7,20,,,,
+größe ☃,hub-7,0,,,,
+";
+
+#[test]
+fn what_goes_in_comes_out_and_goes_in_elsewhere() {
+    let (here, there) = (Server::start(), Server::start());
+    write(&here, "items.csv", ITEMS);
+    let dry = report(&here, &["items.csv", "--dry-run"], 0);
+    assert_eq!((&dry["created"], here.item("shirt")), (&3.into(), None));
+    let real = report(&here, &["items.csv"], 0);
+    assert_eq!((&real["created"], &real["rows"], &real["finished"]), (&3.into(), &3.into(), &true.into()));
+    let shirt = here.item("shirt").unwrap();
+    assert_eq!((shirt.total_units, shirt.safety_stock), (10, 1));
+    assert_eq!((shirt.default_ttl_seconds, shirt.max_hold_seconds), (Some(60), Some(120)));
+    assert_eq!(shirt.metadata, Some(serde_json::json!({ "colour": "red" })));
+    sell(&here, "shirt", 3);
+
+    for name in ["out.csv", "out.jsonl"] {
+        export(&here, &["items", "--out", name]);
+        std::fs::copy(here.dir().join(name), there.dir().join(name)).unwrap();
+        report(&there, &[name], 0);
+        let settings = |server: &Server| {
+            let items = text(&export(server, &["items"]).stdout);
+            let keep = |line: &str| {
+                let item: Value = serde_json::from_str(line).unwrap();
+                [
+                    "sku",
+                    "location",
+                    "mode",
+                    "total_units",
+                    "safety_stock",
+                    "default_ttl_seconds",
+                    "max_hold_seconds",
+                    "metadata",
+                ]
+                .map(|field| item[field].clone())
+            };
+            items.lines().map(keep).collect::<Vec<_>>()
+        };
+        assert_eq!((settings(&here), settings(&here).len()), (settings(&there), 3), "{name}");
+        let same = report(&there, &[name, "--dry-run"], 0);
+        assert_eq!((&same["kept"], &same["updated"]), (&3.into(), &0.into()), "{name}: {same}");
+    }
+    // 3 of 10 were sold here: 7 can still be sold there.
+    report(&there, &["out.csv", "--stock", "on-hand"], 0);
+    assert_eq!(there.item("shirt").unwrap().total_units, 7);
+}
+
+#[test]
+fn stock_that_sells_already() {
+    let server = Server::start();
+    write(&server, "first.csv", "sku,total_units\nshirt,10\n");
+    report(&server, &["first.csv"], 0);
+    sell(&server, "shirt", 4);
+    write(&server, "counted.csv", "sku,total_units\nshirt,3\n");
+    let total = report(&server, &["counted.csv"], 6);
+    assert_eq!((&total["bad"], &total["errors"][0]["line"]), (&1.into(), &2.into()));
+    let why = total["errors"][0]["what"].as_str().unwrap();
+    assert!(why.contains("below_committed") && why.contains("--stock on-hand"), "{why}");
+    report(&server, &["counted.csv", "--existing", "keep"], 0);
+    assert_eq!(server.item("shirt").unwrap().total_units, 10);
+    report(&server, &["counted.csv", "--stock", "on-hand"], 0);
+    let item = server.item("shirt").unwrap();
+    assert_eq!((item.total_units, item.confirmed_sold, item.available), (7, 4, 3));
+}
+
+#[test]
+fn bad_rows_are_told_with_line_and_column_and_left_out() {
+    let server = Server::start();
+    write(
+        &server,
+        "bad.csv",
+        "Art;Menge;max_hold_seconds;Name\nok;5;;x\n;5;;x\nfew;viele;;x\nshort;5\nlong;5;99999999;x\nfine;6;;x\n",
+    );
+    let flags = ["bad.csv", "--delimiter", ";", "--column", "sku=Art", "--column", "total_units=Menge"];
+    let wrong = import(&server, &flags).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{}", said(&wrong));
+    assert!(text(&wrong.stderr).contains("--ignore Name"), "{}", said(&wrong));
+    let flags = [&flags[..], &["--ignore", "Name"]].concat();
+    let output = import(&server, &flags).output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{}", said(&output));
+    let told = text(&output.stderr);
+    for line in
+        ["bad.csv:3: Art: ", "bad.csv:4: Menge: ", "bad.csv:5: 2 fields", "bad.csv:6: max_hold_seconds: "]
+    {
+        assert!(told.contains(line), "{line:?} is missing in {told}");
+    }
+    assert!(text(&output.stdout).contains("6 rows: 2 items created"), "{}", said(&output));
+    assert!(server.item("ok").is_some() && server.item("fine").is_some() && server.item("long").is_none());
+    let stopped = report(&server, &[&flags[..], &["--max-errors", "1"]].concat(), 1);
+    assert_eq!((&stopped["finished"], &stopped["bad"]), (&false.into(), &2.into()));
+}
+
+#[test]
+fn rows_of_one_item_are_applied_in_their_order() {
+    let server = Server::start();
+    let mut content = "{\"sku\":\"other\",\"total_units\":1}\n".to_owned();
+    for total in 0..200 {
+        writeln!(content, "{{\"sku\":\"shirt\",\"total_units\":{total}}}").unwrap();
+    }
+    write(&server, "same.jsonl", &content);
+    let done = report(&server, &["same.jsonl", "--connections", "64"], 0);
+    assert_eq!((&done["created"], &done["updated"]), (&2.into(), &199.into()));
+    assert_eq!(server.item("shirt").unwrap().total_units, 199);
+}
+
+#[test]
+fn a_killed_import_is_gone_on_with() {
+    let server = Server::start();
+    let mut content = "sku,total_units\n".to_owned();
+    for sku in 0..20_000 {
+        writeln!(content, "sku-{sku:05},{sku}").unwrap();
+    }
+    write(&server, "many.csv", &content);
+    let state = server.dir().join("many.csv.stockhold-import");
+    let running = Running::start(&mut import(&server, &["many.csv", "--connections", "4"]));
+    wait_for("the state to move", || {
+        let text = std::fs::read_to_string(&state).ok()?;
+        let state: Value = serde_json::from_str(&text).ok()?;
+        (state["line"].as_u64()? > 100).then_some(())
+    });
+    running.kill();
+    // What an operator has changed meanwhile is not undone: its row was done.
+    let at = At { sku: "sku-00000", location: None };
+    server.ask(async |client| client.adjust(at, 5, "delivery", None).await).unwrap();
+    let done = report(&server, &["many.csv"], 0);
+    assert!(done["resumed_after_line"].as_u64().unwrap() > 100, "{done}");
+    assert_eq!(done["rows"], 20_000);
+    assert!(!state.exists());
+    assert_eq!(server.item("sku-00000").unwrap().total_units, 5);
+    assert_eq!(server.item("sku-19999").unwrap().total_units, 19_999);
+    assert_eq!(text(&export(&server, &["items"]).stdout).lines().count(), 20_000);
+}
+
+#[test]
+fn reservations_and_events_come_out_too() {
+    let server = Server::start();
+    write(&server, "items.csv", "sku,total_units\na,10\nb,10\n");
+    report(&server, &["items.csv"], 0);
+    let terms = Terms { owner_id: "o".to_owned(), ..Terms::default() };
+    let want = |sku: &str| stockhold_api::wire::Want { sku: sku.to_owned(), location: None, quantity: 2 };
+    server.ask(async |client| client.reserve_basket(&[want("a"), want("b")], &terms, None).await).unwrap();
+    sell(&server, "a", 1);
+    let csv = |arguments: &[&str]| {
+        let output = export(&server, &[arguments, &["--format", "csv"]].concat());
+        let mut reader = csv::Reader::from_reader(output.stdout.as_slice());
+        let header = reader.headers().unwrap().clone();
+        let rows: Vec<_> = reader.records().map(|row| row.unwrap()).collect();
+        (header, rows)
+    };
+    let (header, rows) = csv(&["reservations"]);
+    assert_eq!((header.get(0), rows.len()), (Some("reservation_id"), 3), "a row for each line");
+    let (_, sold) = csv(&["reservations", "--status", "confirmed"]);
+    assert_eq!(sold.len(), 1);
+    let (_, rows) = csv(&["events"]);
+    assert_eq!(rows.len(), 2 + 2 + 2);
+    let lines = text(&export(&server, &["events", "--after", "2"]).stdout);
+    let types: Vec<String> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(types, ["reservation.created", "reservation.created", "reservation.confirmed"]);
+}
+
+#[test]
+fn no_server_is_said_at_once() {
+    let mut server = Server::start();
+    write(&server, "items.csv", ITEMS);
+    server.kill();
+    let output = import(&server, &["items.csv", "--patience", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(text(&output.stderr).contains("stockhold serve"), "{}", said(&output));
+    let mut export = stockhold(server.dir());
+    let output =
+        export.args(["export", "items", "--patience", "1", "--server", &server.url()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+}
