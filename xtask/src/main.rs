@@ -6,17 +6,23 @@
 mod bench;
 mod clock;
 mod crash;
+mod curves;
 mod faults;
 mod http;
 mod load;
 mod rng;
 mod shim;
 mod sim;
+mod soak;
 mod spawn;
 mod workload;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+
+/// The server's: a baseline that runs in here must not be slower for its allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// What a command comes to: here an error only ever ends the command with its words.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -37,6 +43,10 @@ struct Cli {
 enum Command {
     /// Measure the figures: ratios in one run on one machine, with the books audited after each
     Bench(bench::Options),
+    /// Measure rates, latency, memory and restart over ranges, and plot them
+    Curves(curves::Options),
+    /// Full load for minutes, with everything that happens behind it: fails when anything drifts
+    Soak(soak::Options),
     /// Kill −9 under real HTTP load, restart, and audit every acknowledged answer
     Crash(crash::Options),
     /// Failing syncs, a full disk, flipped bytes, a second server, and stopping under load
@@ -48,6 +58,8 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Bench(options) => bench::run(&options),
+        Command::Curves(options) => curves::run(&options),
+        Command::Soak(options) => soak::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Faults(options) => faults::run(&options),
         Command::Sim(options) => sim::run(&options),

@@ -43,20 +43,33 @@ impl Rng {
     }
 }
 
+/// The two digits of every byte.
+const PAIRS: [[u8; 2]; 256] = {
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < pairs.len() {
+        pairs[byte] = [HEX[byte >> 4], HEX[byte & 0xf]];
+        byte += 1;
+    }
+    pairs
+};
+/// Where the digits of each of a UUID's bytes stand in its text.
+const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+/// Where its dashes stand.
+const DASHES: [usize; 4] = [8, 13, 18, 23];
+
 /// Writes a UUID's text made of two numbers over the first 36 bytes of `out`.
 pub(crate) fn write_uuid(out: &mut [u8], high: u64, low: u64) {
-    let mut digits = (u128::from(high) << 64) | u128::from(low);
+    let mut bits = (u128::from(high) << 64) | u128::from(low);
     // Version 4, variant 1: valid wherever a UUID is asked for.
-    digits = digits & !(0xf << 76) | (0x4 << 76);
-    digits = digits & !(0x3 << 62) | (0x2 << 62);
-    let mut shift = 128_u32;
-    for (at, byte) in out.iter_mut().take(UUID_TEXT).enumerate() {
-        if matches!(at, 8 | 13 | 18 | 23) {
-            *byte = b'-';
-        } else {
-            shift -= 4;
-            *byte = HEX[usize::from(((digits >> shift) & 0xf) as u8)];
-        }
+    bits = bits & !(0xf << 76) | (0x4 << 76);
+    bits = bits & !(0x3 << 62) | (0x2 << 62);
+    let out = &mut out[..UUID_TEXT];
+    for (place, byte) in PLACES.into_iter().zip(bits.to_be_bytes()) {
+        out[place..place + 2].copy_from_slice(&PAIRS[usize::from(byte)]);
+    }
+    for dash in DASHES {
+        out[dash] = b'-';
     }
 }
 

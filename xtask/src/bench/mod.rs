@@ -1,49 +1,83 @@
 //! `cargo xtask bench`: SPEC's figures in one command. Every round measures every part once, so that a machine that
-//! changes its mind hits numerator and denominator alike. Nothing is written unless asked.
+//! changes its mind hits numerator and denominator alike. What compares with a baseline starts the baseline itself.
+
+mod base;
+mod books;
+mod lab;
+
+mod figures;
+mod measure;
 
 mod due;
-mod figures;
-mod machine;
+mod promise;
+mod quarter;
+mod weight;
+
+mod floor;
+mod hello;
 mod probe;
 mod redis;
-mod report;
-mod subject;
 
-use crate::load::{LOAD_CPU, Plan, Run, pin};
-use crate::shim::Trick;
-use crate::spawn::{scratch, server_binary};
+mod machine;
+mod report;
+
+pub(crate) use base::{Contents, fill, until_idle};
+pub(crate) use books::{COLD, HOT, figures as figures_of};
+pub(crate) use lab::{Lab, On, Running, Scale, Setup, TTL_SECONDS, run as drive};
+pub(crate) use machine::{describe, provenance};
+pub(crate) use report::write;
+pub(crate) use weight::{anonymous, timed_start};
+
+use crate::load::{LOAD_CPU, Plan, pin, raise_open_files};
+use crate::spawn::{scratch, server_binary, workspace};
 use crate::{Outcome, fail};
 use clap::Args;
-use figures::{DUE_P99, DUE_SECONDS, FIGURES, Measurement, Reading, Round};
+use figures::{FIGURES, Figure, Measurement, Reading, Round};
 use report::Row;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
-use subject::{Measured, STOCK, Setup, Subject, TTL_SECONDS};
 
+/// Where the figures of a whole run are written.
+const RESULTS: &str = "docs/performance.md";
+/// What the results stand between.
+const MARKERS: &str = "results";
+
+/// For the record.
 const FULL: Effort = Effort {
     rounds: 5,
     plan: Plan { warm_up: Duration::from_secs(1), measure: Duration::from_secs(4) },
     sync: Duration::from_secs(1),
+    scale: Scale::FULL,
 };
+/// For a first look.
 const QUICK: Effort = Effort {
     rounds: 3,
-    plan: Plan { warm_up: Duration::from_millis(300), measure: Duration::from_secs(1) },
+    plan: Plan { warm_up: Duration::from_millis(200), measure: Duration::from_secs(1) },
     sync: Duration::from_millis(300),
+    scale: Scale::TENTH,
 };
-/// What G10 adds to every sync, in microseconds.
-const ADDED_DELAY_MICROS: u64 = 1_000;
+/// For finding out whether everything runs.
+const TRIAL: Effort = Effort {
+    rounds: 1,
+    plan: Plan { warm_up: Duration::from_millis(200), measure: Duration::from_millis(1_300) },
+    sync: Duration::from_millis(50),
+    scale: Scale::TRIAL,
+};
 
 /// How the benchmark is run.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Three short rounds instead of five: for a first look, not for the record
+    /// Three short rounds on a tenth of the data instead of five on all of it: for a first look, not for the record
     #[arg(long)]
     quick: bool,
-    /// Only these figures: G1, G2, G3, G9, G10, G11, due
+    /// One round on next to nothing, to find out whether everything runs: its figures mean nothing
+    #[arg(long, conflicts_with_all = ["quick", "write"])]
+    trial: bool,
+    /// Only these figures: G1 to G5, G8 to G14, promise, due
     #[arg(long, value_delimiter = ',')]
     figures: Vec<String>,
-    /// Write the results between the markers of this file, docs/performance.md for instance
+    /// Write the results between the markers of this file [default for a whole run: docs/performance.md]
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Where the temporary data goes: the disk that is measured
@@ -54,166 +88,110 @@ pub(crate) struct Options {
     server: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy)]
+/// How much is done for a figure.
+#[derive(Clone, Copy, Debug)]
 struct Effort {
     rounds: u64,
     plan: Plan,
     sync: Duration,
+    scale: Scale,
 }
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let wanted = |id: &str| {
-        let asked = |name: &String| id.to_lowercase().trim_end_matches(['a', 'b']) == name.to_lowercase();
+    let known = |name: &String| FIGURES.iter().any(|figure| figure.number().eq_ignore_ascii_case(name));
+    if let Some(unknown) = options.figures.iter().find(|name| !known(name)) {
+        return fail(format!("no such figure: {unknown}"));
+    }
+    let wanted = |figure: &&Figure| {
+        let asked = |name: &String| figure.number().eq_ignore_ascii_case(name);
         options.figures.is_empty() || options.figures.iter().any(asked)
     };
-    let chosen: Vec<_> = FIGURES.iter().filter(|figure| wanted(figure.id)).collect();
-    let with_due = wanted(DUE_SECONDS.id);
-    if chosen.is_empty() && !with_due {
-        return fail(format!("no such figure: {}", options.figures.join(",")));
-    }
+    let chosen: Vec<&Figure> = FIGURES.iter().filter(wanted).collect();
+    let effort = match (options.quick, options.trial) {
+        (true, _) => QUICK,
+        (_, true) => TRIAL,
+        _ => FULL,
+    };
     let binary = server_binary(options.server.as_deref())?;
     let folder = scratch(options.disk.as_deref(), "stockhold-bench-")?;
+    raise_open_files()?;
     pin(LOAD_CPU)?;
-    let effort = if options.quick { QUICK } else { FULL };
 
-    let machine = machine::describe(folder.path())?;
+    let mut machine = describe(folder.path())?;
+    if chosen.iter().any(|figure| figure.made.needs().iter().any(|needed| needed.is_redis())) {
+        machine.push(format!("Redis {}", redis::version()?));
+    }
     println!("{}", machine.join("\n"));
-    println!("preparing {} closed reservations and {} SKUs", subject::CLOSED_BEFORE, subject::SPREAD);
-    let subject = Subject::prepare(&binary, folder.path())?;
-
-    let needs: BTreeSet<Measurement> = chosen.iter().flat_map(|figure| figure.needs).copied().collect();
+    let lab = Lab::open(&binary, folder.path(), effort.scale)?;
+    let needs: BTreeSet<Measurement> =
+        chosen.iter().flat_map(|figure| figure.made.needs()).map(Measurement::taken_with).collect();
     let mut rounds = Vec::new();
-    let mut crowds = Vec::new();
     for number in 1..=effort.rounds {
         let mut round = Round::new();
         for measurement in &needs {
-            let reading = measure(*measurement, &subject, effort, number, &mut round)?;
-            println!(
-                "round {number}/{}: {}: {:.0}/s, p50 {:.1} µs, p99 {:.1} µs, server core {:.0} %, load core {:.0} %, others {:.0} %",
-                effort.rounds,
-                measurement.name(),
-                reading.rate,
-                reading.p50,
-                reading.p99,
-                reading.server_cpu * 100.0,
-                reading.load_cpu * 100.0,
-                reading.other_cpu * 100.0,
-            );
-        }
-        if with_due {
-            let crowd = due::measure(&subject, number)?;
-            println!(
-                "round {number}/{}: {} due at once: reclaimed in {:.2} s, p99 of {} reserves/s {:.2} ms",
-                effort.rounds,
-                due::HOLDS,
-                crowd.seconds,
-                due::STEADY_PER_SECOND,
-                crowd.p99_millis,
-            );
-            crowds.push(crowd);
+            measure::take(*measurement, &lab, &effort, number, &mut round)?;
+            let taken = round.iter().filter(|(taken, _)| taken.taken_with() == *measurement);
+            for (taken, reading) in taken {
+                println!("round {number}/{}: {}: {}", effort.rounds, taken.name(), words(reading));
+            }
         }
         rounds.push(round);
     }
 
-    let mut rows: Vec<Row> = chosen
+    let rows: Vec<Row> = chosen
         .into_iter()
-        .map(|figure| Row { figure, values: rounds.iter().filter_map(figure.value).collect() })
+        .map(|figure| Row {
+            figure,
+            values: rounds.iter().filter_map(|round| figure.made.value(round)).collect(),
+        })
         .collect();
-    if with_due {
-        rows.push(Row { figure: &DUE_SECONDS, values: crowds.iter().map(|crowd| crowd.seconds).collect() });
-        rows.push(Row { figure: &DUE_P99, values: crowds.iter().map(|crowd| crowd.p99_millis).collect() });
-    }
-    finish(options, effort, &machine, &rows, &rounds)
+    finish(options, &effort, &machine, &rows, &rounds)
 }
 
-/// Takes one measurement into the round. Those that compare with another take it from the same round.
-fn measure<'a>(
-    measurement: Measurement,
-    subject: &Subject,
-    effort: Effort,
-    seed: u64,
-    round: &'a mut Round,
-) -> Outcome<&'a Reading> {
-    let plan = effort.plan;
-    let redis = |persistence| redis::measure(&subject.folder, persistence, STOCK, TTL_SECONDS, plan, seed);
-    let reserve = |connections, skus, disk| subject.measure(Setup { connections, skus, disk }, plan, seed);
-    let reading = match measurement {
-        Measurement::RedisOff => reading(&redis(redis::Persistence::Off)?),
-        Measurement::RedisAlways => reading(&redis(redis::Persistence::Always)?),
-        Measurement::Hot64 => reading(&reserve(64, 1, None)?.run),
-        Measurement::Spread64 => reading(&reserve(64, subject::SPREAD, None)?.run),
-        Measurement::SyncOff64 => reading(&reserve(64, 1, Some(Trick::SyncOff))?.run),
-        Measurement::Hot512 => reading(&reserve(512, 1, None)?.run),
-        Measurement::Delay512 => reading(&reserve(512, 1, Some(Trick::SyncDelay(ADDED_DELAY_MICROS)))?.run),
-        Measurement::One => {
-            let Measured { run, request_bytes, answer_bytes } = reserve(1, 1, None)?;
-            let trip = probe::round_trip(request_bytes, answer_bytes, plan)?;
-            round.insert(Measurement::RoundTrip, reading(&trip));
-            reading(&run)
-        }
-        Measurement::RoundTrip => match round.get(&measurement) {
-            Some(taken) => *taken,
-            None => return fail("the round trip is taken with the sizes of the one connection's messages"),
-        },
-        Measurement::Sync => {
-            let times = probe::sync(&subject.folder, effort.sync)?;
-            let micros = |percentile| times.value_at_percentile(percentile) as f64 / 1_000.0;
-            let rate = 1e9 / times.mean().max(1.0);
-            Reading {
-                rate,
-                p50: micros(50.0),
-                p99: micros(99.0),
-                load_cpu: 0.0,
-                server_cpu: 0.0,
-                other_cpu: 0.0,
-            }
-        }
+/// A reading in one line.
+fn words(reading: &Reading) -> String {
+    let Reading { value, unit, p50, p99, load_cpu, server_cpu, other_cpu } = reading;
+    let percentiles =
+        if *p99 > 0.0 { format!(", p50 {p50:.1} µs, p99 {p99:.1} µs") } else { String::new() };
+    let cores = if *load_cpu > 0.0 {
+        let (server, load, other) = (server_cpu * 100.0, load_cpu * 100.0, other_cpu * 100.0);
+        format!(", server core {server:.0} %, load core {load:.0} %, others {other:.0} %")
+    } else {
+        String::new()
     };
-    round.insert(measurement, reading);
-    round.get(&measurement).ok_or_else(|| "the reading is gone".into())
-}
-
-fn reading(run: &Run) -> Reading {
-    Reading {
-        rate: run.rate,
-        p50: run.micros(50.0),
-        p99: run.micros(99.0),
-        load_cpu: run.load_cpu,
-        server_cpu: run.server_cpu,
-        other_cpu: run.other_cpu,
-    }
+    format!("{value:.*}{unit}{percentiles}{cores}", usize::from(*value < 100.0) * 2)
 }
 
 fn finish(
     options: &Options,
-    effort: Effort,
+    effort: &Effort,
     machine: &[String],
     rows: &[Row],
     rounds: &[Round],
 ) -> Outcome<()> {
     let mut tables = report::figures(rows);
-    if rounds.first().is_some_and(|round| !round.is_empty()) {
-        tables.push('\n');
-        tables.push_str(&report::measurements(rounds));
-    }
+    tables.push('\n');
+    tables.push_str(&report::measurements(rounds));
     if let Some(noise) = report::noise(rounds) {
         tables.push('\n');
         tables.push_str(&noise);
         tables.push('\n');
     }
-    println!("\n{tables}\nevery run was audited: what was acknowledged is what is held");
-    let Some(path) = &options.write else { return Ok(()) };
+    println!("\n{tables}\nevery run was audited: what was acknowledged is what is held and sold");
+    let whole = options.figures.is_empty() && !options.quick && !options.trial;
+    let path = options.write.clone().or_else(|| whole.then(|| workspace().join(RESULTS)));
+    let Some(path) = path else { return Ok(()) };
     let quick = if options.quick { " --quick" } else { "" };
     let figures = match options.figures.as_slice() {
         [] => String::new(),
         some => format!(" --figures {}", some.join(",")),
     };
-    let provenance = machine::provenance()?;
-    let rounds = effort.rounds;
-    let machine = machine.join("\n- ");
+    let Contents { active, keys, closed, .. } = effort.scale.usual;
+    let less = if options.quick { ": a tenth of what the names of the figures speak of" } else { "" };
+    let (provenance, rounds, machine) = (provenance()?, effort.rounds, machine.join("\n- "));
     let text = format!(
-        "`cargo xtask bench{quick}{figures}`, {rounds} rounds, {provenance}\n\n- {machine}\n\n{tables}"
+        "`cargo xtask bench{quick}{figures}`, {rounds} rounds, {provenance}\n\n- {machine}\n- beforehand: {active} active holds, {keys} keys, {closed} closed reservations{less}\n\n{tables}"
     );
-    report::write(path, &text)
+    write(&path, MARKERS, &text)
 }

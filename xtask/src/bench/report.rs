@@ -1,13 +1,11 @@
 //! The table: median and worst of the rounds beside must and goal, what the ratios are made of, and the file that a
 //! run may be written to.
 
-use super::figures::{Better, Figure, Measurement, Round};
+use super::figures::{Better, Figure, Measurement, Reading, Round};
 use crate::{Outcome, fail};
 use std::fmt::Write;
 use std::path::Path;
 
-const BEGIN: &str = "<!-- results:begin -->";
-const END: &str = "<!-- results:end -->";
 /// What others may use, in cores, before the machine no longer counts as quiet.
 const QUIET: f64 = 0.1;
 
@@ -68,23 +66,25 @@ pub(super) fn figures(rows: &[Row]) -> String {
 /// What was measured, medians over the rounds, as a Markdown table.
 pub(super) fn measurements(rounds: &[Round]) -> String {
     let mut text = String::from(
-        "| measured (medians) | per second | p50 µs | p99 µs | server core | load core | others |\n|---|---:|---:|---:|---:|---:|---:|\n",
+        "| measured (medians) | | p50 µs | p99 µs | server core | load core | others |\n|---|---:|---:|---:|---:|---:|---:|\n",
     );
     let names: Vec<Measurement> =
         rounds.first().map(|round| round.keys().copied().collect()).unwrap_or_default();
     for name in names {
         let readings: Vec<_> = rounds.iter().filter_map(|round| round.get(&name)).collect();
-        let median_of = |value: fn(&super::figures::Reading) -> f64| {
-            median(readings.iter().map(|reading| value(reading)).collect())
-        };
+        let median_of =
+            |value: fn(&Reading) -> f64| median(readings.iter().map(|reading| value(reading)).collect());
         let share =
             |share: f64| if share > 0.0 { format!("{:.0} %", share * 100.0) } else { "–".to_owned() };
+        let micros = |micros: f64| if micros > 0.0 { format!("{micros:.1}") } else { "–".to_owned() };
+        let value = median_of(|reading| reading.value);
         let line = format!(
-            "| {} | {:.0} | {:.1} | {:.1} | {} | {} | {} |\n",
+            "| {} | {value:.*}{} | {} | {} | {} | {} | {} |\n",
             name.name(),
-            median_of(|reading| reading.rate),
-            median_of(|reading| reading.p50),
-            median_of(|reading| reading.p99),
+            usize::from(value < 100.0) * 2,
+            readings.first().map_or("", |reading| reading.unit),
+            micros(median_of(|reading| reading.p50)),
+            micros(median_of(|reading| reading.p99)),
             share(median_of(|reading| reading.server_cpu)),
             share(median_of(|reading| reading.load_cpu)),
             share(median_of(|reading| reading.other_cpu)),
@@ -102,14 +102,15 @@ pub(super) fn noise(rounds: &[Round]) -> Option<String> {
     })
 }
 
-/// Puts the results between the markers of a file, which must have them.
-pub(super) fn write(path: &Path, results: &str) -> Outcome<()> {
+/// Puts text between the markers of this name in a file, which must have them.
+pub(crate) fn write(path: &Path, markers: &str, text: &str) -> Outcome<()> {
+    let (begin, end) = (format!("<!-- {markers}:begin -->"), format!("<!-- {markers}:end -->"));
     let old = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let (Some(begin), Some(end)) = (old.find(BEGIN), old.find(END)) else {
-        return fail(format!("{} has no {BEGIN} … {END}", path.display()));
+    let (Some(from), Some(to)) = (old.find(&begin), old.find(&end)) else {
+        return fail(format!("{} has no {begin} … {end}", path.display()));
     };
-    let mut new = String::with_capacity(old.len() + results.len());
-    write!(new, "{}{BEGIN}\n\n{results}\n{}", &old[..begin], &old[end..])?;
+    let mut new = String::with_capacity(old.len() + text.len());
+    write!(new, "{}{begin}\n\n{text}\n{}", &old[..from], &old[to..])?;
     Ok(std::fs::write(path, new)?)
 }
 
@@ -133,11 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn results_replace_what_stood_between_the_markers() {
+    fn text_replaces_what_stood_between_its_markers() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(write(file.path(), "new").is_err());
-        std::fs::write(file.path(), format!("a\n{BEGIN}\nold\n{END}\nz\n")).unwrap();
-        write(file.path(), "new").unwrap();
-        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), format!("a\n{BEGIN}\n\nnew\n{END}\nz\n"));
+        assert!(write(file.path(), "one", "new").is_err());
+        let (begin, end) = ("<!-- one:begin -->", "<!-- one:end -->");
+        std::fs::write(file.path(), format!("a\n{begin}\nold\n{end}\nz\n")).unwrap();
+        write(file.path(), "one", "new").unwrap();
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), format!("a\n{begin}\n\nnew\n{end}\nz\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP traffic: reserves on a hot SKU or spread over many, commands on known reservations, and set stock.
+//! The single requests: reserves on a hot SKU or spread over many, baskets, and lists of whatever else is sent once.
 //! Requests are patched into a template: what is sent is different every time and costs next to nothing.
 
 use super::Traffic;
@@ -7,7 +7,8 @@ use crate::http::{Request, head};
 use crate::rng::{Rng, UUID_TEXT, uuid, write_uuid};
 use crate::{Outcome, fail};
 
-const SKU_DIGITS: usize = 6;
+/// Of a SKU's number: up to a million of them.
+pub(super) const SKU_DIGITS: usize = 6;
 /// Of a time to live that is worked out for each request.
 const TTL_DIGITS: usize = 2;
 const DIGITS: &[u8; 10] = b"0123456789";
@@ -18,7 +19,7 @@ pub(crate) fn sku(family: &str, number: usize) -> String {
 }
 
 /// Writes a number's last digits over `out`.
-fn write_digits(out: &mut [u8], mut number: usize) {
+pub(super) fn write_digits(out: &mut [u8], mut number: usize) {
     for digit in out.iter_mut().rev() {
         *digit = DIGITS[number % DIGITS.len()];
         number /= DIGITS.len();
@@ -26,7 +27,7 @@ fn write_digits(out: &mut [u8], mut number: usize) {
 }
 
 /// Length of the one answer in `received`, which must have one of these statuses.
-fn expect(received: &[u8], accepted: &[u16]) -> Outcome<Option<usize>> {
+pub(super) fn expect(received: &[u8], accepted: &[u16]) -> Outcome<Option<usize>> {
     let Some(head) = head(received)? else { return Ok(None) };
     let whole = head.length + head.body;
     if received.len() < whole {
@@ -50,6 +51,7 @@ pub(crate) struct Reserves {
     skus: usize,
     next_sku: usize,
     left: Option<u64>,
+    accepted: u16,
     rng: Rng,
     /// Bytes of the latest answer.
     pub(crate) answer_bytes: usize,
@@ -80,6 +82,7 @@ impl Reserves {
             skus,
             next_sku: 0,
             left: None,
+            accepted: 200,
             rng,
             answer_bytes: 0,
             ids: None,
@@ -90,6 +93,12 @@ impl Reserves {
     pub(crate) fn keep(mut self, count: u64) -> Self {
         self.left = Some(count);
         self.ids = Some(Vec::new());
+        self
+    }
+
+    /// Every one is to be refused: there is no stock.
+    pub(crate) fn refused(mut self) -> Self {
+        self.accepted = 409;
         self
     }
 
@@ -130,23 +139,65 @@ impl Traffic for Reserves {
     }
 
     fn answer(&mut self, _connection: usize, received: &[u8]) -> Outcome<Option<usize>> {
-        let Some(length) = expect(received, &[200])? else { return Ok(None) };
+        let Some(length) = expect(received, &[self.accepted])? else { return Ok(None) };
         self.answer_bytes = length;
         if let Some(ids) = &mut self.ids {
-            ids.push(id(received)?);
+            ids.push(id(received)?.to_owned());
         }
         Ok(Some(length))
     }
 }
 
 /// The reservation's id in an answer.
-fn id(answer: &[u8]) -> Outcome<String> {
+pub(super) fn id(answer: &[u8]) -> Outcome<&str> {
     let text = std::str::from_utf8(answer)?;
     let name = "\"reservation_id\":\"";
     let start = text.find(name).map(|at| at + name.len());
     match start.and_then(|start| text.get(start..start + UUID_TEXT)) {
-        Some(id) => Ok(id.to_owned()),
+        Some(id) => Ok(id),
         None => fail(format!("no reservation_id in {text}")),
+    }
+}
+
+/// Reserves of baskets: one unit each of the first SKUs of a family, the same ones every time.
+#[derive(Debug)]
+pub(crate) struct Baskets {
+    template: Vec<u8>,
+    key_at: usize,
+    owner_at: usize,
+    rng: Rng,
+}
+
+impl Baskets {
+    pub(crate) fn new(family: &str, lines: usize, ttl_seconds: u64, rng: Rng) -> Self {
+        let blank = uuid(0, 0);
+        let line = |number| format!(r#"{{"sku":"{}","quantity":1}}"#, sku(family, number));
+        let lines = (0..lines).map(line).collect::<Vec<_>>().join(",");
+        let body = format!(r#"{{"owner_id":"{blank}","ttl_seconds":{ttl_seconds},"lines":[{lines}]}}"#);
+        let request = Request {
+            method: "POST",
+            path: "/v1/reservations".to_owned(),
+            key: Some(blank.clone()),
+            body: Some(body),
+        };
+        let template = request.render();
+        let text = String::from_utf8_lossy(&template);
+        let find = |what: &str| text.find(what).unwrap_or_default() + what.len();
+        Self { key_at: find("Idempotency-Key: "), owner_at: find("\"owner_id\":\""), template, rng }
+    }
+}
+
+impl Traffic for Baskets {
+    fn request(&mut self, _connection: usize, out: &mut Vec<u8>) -> bool {
+        let (one, two, three) = (self.rng.next(), self.rng.next(), self.rng.next());
+        write_uuid(&mut self.template[self.key_at..], one, two);
+        write_uuid(&mut self.template[self.owner_at..], two, three);
+        out.extend_from_slice(&self.template);
+        true
+    }
+
+    fn answer(&mut self, _connection: usize, received: &[u8]) -> Outcome<Option<usize>> {
+        expect(received, &[201])
     }
 }
 
@@ -221,10 +272,26 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_voids() {
+    fn a_basket_has_its_lines_and_an_owner_of_its_own() {
+        let mut baskets = Baskets::new("hue", 3, 600, Rng::new(1));
+        let mut body = || {
+            let mut out = Vec::new();
+            assert!(baskets.request(0, &mut out));
+            let text = String::from_utf8(out).unwrap();
+            serde_json::from_str::<serde_json::Value>(text.split_once("\r\n\r\n").unwrap().1).unwrap()
+        };
+        let (first, second) = (body(), body());
+        assert_eq!(first["lines"], second["lines"]);
+        assert_ne!(first["owner_id"], second["owner_id"]);
+        assert_eq!(first["lines"][2], serde_json::json!({"sku": "hue-000002", "quantity": 1}));
+    }
+
+    #[test]
+    fn a_refusal_voids_unless_it_is_what_was_asked_for() {
         let mut reserves = Reserves::new("hot", 1, 600, Rng::new(1));
         let refusal = b"HTTP/1.1 409 Conflict\r\ncontent-length: 2\r\n\r\n{}";
         assert!(reserves.answer(0, &refusal[..20]).unwrap().is_none());
         assert!(reserves.answer(0, refusal).is_err());
+        assert_eq!(reserves.refused().answer(0, refusal).unwrap(), Some(refusal.len()));
     }
 }

@@ -19,9 +19,11 @@ pub(crate) fn histogram() -> Outcome<Histogram<u64>> {
 pub(crate) struct Run {
     /// Answers over the whole run, warm-up included: what the books must show.
     pub(crate) answered: u64,
-    /// Answers per second while measuring.
+    /// Operations per second while measuring.
     pub(crate) rate: f64,
-    /// Latencies in nanoseconds while measuring.
+    /// Seconds that were measured.
+    pub(crate) seconds: f64,
+    /// Latencies in nanoseconds while measuring, of the answers that counted.
     pub(crate) latency: Histogram<u64>,
     /// Share of its core that the generator used while measuring.
     pub(crate) load_cpu: f64,
@@ -35,6 +37,12 @@ impl Run {
     /// A percentile of the latency in microseconds.
     pub(crate) fn micros(&self, percentile: f64) -> f64 {
         self.latency.value_at_percentile(percentile) as f64 / 1_000.0
+    }
+
+    /// Answers per second that counted and came within so long.
+    pub(crate) fn rate_within(&self, limit: Duration) -> f64 {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        self.latency.count_between(0, limit) as f64 / self.seconds
     }
 }
 
@@ -50,6 +58,7 @@ struct Clocks {
 pub(super) struct Meter {
     server: Option<u32>,
     latency: Histogram<u64>,
+    operations: u64,
     begin: Option<Clocks>,
     end: Option<Clocks>,
 }
@@ -57,15 +66,24 @@ pub(super) struct Meter {
 impl Meter {
     /// For a run against the process `server`, when there is one.
     pub(super) fn new(server: Option<u32>) -> Outcome<Self> {
-        Ok(Self { server, latency: histogram()?, begin: None, end: None })
+        Ok(Self { server, latency: histogram()?, operations: 0, begin: None, end: None })
     }
 
-    /// An answer that counts.
-    pub(super) fn record(&mut self, now: Instant, latency: Duration) -> Outcome<()> {
+    /// An answer while measuring, and the operations that it stands for when it counts. The first begins the measurement and
+    /// is not part of it; the one that ends it is: what lies between two answers is measured whole.
+    pub(super) fn record(&mut self, now: Instant, latency: Duration, operations: Option<u64>) -> Outcome<()> {
         if self.begin.is_none() {
             self.begin = Some(self.clocks(now)?);
+            return Ok(());
         }
+        let (Some(operations), None) = (operations, self.end) else { return Ok(()) };
+        self.operations += operations;
         Ok(self.latency.record(u64::try_from(latency.as_nanos())?.max(1))?)
+    }
+
+    /// Whether anything was measured.
+    pub(super) fn has_counted(&self) -> bool {
+        self.operations > 0
     }
 
     /// A connection stops; the first that does ends the measurement.
@@ -86,7 +104,8 @@ impl Meter {
         let machine = end.machine.saturating_sub(begin.machine).as_secs_f64() / seconds;
         Ok(Run {
             answered,
-            rate: self.latency.len() as f64 / seconds,
+            rate: self.operations as f64 / seconds,
+            seconds,
             latency: self.latency,
             load_cpu,
             server_cpu,
@@ -102,7 +121,7 @@ impl Meter {
 }
 
 /// Processor time that a process has used.
-fn process_time(pid: u32) -> Outcome<Duration> {
+pub(crate) fn process_time(pid: u32) -> Outcome<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The program's name stands in parentheses and may hold anything; fields are counted from behind it.
     ticks(text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2))

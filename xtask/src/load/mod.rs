@@ -1,15 +1,20 @@
 //! The load generator: one thread, non-blocking sockets, one request in flight per connection. It must stay far
-//! cheaper than what it drives, and it never forgives: a refused or unanswered request is an error of the whole run.
+//! cheaper than what it drives, and it never forgives: an answer that its traffic did not ask for, or none, is an error of
+//! the whole run.
 
+pub(crate) mod commands;
 pub(crate) mod http;
 mod meter;
+pub(crate) mod mix;
 pub(crate) mod open;
+pub(crate) mod pairs;
+pub(crate) mod reads;
 pub(crate) mod resp;
 
 use crate::http::ANSWER_TIMEOUT;
 use crate::{Outcome, fail};
 use meter::Meter;
-pub(crate) use meter::{Run, histogram};
+pub(crate) use meter::{Run, histogram, process_time};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{ErrorKind, Read, Write};
@@ -22,7 +27,10 @@ pub(crate) const SERVER_CPU: usize = 0;
 pub(crate) const LOAD_CPU: usize = 1;
 
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
-const READ_BYTES: usize = 16 * 1024;
+/// Room for one read: answers to thousands of commands come in large pieces.
+const READ_BYTES: usize = 256 * 1024;
+/// What a connection's buffer begins with: most answers fit.
+const ANSWER_BYTES: usize = 2 * 1024;
 
 /// What is sent and what counts as an answer.
 pub(crate) trait Traffic {
@@ -32,6 +40,16 @@ pub(crate) trait Traffic {
     /// Looks at what a connection has received: the length of a whole answer, `None` while it is incomplete, an error
     /// when it is a refusal.
     fn answer(&mut self, connection: usize, received: &[u8]) -> Outcome<Option<usize>>;
+
+    /// Whether the latest answer counts: all do, unless the traffic asks for more than the server can give.
+    fn counts(&self) -> bool {
+        true
+    }
+
+    /// Operations that one answer stands for.
+    fn operations(&self) -> u64 {
+        1
+    }
 }
 
 /// How long a run is.
@@ -46,6 +64,13 @@ impl Plan {
     pub(crate) const ALL: Self = Self { warm_up: Duration::ZERO, measure: Duration::MAX };
 }
 
+/// Raises this process's limit on open files as far as it may: every connection is one.
+pub(crate) fn raise_open_files() -> Outcome<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
+}
+
 /// Holds the calling thread to one core.
 pub(crate) fn pin(cpu: usize) -> Outcome<()> {
     let mut set = rustix::thread::CpuSet::new();
@@ -58,6 +83,8 @@ pub(crate) fn pin(cpu: usize) -> Outcome<()> {
 pub(crate) struct Wire {
     stream: TcpStream,
     received: Vec<u8>,
+    /// What the socket had no room for yet.
+    unsent: Vec<u8>,
     /// When the request in flight was meant to be sent.
     since: Option<Instant>,
 }
@@ -69,15 +96,42 @@ impl Wire {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let mut stream = TcpStream::from_std(stream);
-        poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-        Ok(Self { stream, received: Vec::with_capacity(READ_BYTES), since: None })
+        poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
+        let (received, unsent) = (Vec::with_capacity(ANSWER_BYTES), Vec::new());
+        Ok(Self { stream, received, unsent, since: None })
     }
 
-    /// Sends one request whole: with nothing else in flight the socket always has room for it.
+    /// Sends one request, or as much of it as the socket takes; [`Wire::send_rest`] sends the rest.
     pub(crate) fn send(&mut self, request: &[u8], since: Instant) -> Outcome<()> {
         self.since = Some(since);
-        let written = self.stream.write(request)?;
-        if written == request.len() { Ok(()) } else { fail("a socket did not take a whole request") }
+        let sent = self.write(request)?;
+        self.unsent.extend_from_slice(&request[sent..]);
+        Ok(())
+    }
+
+    /// Sends what is left of a request, when there is room again.
+    pub(crate) fn send_rest(&mut self) -> Outcome<()> {
+        if !self.unsent.is_empty() {
+            let unsent = std::mem::take(&mut self.unsent);
+            let sent = self.write(&unsent)?;
+            self.unsent.extend_from_slice(&unsent[sent..]);
+        }
+        Ok(())
+    }
+
+    /// Writes until the socket takes no more; the poll then tells when it does again.
+    fn write(&mut self, bytes: &[u8]) -> Outcome<usize> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(0) => return fail("unanswered: the server closed a connection"),
+                Ok(written) => sent += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(sent)
     }
 
     /// Reads what is there. With one request in flight a read that does not fill the chunk leaves nothing behind, so
@@ -106,6 +160,7 @@ impl Wire {
         chunk: &mut [u8],
         traffic: &mut dyn Traffic,
     ) -> Outcome<Option<Instant>> {
+        self.send_rest()?;
         self.read(chunk)?;
         if self.received.is_empty() {
             return Ok(None);
@@ -139,7 +194,7 @@ pub(crate) fn closed(
     let mut events = Events::with_capacity(connections.max(1));
     let mut wires =
         (0..connections).map(|index| Wire::open(address, index, &poll)).collect::<Outcome<Vec<Wire>>>()?;
-    let mut request = Vec::with_capacity(READ_BYTES);
+    let mut request = Vec::with_capacity(ANSWER_BYTES);
     let mut chunk = chunk();
 
     let start = Instant::now();
@@ -167,8 +222,9 @@ pub(crate) fn closed(
             let now = Instant::now();
             (last, answered, in_flight) = (now, answered + 1, in_flight - 1);
             let over = end.is_some_and(|end| now >= end);
-            if now >= begin && !over {
-                meter.record(now, now - since)?;
+            if now >= begin {
+                let counted = traffic.counts().then(|| traffic.operations());
+                meter.record(now, now - since, counted)?;
             }
             request.clear();
             if !over && traffic.request(index, &mut request) {
@@ -178,6 +234,9 @@ pub(crate) fn closed(
                 meter.stop(now)?;
             }
         }
+    }
+    if end.is_some() && !meter.has_counted() {
+        return fail("no answer came while measuring that counts: it has to be measured for longer");
     }
     meter.finish(answered)
 }

@@ -1,0 +1,61 @@
+//! The books: which SKUs there are, and whether their figures have moved by what was acknowledged. A run whose books
+//! don't balance is an error, never a figure.
+
+use crate::load::reads::{Figures, Sum};
+use crate::load::{Plan, closed};
+use crate::{Outcome, fail};
+use std::net::SocketAddr;
+
+const CONNECTIONS: usize = 64;
+
+/// The family of the SKU that everybody wants.
+pub(crate) const HOT: &str = "hot";
+/// The family of the many that somebody wants.
+pub(crate) const COLD: &str = "hue";
+/// The one whose holds all fall due at once.
+pub(crate) const DUE: &str = "due";
+/// The one of the past: what was made of it is closed.
+pub(crate) const PAST: &str = "old";
+/// The one that has sold out.
+pub(crate) const GONE: &str = "out";
+/// Families of one SKU.
+pub(crate) const SINGLE: [&str; 4] = [HOT, DUE, PAST, GONE];
+
+/// Figures of the first SKUs of a family, summed.
+pub(crate) fn figures(address: SocketAddr, family: &str, skus: usize) -> Outcome<Figures> {
+    let mut sum = Sum::new(family, skus);
+    closed(address, CONNECTIONS.min(skus), Plan::ALL, None, &mut sum)?;
+    Ok(sum.figures)
+}
+
+/// Figures before a run, to be compared with those after it.
+pub(crate) struct Books {
+    address: SocketAddr,
+    family: &'static str,
+    skus: usize,
+    before: Figures,
+}
+
+impl Books {
+    pub(crate) fn open(address: SocketAddr, family: &'static str, skus: usize) -> Outcome<Self> {
+        Ok(Self { address, family, skus, before: figures(address, family, skus)? })
+    }
+
+    /// Whether they moved by so many holds of one unit each that were made, and so many of these that were confirmed.
+    pub(crate) fn audit(&self, reserved: u64, confirmed: u64) -> Outcome<()> {
+        let after = figures(self.address, self.family, self.skus)?;
+        let still = reserved - confirmed;
+        let expected = Figures {
+            held: self.before.held + still,
+            sold: self.before.sold + confirmed,
+            active: self.before.active + still,
+        };
+        if after == expected {
+            return Ok(());
+        }
+        fail(format!(
+            "void: {reserved} reserves and {confirmed} confirms were acknowledged on {:?}, which has {after:?} now",
+            self.before
+        ))
+    }
+}
