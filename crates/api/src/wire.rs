@@ -1,6 +1,12 @@
 //! Answers and requests as those see them who speak to Stockhold: the shapes that [`crate::encode`] writes and
 //! [`crate::decode`] reads. Fields that are not known are passed over, since the API may gain some.
 
+mod event;
+mod many;
+
+pub use event::{Event, EventLine, Returned};
+pub use many::{Command, CommandResult, Page, Stocked};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use stockhold_domain::{Instant, ReservationId};
@@ -269,12 +275,27 @@ pub struct Stock {
 mod form {
     use serde::de::{Deserialize, Deserializer, Error};
     use std::borrow::Cow;
-    use stockhold_domain::{Instant, ReservationId};
+    use stockhold_domain::{EventId, Instant, ReservationId};
 
     pub(super) fn id<'de, D: Deserializer<'de>>(from: D) -> Result<ReservationId, D::Error> {
+        bits(from).map(ReservationId::from_u128)
+    }
+
+    pub(super) fn optional_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ReservationId>, D::Error> {
+        id(from).map(Some)
+    }
+
+    pub(super) fn event_id<'de, D: Deserializer<'de>>(from: D) -> Result<EventId, D::Error> {
+        bits(from).map(EventId::from_u128)
+    }
+
+    pub(super) fn optional_event_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<EventId>, D::Error> {
+        event_id(from).map(Some)
+    }
+
+    fn bits<'de, D: Deserializer<'de>>(from: D) -> Result<u128, D::Error> {
         let text = Cow::<str>::deserialize(from)?;
-        let bits = crate::decode::uuid(&text).ok_or_else(|| D::Error::custom("an id is no UUID"))?;
-        Ok(ReservationId::from_u128(bits))
+        crate::decode::uuid(&text).ok_or_else(|| D::Error::custom("an id is no UUID"))
     }
 
     pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Instant, D::Error> {

@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::{Fulfilment, Label, Mode, Seconds};
+use stockhold_domain::{Fulfilment, Label, Mode, ReservationId, Seconds};
 
 /// A field that was given: `null` is not "left out".
 pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
@@ -137,6 +137,74 @@ field! {
             "partial" => Ok(FulfilmentWord(Fulfilment::Partial)),
             _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
         }
+    }
+}
+
+/// What a command of a batch does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    Reserve,
+    Confirm,
+    Release,
+    Extend,
+}
+
+impl Op {
+    /// How it is written.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Reserve => "reserve",
+            Self::Confirm => "confirm",
+            Self::Release => "release",
+            Self::Extend => "extend",
+        }
+    }
+
+    /// The fields that go with it, for those who named another.
+    pub(super) fn fields(self) -> &'static str {
+        match self {
+            Self::Reserve => {
+                "`owner_id`, `lines`, `sku`, `location`, `quantity`, `ttl_seconds`, `fulfilment`, `channel`, `pool`, \
+                 `customer_id`, `session_id`, `metadata`, `idempotency_key`"
+            }
+            Self::Confirm => "`reservation_id`, `order_id`, `idempotency_key`",
+            Self::Release => "`reservation_id`, `reason`, `idempotency_key`",
+            Self::Extend => "`reservation_id`, `ttl_seconds`, `idempotency_key`",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Op {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Value;
+        impl Visitor<'_> for Value {
+            type Value = Op;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"reserve\", \"confirm\", \"release\" or \"extend\"")
+            }
+
+            fn visit_str<E: Error>(self, word: &str) -> Result<Op, E> {
+                match word {
+                    "reserve" => Ok(Op::Reserve),
+                    "confirm" => Ok(Op::Confirm),
+                    "release" => Ok(Op::Release),
+                    "extend" => Ok(Op::Extend),
+                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+                }
+            }
+        }
+        from.deserialize_str(Value)
+    }
+}
+
+field! {
+    /// A reservation's id.
+    Id(ReservationId), deserialize_str, "a UUID like 018bcfe5-6800-7fff-bfff-ffffffffffff",
+    fn visit_str<E: Error>(self, text: &str) -> Result<Id, E> {
+        let bits = super::path::uuid(text);
+        bits.map(|bits| Id(ReservationId::from_u128(bits)))
+            .ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

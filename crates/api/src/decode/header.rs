@@ -29,6 +29,15 @@ pub fn idempotency_key<'a>(
     Ok(Some(key))
 }
 
+/// For routes whose commands each have a key of their own.
+pub fn no_idempotency_key(given: bool) -> Result<(), Invalid> {
+    if given {
+        let detail = "is not for many commands at once: give each its own idempotency_key in the body";
+        return Err(Invalid::new(KEY_POINTER, detail));
+    }
+    Ok(())
+}
+
 /// What a key may be.
 pub(super) fn check_key(key: &str) -> Result<(), String> {
     if key.is_empty() {

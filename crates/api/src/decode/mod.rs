@@ -5,15 +5,19 @@
 //! first fault ends its reading. Nothing is looked up and no limit of the stock is judged here: a quantity over the
 //! line limit is read, and refused by the rules.
 
+mod batch;
 mod body;
 mod explain;
 mod field;
 mod header;
+mod lists;
 mod metadata;
 mod path;
 
+pub use batch::{COMMANDS, COMMANDS_BODY_BYTES, ITEMS, availability, commands};
 pub(crate) use explain::clip;
-pub use header::{idempotency_key, is_json};
+pub use header::{idempotency_key, is_json, no_idempotency_key};
+pub use lists::{PAGE_DEFAULT, PAGE_LIMIT, events, reservations, shelf, stream};
 pub(crate) use path::uuid;
 
 use body::{
@@ -29,7 +33,7 @@ use stockhold_domain::{
 
 /// Longest body of most routes in bytes.
 pub const BODY_BYTES: usize = 64 * 1024;
-/// Longest body of `POST /v1/reservations` in bytes: 2,000 lines fit many times over.
+/// Longest body of `POST /v1/reservations` and `POST /v1/availability` in bytes: 2,000 lines fit many times over.
 pub const BASKET_BODY_BYTES: usize = 1024 * 1024;
 /// Deepest nesting of a body; the body's own object is the first level.
 pub const JSON_DEPTH: usize = 32;
@@ -124,7 +128,7 @@ pub fn release(id: &str, query: Option<&str>) -> Result<Command, Invalid> {
     Ok(Command::Release(Release { id, reason }))
 }
 
-/// `GET /v1/reservations/{id}`
+/// `GET /v1/reservations/{id}` and `GET /v1/reservations/{id}/events`
 pub fn reservation(id: &str, query: Option<&str>) -> Result<ReservationId, Invalid> {
     let (id, ()) = both(path::reservation_id(id), path::no_query(query))?;
     Ok(id)

@@ -43,29 +43,46 @@ pub(super) fn query<const N: usize>(
     names: [&str; N],
 ) -> Result<[Option<Label>; N], Invalid> {
     let mut values = [const { None }; N];
+    parameters(query, &names, |at, text| {
+        let label = Label::new(text).map_err(|error| error.to_string())?;
+        if let Some(slot) = values.get_mut(at) {
+            *slot = Some(label);
+        }
+        Ok(())
+    })?;
+    Ok(values)
+}
+
+/// The named parameters of a query, each optional and each at most once: `read` takes the number of a name and its value,
+/// and says what is wrong with it. At most 64 names.
+pub(super) fn parameters(
+    query: Option<&str>,
+    names: &[&str],
+    mut read: impl FnMut(usize, &str) -> Result<(), String>,
+) -> Result<(), Invalid> {
+    let mut seen = 0_u64;
     let mut errors = Vec::new();
     for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = form_decoded(name).unwrap_or(name.into());
-        let mut pointer = String::new();
-        push(&mut pointer, &name);
-        let slot = names.iter().position(|known| *known == name).and_then(|at| values.get_mut(at));
-        let checked = match slot {
-            None => Err(match names.join("` and `") {
+        let checked = match names.iter().position(|known| *known == name) {
+            None => Err(match names.join("`, `") {
                 known if known.is_empty() => "is not known: there are no query parameters here".to_owned(),
                 known => format!("is not a query parameter here; known is `{known}`"),
             }),
-            Some(Some(_)) => Err("is given twice".to_owned()),
-            Some(slot) => form_decoded(value).and_then(|text| {
-                *slot = Some(Label::new(&text).map_err(|error| error.to_string())?);
-                Ok(())
-            }),
+            Some(at) if seen & (1 << at) != 0 => Err("is given twice".to_owned()),
+            Some(at) => {
+                seen |= 1 << at;
+                form_decoded(value).and_then(|text| read(at, &text))
+            }
         };
         if let Err(detail) = checked {
+            let mut pointer = String::new();
+            push(&mut pointer, &name);
             errors.extend(Invalid::new(pointer, detail).errors);
         }
     }
-    if errors.is_empty() { Ok(values) } else { Err(Invalid { errors }) }
+    if errors.is_empty() { Ok(()) } else { Err(Invalid { errors }) }
 }
 
 /// For routes without parameters.

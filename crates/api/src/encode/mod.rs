@@ -1,12 +1,18 @@
-//! The answers as JSON, appended to a buffer: reservations, items, availability, the state of a sale.
+//! The answers as JSON, appended to a buffer: reservations, items, availability, the state of a sale, events, lists.
 //!
 //! Written by hand because these bytes are most of what a hot request costs; [`crate::wire`] has the same shapes for
 //! readers, and a test holds the two together. Absent values are left out, never `null`.
 
 pub(crate) mod json;
 
+mod event;
+mod list;
+
+pub use event::{event, event_type, traceparent};
+pub use list::{List, result_nothing, result_problem, result_reservation, unknown_item};
+
 use json::Object;
-use stockhold_domain::{Hold, Instant, Item, Label, Line, Mode, Status};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Line, Mode, Status};
 
 /// A reservation.
 pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
@@ -49,6 +55,11 @@ fn line(out: &mut Vec<u8>, line: &Line) {
         object.number("returned_quantity", u64::from(line.returned));
     }
     object.close();
+}
+
+fn text_of(object: &mut Object<'_>, key: &ItemKey) {
+    object.text("sku", key.sku());
+    object.text("location", key.location());
 }
 
 /// An item. Its `ETag` is [`etag`] of its version.

@@ -62,8 +62,25 @@ impl Problem {
         let path = crate::decode::clip(path);
         Self::plain(
             Reason::UnknownRoute,
+            format!("There is nothing at {path}. The paths are listed at / and described at /docs."),
+        )
+    }
+
+    /// There is no such path on the admin listener.
+    pub fn unknown_admin_route(path: &str) -> Self {
+        let path = crate::decode::clip(path);
+        let detail = format!("There is nothing at {path}. Here are /livez, /readyz, /startupz and /metrics.");
+        Self::plain(Reason::UnknownRoute, detail)
+    }
+
+    /// A browser sent this for a page of somebody else's.
+    pub fn foreign_origin(origin: &str) -> Self {
+        let origin = crate::decode::clip(origin);
+        Self::plain(
+            Reason::Forbidden,
             format!(
-                "There is nothing at {path}. Paths begin with /v1/inventory, /v1/reservations or /v1/sale."
+                "A browser sent this for a page of \"{origin}\", and nothing was done: pages of other origins may not \
+                 change anything here. Send it from a server, without an Origin header."
             ),
         )
     }
@@ -79,6 +96,34 @@ impl Problem {
         let limit = limit as u64;
         let detail = format!("The body may have at most {} bytes. Send less at a time.", grouped(limit));
         Self { reason: Reason::TooLarge, detail, fields: Fields::Limit(limit) }
+    }
+
+    /// What came can't be read as a request, or not to its end.
+    pub fn unreadable(why: &str) -> Self {
+        let error = FieldError { pointer: "".into(), detail: why.to_owned() };
+        let detail = format!("What was sent can't be read: it {why}. The connection is closed.");
+        Self { reason: Reason::InvalidRequest, detail, fields: Fields::Errors(vec![error]) }
+    }
+
+    /// The request line and the headers are longer than they may be, in bytes.
+    pub fn head_too_large(limit: usize) -> Self {
+        let limit = limit as u64;
+        let detail = format!(
+            "The request line and the headers may have at most {} bytes, and be at most 100. Send fewer or shorter \
+             headers.",
+            grouped(limit)
+        );
+        Self { reason: Reason::TooLarge, detail, fields: Fields::Limit(limit) }
+    }
+
+    /// More event streams are open than there may be.
+    pub fn too_many_streams(limit: usize) -> Self {
+        let detail = format!(
+            "{} event streams are open, which is as many as there may be. Try again after the time in Retry-After, or \
+             read GET /v1/events.",
+            grouped(limit as u64)
+        );
+        Self::plain(Reason::Overloaded, detail)
     }
 
     /// The body is not JSON by its `Content-Type`.
@@ -122,24 +167,21 @@ impl From<Invalid> for Problem {
 
 impl From<&Failure> for Problem {
     fn from(failure: &Failure) -> Self {
-        let (reason, detail) = match failure {
-            Failure::Overloaded => (
-                Reason::Overloaded,
+        let detail = match failure {
+            Failure::Overloaded => {
                 "More is asked than can be done, so this was turned away and nothing was done. Try again after \
-                 the time in Retry-After.",
-            ),
-            Failure::Unavailable(_) => (
-                Reason::Unavailable,
-                "The store can't take this now and nothing was done. Try again after the time in Retry-After.",
-            ),
-            Failure::OutcomeUnknown => (
-                Reason::OutcomeUnknown,
+                 the time in Retry-After."
+            }
+            Failure::Unavailable(_) => {
+                "The store can't take this now and nothing was done. Try again after the time in Retry-After."
+            }
+            Failure::OutcomeUnknown => {
                 "It is not known whether this took effect. Repeat the request with the same idempotency key: it \
-                 takes effect once, whatever happened to this one.",
-            ),
+                 takes effect once, whatever happened to this one."
+            }
             Failure::Internal(_) => return Self::internal(),
         };
-        Self::plain(reason, detail.to_owned())
+        Self::plain(failure.into(), detail.to_owned())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The reasons, and what goes with each: status, title, whether to try again, and its page.
 
 use stockhold_domain::Rejection;
+use stockhold_store::Failure;
 
 /// Declares the reasons in one table, so that none lacks a part.
 macro_rules! reasons {
@@ -50,6 +51,7 @@ macro_rules! reasons {
 
 reasons! {
     InvalidRequest "invalid_request" 400 false "The request can't be understood"
+    Forbidden "forbidden" 403 false "This is not for you"
     UnknownItem "unknown_item" 404 false "No such item"
     UnknownReservation "unknown_reservation" 404 false "No such reservation"
     UnknownRoute "unknown_route" 404 false "No such path"
@@ -64,7 +66,7 @@ reasons! {
     ExtensionLimit "extension_limit" 409 false "The deadline is as late as it may be"
     BelowCommitted "below_committed" 409 false "Less would exist than is sold and held"
     PreconditionFailed "precondition_failed" 412 false "The item has another version"
-    TooLarge "too_large" 413 false "The body is too large"
+    TooLarge "too_large" 413 false "The request is too large"
     UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
     IdempotencyMismatch "idempotency_mismatch" 422 false "The key was used for another request"
     QuantityLimit "quantity_limit" 422 false "More than one reservation may hold"
@@ -110,6 +112,17 @@ impl Reason {
             Rejection::ReturnExceedsSold { .. } => Self::ReturnExceedsSold,
             Rejection::BelowCommitted { .. } => Self::BelowCommitted,
             Rejection::PreconditionFailed { .. } => Self::PreconditionFailed,
+        }
+    }
+}
+
+impl From<&Failure> for Reason {
+    fn from(failure: &Failure) -> Self {
+        match failure {
+            Failure::Overloaded => Self::Overloaded,
+            Failure::Unavailable(_) => Self::Unavailable,
+            Failure::OutcomeUnknown => Self::OutcomeUnknown,
+            Failure::Internal(_) => Self::Internal,
         }
     }
 }

@@ -1,15 +1,18 @@
 //! The client against a server that answers as it is told and remembers what it was asked.
 
-use crate::samples::{ID, full_hold, hold, id, item, written};
+use crate::samples::{ID, full_hold, hold, id, item, label, written};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use stockhold_api::client::{At, Client, Error, TRIES};
-use stockhold_api::wire::{Stock, Terms, Want};
+use stockhold_api::client::{At, Client, Error, Listed, TRIES};
+use stockhold_api::encode::List;
+use stockhold_api::wire::{Command, Stock, Stocked, Terms, Want};
 use stockhold_api::{encode, wire};
+use stockhold_domain::{Event, EventId, Origin, RequestId, Scope, Status, Transition};
+use stockhold_store::EventRow;
 
 /// What the server does with one request.
 #[derive(Clone)]
@@ -193,6 +196,94 @@ async fn requests_go_out_as_the_routes_want_them() {
         assert_eq!(asked.content_type.is_some(), !body.is_empty(), "{asked:?}");
     }
     assert_eq!(asked[0].if_match.as_deref(), Some("\"3\""));
+}
+
+#[tokio::test]
+async fn many_at_once_go_out_as_the_routes_want_them() {
+    let page = |put: fn(&mut Vec<u8>)| {
+        answer(200, |out| {
+            let mut list = List::open(out, "data");
+            put(list.entry(out));
+            list.close_page(out, true, Some("c0"));
+        })
+    };
+    let sale = EventRow {
+        position: 7,
+        event: Event {
+            id: EventId::from_u128(1),
+            at: item().created_at,
+            origin: Origin { actor: label("shop"), request_id: RequestId::Made(1), trace: None },
+            previous: None,
+            transition: Transition::Sale { scope: Scope::Everything, paused: true, reason: None },
+        },
+    };
+    let events = answer(200, |out| {
+        let mut list = List::open(out, "data");
+        encode::event(list.entry(out), &sale);
+        list.close_page(out, false, Some("7"));
+    });
+    let stocked = answer(200, |out| {
+        let mut list = List::open(out, "items");
+        encode::availability(list.entry(out), &item(), item().created_at);
+        encode::unknown_item(list.entry(out), &item().key);
+        list.close(out);
+    });
+    let results = answer(200, |out| {
+        let mut list = List::open(out, "results");
+        encode::result_reservation(list.entry(out), 201, false, &hold());
+        encode::result_nothing(list.entry(out), 204, true);
+        list.close(out);
+    });
+    let server = server(vec![
+        page(|out| encode::reservation(out, &hold())),
+        page(|out| encode::item(out, &item())),
+        events.clone(),
+        events,
+        stocked,
+        refusal(503, "Retry-After: 0\r\n", "overloaded"),
+        results,
+    ]);
+    let client = Client::new(&server.base).unwrap();
+    let listed = Listed { owner_id: Some("a b"), status: Some(Status::Active), ..Listed::default() };
+    let found = client.reservations(listed, Some(2), Some("c/1")).await.unwrap();
+    assert_eq!(
+        (found.data[0].reservation_id, found.has_more, found.next_cursor.as_deref()),
+        (id(), true, Some("c0"))
+    );
+    assert_eq!(client.items(None, None, None).await.unwrap().data[0].total_units, 100);
+    assert_eq!(client.history(id()).await.unwrap()[0].position, 7);
+    let found = client.events(6, Some(1)).await.unwrap();
+    assert_eq!((&*found.data[0].kind, found.next_cursor.as_deref()), ("sale.paused", Some("7")));
+    let found = client.availability(&[TEA, At { sku: "x", location: None }]).await.unwrap();
+    assert!(matches!(&found[..], [Stocked::Known(known), Stocked::Unknown { .. }] if known.available == 70));
+    let want = Want { sku: "tea".to_owned(), location: None, quantity: 1 };
+    let reserve =
+        Command::Reserve { lines: vec![want], terms: terms(), idempotency_key: Some("k".to_owned()) };
+    let release = Command::Release { reservation_id: id(), reason: None, idempotency_key: None };
+    let found = client.commands(vec![reserve, release]).await.unwrap();
+    assert_eq!((found[0].status, found[1].status, found[1].replayed), (201, 204, true));
+
+    let asked = server.asked.lock().unwrap();
+    let lines = [
+        "GET /v1/reservations?owner_id=a%20b&status=active&limit=2&starting_after=c%2F1",
+        "GET /v1/inventory",
+        &format!("GET /v1/reservations/{ID}/events"),
+        "GET /v1/events?after=6&limit=1",
+        "POST /v1/availability",
+        "POST /v1/commands",
+        "POST /v1/commands",
+    ];
+    assert_eq!(asked.len(), lines.len());
+    for (asked, line) in asked.iter().zip(lines) {
+        assert_eq!((asked.line.as_str(), asked.key.as_deref()), (&*format!("{line} HTTP/1.1"), None));
+    }
+    let names = r#"{"items":[{"sku":"tea / é","location":"hub 9"},{"sku":"x"}]}"#;
+    assert_eq!(asked[4].body, names);
+    // The same keys on every try, the caller's where there is one.
+    assert_eq!(asked[5].body, asked[6].body);
+    let sent: serde_json::Value = serde_json::from_str(&asked[6].body).unwrap();
+    assert_eq!(sent["commands"][0]["idempotency_key"], "k");
+    assert_eq!(sent["commands"][1]["idempotency_key"].as_str().unwrap().len(), 32);
 }
 
 #[tokio::test]

@@ -208,8 +208,22 @@ fn requests_that_are_wrong() {
             r#"{"pointer":"/sku","detail":"must not be empty"}]"#
         ),
     );
-    let route = "There is nothing at /x\"y. Paths begin with /v1/inventory, /v1/reservations or /v1/sale.";
+    let route = "There is nothing at /x\"y. The paths are listed at / and described at /docs.";
     check(Problem::unknown_route("/x\"y"), Reason::UnknownRoute, route, "");
+    let admin = "There is nothing at /x. Here are /livez, /readyz, /startupz and /metrics.";
+    check(Problem::unknown_admin_route("/x"), Reason::UnknownRoute, admin, "");
+    let origin = "A browser sent this for a page of \"http://x\", and nothing was done: pages of other origins may not \
+                  change anything here. Send it from a server, without an Origin header.";
+    check(Problem::foreign_origin("http://x"), Reason::Forbidden, origin, "");
+    let head = "The request line and the headers may have at most 16,384 bytes, and be at most 100. Send fewer or \
+                shorter headers.";
+    check(Problem::head_too_large(16_384), Reason::TooLarge, head, r#","limit":16384"#);
+    let unread = "What was sent can't be read: it is no HTTP. The connection is closed.";
+    let errors = r#","errors":[{"pointer":"","detail":"is no HTTP"}]"#;
+    check(Problem::unreadable("is no HTTP"), Reason::InvalidRequest, unread, errors);
+    let streams = "256 event streams are open, which is as many as there may be. Try again after the time in Retry-After, \
+                   or read GET /v1/events.";
+    check(Problem::too_many_streams(256), Reason::Overloaded, streams, "");
     let method = "PATCH is not possible here. Use GET, PUT.";
     check(Problem::method_not_allowed("PATCH", "GET, PUT"), Reason::MethodNotAllowed, method, "");
     let large = "The body may have at most 65,536 bytes. Send less at a time.";
@@ -281,7 +295,7 @@ fn every_reason_has_a_page_whose_example_is_a_problem_of_its_own() {
 
         let html = page_html(*reason);
         assert!(html.starts_with("<!doctype html>"), "{name}");
-        assert!(html.contains(&format!("<h1>{name}: ")), "{name}");
+        assert!(html.contains(&format!("<title>{name}: ")), "{name}");
         assert!(html.contains("<h2>What to do</h2>") && html.contains("<pre>"), "{name}");
     }
 }

@@ -1,6 +1,7 @@
 //! The admin listener: is it alive, is it ready, what does it count. On the main runtime, so that it answers while the
 //! workers are busy.
 
+use super::metrics::Gauges;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -11,11 +12,15 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use stockhold_api::problem::{self, Problem, Reason, page_html};
+use stockhold_domain::{EventId, RequestId};
 use stockhold_embedded::EmbeddedStore;
 use stockhold_store::Store;
+use stockhold_store::clock::Clock;
+use stockhold_store::ids::IdSource;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -23,18 +28,35 @@ use tokio::sync::Semaphore;
 const CONNECTIONS: usize = 64;
 /// Longest wait for a request's headers, and longest rest between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+const HTML: &str = "text/html; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
 /// How often histograms are tidied up.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Where it listens to nothing else, in order.
+const PATHS: [&str; 4] = ["/livez", "/readyz", "/startupz", "/metrics"];
 
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Admin {
-    pub(crate) store: Arc<EmbeddedStore>,
-    pub(crate) metrics: PrometheusHandle,
-    pub(crate) draining: Arc<AtomicBool>,
+    store: Arc<EmbeddedStore>,
+    metrics: PrometheusHandle,
+    gauges: Gauges,
+    clock: Arc<dyn Clock>,
+    ids: Arc<Mutex<IdSource>>,
 }
 
 impl Admin {
+    pub(crate) fn new(
+        store: Arc<EmbeddedStore>,
+        metrics: PrometheusHandle,
+        gauges: Gauges,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Self> {
+        let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Self { store, metrics, gauges, clock, ids: Arc::new(Mutex::new(ids)) })
+    }
+
     /// Serves until dropped.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let upkeep = self.metrics.clone();
@@ -74,26 +96,43 @@ impl Admin {
     }
 
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        let known = ["/livez", "/readyz", "/startupz", "/metrics"].contains(&request.uri().path());
-        if known && *request.method() != Method::GET && *request.method() != Method::HEAD {
-            let mut response =
-                text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are possible here\n".to_owned());
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        let path = request.uri().path();
+        let page = path.strip_prefix("/problems/").and_then(Reason::from_name);
+        if !PATHS.contains(&path) && page.is_none() {
+            return self.problem(&Problem::unknown_admin_route(path));
+        }
+        if *request.method() != Method::GET && *request.method() != Method::HEAD {
+            let allow = "GET, HEAD";
+            let mut response = self.problem(&Problem::method_not_allowed(request.method().as_str(), allow));
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
             return response;
         }
-        match request.uri().path() {
-            "/livez" | "/startupz" => text(StatusCode::OK, "ok\n".to_owned()),
-            "/readyz" => match self.not_ready() {
-                None => text(StatusCode::OK, "ready\n".to_owned()),
-                Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
+        match (page, path) {
+            (Some(reason), _) => body(StatusCode::OK, HTML, page_html(reason)),
+            (None, "/readyz") => match self.not_ready() {
+                None => body(StatusCode::OK, TEXT, "ready\n"),
+                Some(why) => body(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("not ready: {why}\n")),
             },
-            "/metrics" => text(StatusCode::OK, self.scrape()),
-            _ => text(StatusCode::NOT_FOUND, "here are /livez, /readyz, /startupz and /metrics\n".to_owned()),
+            (None, "/metrics") => body(StatusCode::OK, TEXT, self.scrape()),
+            (None, _) => body(StatusCode::OK, TEXT, "ok\n"),
         }
     }
 
+    fn problem(&self, problem: &Problem) -> Response<Full<Bytes>> {
+        let random = self.ids.lock().unwrap_or_else(PoisonError::into_inner).random();
+        let request_id = RequestId::Made(EventId::new(self.clock.now(), random).as_u128());
+        let mut json = Vec::new();
+        problem.write(&mut json, &request_id);
+        let status = StatusCode::from_u16(problem.reason().status()).unwrap_or(StatusCode::BAD_REQUEST);
+        let mut response = body(status, problem::CONTENT_TYPE, json);
+        if let Ok(request_id) = HeaderValue::try_from(request_id.to_string()) {
+            response.headers_mut().insert("x-request-id", request_id);
+        }
+        response
+    }
+
     fn not_ready(&self) -> Option<String> {
-        if self.draining.load(Ordering::Relaxed) {
+        if self.gauges.draining() {
             return Some("the server is stopping".to_owned());
         }
         self.store.trouble()
@@ -103,13 +142,17 @@ impl Admin {
     fn scrape(&self) -> String {
         metrics::gauge!("stockhold_active_holds").set(self.store.active_holds() as f64);
         metrics::gauge!("stockhold_queue_depth").set(self.store.queue_len() as f64);
+        metrics::gauge!("stockhold_unindexed_events").set(self.store.unindexed() as f64);
+        metrics::gauge!("stockhold_sweep_lag_seconds").set(self.store.sweep_lag().as_secs_f64());
+        metrics::gauge!("stockhold_cpu_seconds").set(crate::serve::cpu_seconds());
+        self.gauges.set();
         self.metrics.render()
     }
 }
 
-fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+fn body(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }

@@ -1,7 +1,7 @@
 //! What of a request its answer depends on beside the body, however it was read off the connection.
 
 use stockhold_api::decode::Invalid;
-use stockhold_domain::{FieldError, Label, RequestId, Trace};
+use stockhold_domain::{FieldError, Instant, Label, RequestId, Trace};
 
 /// See the module. Everything is as it came.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +13,11 @@ pub(super) struct Asked<'a> {
     pub(super) idempotency_key: Given<'a>,
     pub(super) if_match: Given<'a>,
     pub(super) traceparent: Option<&'a str>,
+    pub(super) host: Given<'a>,
+    pub(super) origin: Given<'a>,
+    pub(super) last_event_id: Given<'a>,
+    /// When it was read: the one look at the clock that it costs.
+    pub(super) now: Instant,
 }
 
 /// A header that may be given once.
@@ -54,6 +59,12 @@ impl<'a> Asked<'a> {
             self.if_match.add(value);
         } else if name.eq_ignore_ascii_case("traceparent") {
             self.traceparent = text();
+        } else if name.eq_ignore_ascii_case("host") {
+            self.host.add(value);
+        } else if name.eq_ignore_ascii_case("origin") {
+            self.origin.add(value);
+        } else if name.eq_ignore_ascii_case("last-event-id") {
+            self.last_event_id.add(value);
         }
     }
 

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use stockhold_store::fault;
 use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Store, Work};
 use tokio::sync::Notify;
 
@@ -91,6 +92,7 @@ impl Desk {
         loop {
             self.inbox.flushed.notified().await;
             std::mem::swap(&mut *self.inbox.put.lock().unwrap_or_else(PoisonError::into_inner), &mut answers);
+            fault!("answers.handing_out");
             for (ticket, answer) in answers.drain(..) {
                 self.slots.borrow_mut().answer(ticket, answer);
             }
@@ -102,6 +104,7 @@ impl Desk {
         loop {
             self.asked.notified().await;
             self.store.kick();
+            fault!("round.ended");
         }
     }
 

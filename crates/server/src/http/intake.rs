@@ -1,21 +1,29 @@
-//! A body off a connection of hyper's: within its bound and its time.
+//! A body off a connection of hyper's: within its bound, its time and the room for all bodies.
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use super::bounds::BODY;
+use super::load::Load;
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
-use std::time::Duration;
-use stockhold_api::decode::{Invalid, is_json};
+use std::pin::pin;
+use stockhold_api::decode::is_json;
 use stockhold_api::problem::Problem;
-use stockhold_domain::FieldError;
+use stockhold_store::Failure;
 
-/// Longest wait for a body's end.
-pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// What is said of a body that stops in the middle.
+pub(super) const ENDED: &str = "ended before it was complete, or was not framed as HTTP wants it";
+/// What is said of a body that does not come.
+pub(super) const LATE: &str = "did not arrive in time";
 
 /// Reads a body of at most `limit` bytes, which has to be JSON if it is anything.
-pub(super) async fn body(headers: &HeaderMap, body: Incoming, limit: usize) -> Result<Bytes, Problem> {
+pub(super) async fn body(
+    headers: &HeaderMap,
+    body: Incoming,
+    limit: usize,
+    load: &mut Load,
+) -> Result<Vec<u8>, Problem> {
     if body.is_end_stream() {
-        return Ok(Bytes::new());
+        return Ok(Vec::new());
     }
     let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if said.is_some_and(|said| said > limit as u64) {
@@ -32,15 +40,19 @@ pub(super) async fn body(headers: &HeaderMap, body: Incoming, limit: usize) -> R
     {
         return Err(Problem::unsupported_media_type(&String::from_utf8_lossy(kind.as_bytes())));
     }
-    match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, limit).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::too_large(limit)),
-        Ok(Err(_)) => Err(incomplete("ended before it was complete, or was not framed as HTTP wants it")),
-        Err(_) => Err(incomplete("did not arrive in time")),
-    }
-}
-
-fn incomplete(detail: &str) -> Problem {
-    let error = FieldError { pointer: "".into(), detail: detail.to_owned() };
-    Invalid { errors: vec![error] }.into()
+    let read = async {
+        let (mut body, mut read) = (pin!(body), Vec::new());
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| Problem::unreadable(ENDED))?.into_data() else { continue };
+            if read.len() + data.len() > limit {
+                return Err(Problem::too_large(limit));
+            }
+            if !load.grow(data.len()) {
+                return Err(Problem::from(&Failure::Overloaded));
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(read)
+    };
+    tokio::time::timeout(BODY, read).await.unwrap_or_else(|_| Err(Problem::unreadable(LATE)))
 }

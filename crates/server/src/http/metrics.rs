@@ -1,16 +1,88 @@
-//! Counters and latencies of the routes, made once per worker so that a request looks nothing up.
+//! Counters and latencies of the routes and of the commands. A worker makes each once and then finds it by a number, so
+//! that a request looks nothing up.
 
+use super::load::Room;
 use super::route::Route;
 use metrics::{Counter, Histogram};
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use stockhold_api::problem::Reason;
+use stockhold_domain::{Command, Outcome};
+use stockhold_store::Failure;
 
-/// Outcomes that are told apart: by the status's first digit.
+/// Says what each metric is.
+pub(crate) fn describe() {
+    metrics::describe_counter!("stockhold_requests_total", "Requests by route and outcome");
+    metrics::describe_histogram!(
+        "stockhold_request_seconds",
+        "Time from a request's headers to its response"
+    );
+    metrics::describe_counter!(
+        "stockhold_commands_total",
+        "Commands that were handed to the store, by what they are and what became of them: done, replayed, or the \
+         reason of the refusal"
+    );
+    metrics::describe_histogram!("stockhold_batch_commands", "Commands in one POST /v1/commands");
+    metrics::describe_counter!(
+        "stockhold_slow_consumers_total",
+        "Connections that were cut because their answers were not read in time"
+    );
+    metrics::describe_gauge!(
+        "stockhold_unindexed_events",
+        "Events and lines of theirs that are durable and that the index does not have yet"
+    );
+    metrics::describe_gauge!(
+        "stockhold_sweep_lag_seconds",
+        "How long the earliest hold that is still active has been due; 0 when none is"
+    );
+    metrics::describe_gauge!("stockhold_free_disk_bytes", "Free bytes on the data directory's disk");
+    metrics::describe_gauge!("stockhold_connections", "Connections to the API that are open");
+    metrics::describe_gauge!("stockhold_event_streams", "Event streams that are open");
+    metrics::describe_gauge!(
+        "stockhold_bytes_in_flight",
+        "Bytes of long requests and long answers that are being worked on"
+    );
+    metrics::counter!("stockhold_slow_consumers_total").increment(0);
+}
+
+/// What the admin listener reads off the workers.
+#[derive(Clone, Debug)]
+pub(crate) struct Gauges {
+    pub(super) draining: Arc<AtomicBool>,
+    pub(super) connections: Arc<AtomicUsize>,
+    pub(super) streams: Arc<AtomicUsize>,
+    pub(super) room: Room,
+}
+
+impl Gauges {
+    /// Whether the server has been told to stop.
+    pub(super) fn draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Sets them to what is now.
+    #[expect(clippy::cast_precision_loss, reason = "gauges")]
+    pub(super) fn set(&self) {
+        let count = |count: &AtomicUsize| count.load(Ordering::Relaxed) as f64;
+        metrics::gauge!("stockhold_connections").set(count(&self.connections));
+        metrics::gauge!("stockhold_event_streams").set(count(&self.streams));
+        metrics::gauge!("stockhold_bytes_in_flight").set(self.room.taken() as f64);
+    }
+}
+
+/// Outcomes of requests that are told apart: by the status's first digit.
 const CLASSES: [&str; 4] = ["done", "redirected", "refused", "failed"];
+/// Outcomes of commands before the reasons.
+const DONE: [&str; 2] = ["done", "replayed"];
 
 /// See the module.
 pub(super) struct RouteMetrics {
     routes: Vec<(&'static str, [Counter; CLASSES.len()], Histogram)>,
     missed: Counter,
+    commands: Vec<Vec<OnceCell<Counter>>>,
+    batch: Histogram,
 }
 
 impl RouteMetrics {
@@ -21,9 +93,12 @@ impl RouteMetrics {
             );
             (name, counters, metrics::histogram!("stockhold_request_seconds", "route" => name))
         });
+        let outcomes = || (0..DONE.len() + Reason::ALL.len()).map(|_| OnceCell::new()).collect();
         Self {
             routes: routes.into(),
             missed: metrics::counter!("stockhold_requests_total", "route" => "none", "outcome" => "refused"),
+            commands: OPERATIONS.iter().map(|_| outcomes()).collect(),
+            batch: metrics::histogram!("stockhold_batch_commands"),
         }
     }
 
@@ -39,5 +114,106 @@ impl RouteMetrics {
             counter.increment(1);
         }
         histogram.record(took);
+    }
+
+    /// Counts a command. A failure of the store is an outcome too.
+    pub(super) fn command(&self, operation: Operation, outcome: Result<&Outcome, &Failure>) {
+        let reason = match outcome {
+            Ok(Outcome::Done(_)) => return self.count(operation, 0, DONE[0]),
+            Ok(Outcome::Replayed(_)) => return self.count(operation, 1, DONE[1]),
+            Ok(Outcome::Refused(rejection)) => Reason::of(rejection),
+            Ok(Outcome::Later) => Reason::Internal,
+            Err(failure) => Reason::from(failure),
+        };
+        self.count(operation, DONE.len() + reason as usize, reason.name());
+    }
+
+    fn count(&self, operation: Operation, at: usize, outcome: &'static str) {
+        let found = self.commands.get(operation as usize).and_then(|outcomes| outcomes.get(at));
+        if let Some(counter) = found {
+            let name = operation.name();
+            let make =
+                || metrics::counter!("stockhold_commands_total", "command" => name, "outcome" => outcome);
+            counter.get_or_init(make).increment(1);
+        }
+    }
+
+    /// Notes the size of a batch.
+    #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
+    pub(super) fn batch(&self, commands: usize) {
+        self.batch.record(commands as f64);
+    }
+}
+
+/// What a command is: what idempotency keys are scoped to, and what it is counted under. Both reserve routes are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Reserve,
+    Confirm,
+    Release,
+    Extend,
+    Return,
+    SetStock,
+    Adjust,
+    SetSale,
+    Sweep,
+}
+
+/// All of them, in order.
+const OPERATIONS: [Operation; 9] = [
+    Operation::Reserve,
+    Operation::Confirm,
+    Operation::Release,
+    Operation::Extend,
+    Operation::Return,
+    Operation::SetStock,
+    Operation::Adjust,
+    Operation::SetSale,
+    Operation::Sweep,
+];
+
+impl Operation {
+    pub(super) fn of(command: &Command) -> Self {
+        match command {
+            Command::Reserve(_) => Self::Reserve,
+            Command::Confirm(_) => Self::Confirm,
+            Command::Release(_) => Self::Release,
+            Command::Extend(_) => Self::Extend,
+            Command::Return(_) => Self::Return,
+            Command::SetStock(_) => Self::SetStock,
+            Command::AdjustStock(_) => Self::Adjust,
+            Command::SetSale(_) => Self::SetSale,
+            Command::Sweep => Self::Sweep,
+        }
+    }
+
+    /// Stored with keys: it must never change.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Reserve => "reserve",
+            Self::Confirm => "confirm",
+            Self::Release => "release",
+            Self::Extend => "extend",
+            Self::Return => "return",
+            Self::SetStock => "set_stock",
+            Self::Adjust => "adjust",
+            Self::SetSale => "set_sale",
+            Self::Sweep => "sweep",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_places() {
+        for (place, operation) in OPERATIONS.iter().enumerate() {
+            assert_eq!(*operation as usize, place);
+        }
+        for (place, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, place);
+        }
     }
 }

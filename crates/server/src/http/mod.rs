@@ -1,27 +1,44 @@
 //! The HTTP side: an acceptor that deals connections out to workers, each a thread with a runtime, a desk and connections
 //! of its own. A request stays on its worker's thread from its first byte to its last.
 
+mod bounds;
+mod load;
+
+mod ending;
 mod fast;
+mod intake;
+mod plain;
 mod slow;
+mod socket;
 
 mod asked;
-mod intake;
+mod guard;
 mod route;
 
+mod commands;
 mod desk;
 mod handle;
+mod lists;
+mod refused;
 mod reply;
+mod stream;
+mod tail;
 
 mod admin;
 mod metrics;
 
+#[cfg(test)]
+mod contract;
+
 pub(crate) use admin::Admin;
+pub(crate) use metrics::{Gauges, describe};
 
 use desk::Desk;
 use handle::{Busy, Worker};
+use load::Room;
 use std::cell::RefCell;
 use std::io;
-use std::net::TcpStream as Accepted;
+use std::net;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,6 +48,7 @@ use stockhold_domain::Label;
 use stockhold_store::Store;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
+use tail::Tail;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
@@ -45,6 +63,9 @@ const CONNECTIONS_AT_LEAST: usize = 64;
 const QUIET: Duration = Duration::from_millis(500);
 /// How long what is under way may take after that.
 const DRAIN: Duration = Duration::from_secs(20);
+
+/// A connection on its way to its worker, and its place among those that are open.
+type Accepted = (net::TcpStream, Busy);
 
 /// The requests' threads.
 pub(crate) struct Http {
@@ -69,6 +90,9 @@ struct Shared {
     /// Connections under hyper, which end by themselves when told to.
     slow: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
+    /// Event streams.
+    streams: Arc<AtomicUsize>,
+    room: Room,
 }
 
 impl Http {
@@ -87,6 +111,8 @@ impl Http {
             open: Arc::default(),
             slow: Arc::default(),
             stop: watch::Sender::new(false),
+            streams: Arc::default(),
+            room: Room::default(),
         };
         let mut http = Self {
             workers: Vec::new(),
@@ -109,9 +135,10 @@ impl Http {
         Ok(http)
     }
 
-    /// Whether the server has been told to stop.
-    pub(crate) fn draining(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.shared.draining)
+    /// What can be seen of the workers from outside.
+    pub(crate) fn gauges(&self) -> Gauges {
+        let Shared { draining, open, streams, room, .. } = self.shared.clone();
+        Gauges { draining, connections: open, streams, room }
     }
 
     /// Accepts connections until dropped.
@@ -125,11 +152,9 @@ impl Http {
             // A connection leaves this runtime and enters its worker's: its readiness must not come by way of two threads.
             match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => {
-                    self.shared.open.fetch_add(1, Ordering::Relaxed);
-                    let worker = turn.next();
-                    // A worker ends only when all do.
-                    if worker.is_none_or(|worker| worker.send(stream).is_err()) {
-                        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+                    if let Some(worker) = turn.next() {
+                        // A worker ends only when all do, and its connections with it.
+                        let _ = worker.send((stream, Busy::new(&self.shared.open)));
                     }
                 }
                 Err(error) => {
@@ -200,6 +225,8 @@ async fn work(
     tokio::task::spawn_local(Rc::clone(&desk).hand_out());
     tokio::task::spawn_local(Rc::clone(&desk).end_rounds());
     tokio::task::spawn_local(Rc::clone(&desk).mind_deadlines());
+    let tail = Tail::new(Arc::clone(&shared.store));
+    tokio::task::spawn_local(Rc::clone(&tail).watch());
     let worker = Rc::new(Worker {
         store: shared.store,
         desk,
@@ -208,12 +235,15 @@ async fn work(
         principal: shared.principal,
         metrics: metrics::RouteMetrics::new(),
         draining: shared.draining,
+        stop: shared.stop.clone(),
         under_way,
+        streams: shared.streams,
+        room: shared.room,
+        tail,
         date: RefCell::default(),
     });
-    while let Some(stream) = connections.recv().await {
+    while let Some((stream, open)) = connections.recv().await {
         let (worker, stop, slow) = (Rc::clone(&worker), shared.stop.subscribe(), Arc::clone(&shared.slow));
-        let open = Busy::new(&shared.open);
         tokio::task::spawn_local(async move {
             match TcpStream::from_std(stream) {
                 Ok(stream) => converse(worker, stream, stop, slow).await,

@@ -1,10 +1,14 @@
 //! From an outcome to a reply, before it is written onto a connection. The matches are exhaustive: a new outcome does not
 //! compile until it has its status.
 
+use super::load::Load;
+use super::refused::Refused;
+use super::stream::EventStream;
 use std::borrow::Cow;
 use stockhold_api::encode;
 use stockhold_api::problem::{self, Problem};
 use stockhold_domain::{Hold, Item, Outcome, RequestId};
+use stockhold_store::Failure;
 
 const JSON: &str = "application/json";
 /// Room for a reservation of one line.
@@ -20,7 +24,17 @@ pub(super) struct Reply {
     pub(super) extra: Option<(&'static str, Cow<'static, str>)>,
     /// Whether it repeats what a key made before.
     pub(super) replayed: bool,
-    pub(super) body: Vec<u8>,
+    pub(super) body: Cow<'static, [u8]>,
+    /// What follows instead of a body; only hyper's connections are asked for it.
+    pub(super) stream: Option<Box<EventStream>>,
+    /// The room that the answer takes until it is sent.
+    pub(super) load: Option<Load>,
+}
+
+impl Reply {
+    fn new(status: u16, kind: Option<&'static str>, body: impl Into<Cow<'static, [u8]>>) -> Self {
+        Self { status, kind, extra: None, replayed: false, body: body.into(), stream: None, load: None }
+    }
 }
 
 /// How a route shows what it made.
@@ -39,15 +53,53 @@ pub(super) enum Shape {
 }
 
 /// The reply to a command.
-pub(super) fn outcome(outcome: Outcome, shape: Shape) -> Result<Reply, Problem> {
+pub(super) fn outcome(outcome: Outcome, shape: Shape) -> Result<Reply, Refused> {
     match outcome {
         Outcome::Done(reply) => Ok(show(&reply, shape)),
         Outcome::Replayed(reply) => Ok(Reply { replayed: true, ..show(&reply, shape) }),
-        Outcome::Refused(rejection) => Err(Problem::from(rejection)),
-        Outcome::Later => {
-            tracing::error!("a store answered that it will answer later");
-            Err(Problem::internal())
+        Outcome::Refused(rejection) => Err(Problem::from(rejection).into()),
+        Outcome::Later => Err(Refused::internal(LATER)),
+    }
+}
+
+/// Writes one of many results; gives back what the log has to know of.
+pub(super) fn result(
+    out: &mut Vec<u8>,
+    outcome: Result<Outcome, Failure>,
+    shape: Shape,
+    request_id: &RequestId,
+) -> Option<Refused> {
+    let refused = match outcome {
+        Ok(Outcome::Done(reply)) => {
+            show_result(out, &reply, shape, false);
+            return None;
         }
+        Ok(Outcome::Replayed(reply)) => {
+            show_result(out, &reply, shape, true);
+            return None;
+        }
+        Ok(Outcome::Refused(rejection)) => Refused::from(Problem::from(rejection)),
+        Ok(Outcome::Later) => Refused::internal(LATER),
+        Err(failure) => Refused::failed(&failure),
+    };
+    encode::result_problem(out, &refused.problem, request_id);
+    refused.why.is_some().then_some(refused)
+}
+
+/// What no store may answer.
+const LATER: &str = "a store answered that it will answer later";
+
+fn show_result(out: &mut Vec<u8>, reply: &stockhold_domain::Reply, shape: Shape, replayed: bool) {
+    use stockhold_domain::Reply as Made;
+    match (reply, shape) {
+        (Made::Reservation(hold), Shape::NewReservation) => {
+            encode::result_reservation(out, 201, replayed, hold);
+        }
+        (Made::Reservation(hold), Shape::Reservation) => {
+            encode::result_reservation(out, 200, replayed, hold);
+        }
+        // No command of a batch makes anything else, and a release shows nothing of what it did.
+        _ => encode::result_nothing(out, 204, replayed),
     }
 }
 
@@ -82,16 +134,31 @@ pub(super) fn item(item: &Item) -> Reply {
 pub(super) fn json(write: impl FnOnce(&mut Vec<u8>)) -> Reply {
     let mut body = Vec::with_capacity(BODY_ROOM);
     write(&mut body);
-    Reply { status: 200, kind: Some(JSON), extra: None, replayed: false, body }
+    Reply::new(200, Some(JSON), body)
+}
+
+/// 200 and what has been written.
+pub(super) fn written(body: Vec<u8>, load: Option<Load>) -> Reply {
+    Reply { load, ..Reply::new(200, Some(JSON), body) }
+}
+
+/// 200 and events as they come.
+pub(super) fn stream(stream: Option<EventStream>) -> Reply {
+    let extra = Some(("cache-control", "no-store".into()));
+    Reply { extra, stream: stream.map(Box::new), ..Reply::new(200, Some("text/event-stream"), Vec::new()) }
 }
 
 /// 200 and a page.
-pub(super) fn page(body: String, kind: &'static str) -> Reply {
-    Reply { status: 200, kind: Some(kind), extra: None, replayed: false, body: body.into_bytes() }
+pub(super) fn page(body: impl Into<Cow<'static, str>>, kind: &'static str) -> Reply {
+    let body = match body.into() {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    };
+    Reply::new(200, Some(kind), body)
 }
 
 fn empty(status: u16) -> Reply {
-    Reply { status, kind: None, extra: None, replayed: false, body: Vec::new() }
+    Reply::new(status, None, Vec::new())
 }
 
 /// A problem; `allow` goes with a method that is not possible.
@@ -101,5 +168,5 @@ pub(super) fn problem(problem: &Problem, request_id: &RequestId, allow: Option<&
     problem.write(&mut body, request_id);
     let retry_after = reason.retry_after().map(|seconds| ("retry-after", seconds.to_string().into()));
     let extra = allow.map(|allow| ("allow", allow.into())).or(retry_after);
-    Reply { status: reason.status(), kind: Some(problem::CONTENT_TYPE), extra, replayed: false, body }
+    Reply { extra, ..Reply::new(reason.status(), Some(problem::CONTENT_TYPE), body) }
 }

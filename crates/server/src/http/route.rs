@@ -1,6 +1,6 @@
 //! Which route a request is for. Paths are matched by hand: there are few, and a miss says what the path takes.
 
-use stockhold_api::decode::{BASKET_BODY_BYTES, BODY_BYTES};
+use stockhold_api::decode::{BASKET_BODY_BYTES, BODY_BYTES, COMMANDS_BODY_BYTES};
 
 /// A route with the path's parameters, still percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,16 @@ pub(super) enum Route<'a> {
     Adjust(&'a str),
     ItemSale(&'a str, bool),
     Sale(bool),
+    Commands,
+    Availability,
+    Reservations,
+    History(&'a str),
+    Inventory,
+    Events,
+    EventStream,
     ProblemPage(&'a str),
+    OpenApi,
+    Docs,
     Index,
 }
 
@@ -53,7 +62,12 @@ impl<'a> Route<'a> {
             ["v1", "inventory", sku, "reserve", ""] => post(Self::ReserveSingle(sku)),
             ["v1", "reservations", id, "confirm", ""] => post(Self::Confirm(id)),
             ["v1", "inventory", sku, "available", ""] => read(Self::Available(sku)),
-            ["v1", "reservations", "", "", ""] => post(Self::ReserveBasket),
+            ["v1", "reservations", "", "", ""] => match method {
+                "POST" => Ok(Self::ReserveBasket),
+                _ if get => Ok(Self::Reservations),
+                _ => Err(Miss::Method("GET, HEAD, POST")),
+            },
+            ["v1", "commands", "", "", ""] => post(Self::Commands),
             ["v1", "reservations", id, "", ""] => match method {
                 "DELETE" => Ok(Self::Release(id)),
                 _ if get => Ok(Self::Reservation(id)),
@@ -61,6 +75,9 @@ impl<'a> Route<'a> {
             },
             ["v1", "reservations", id, "extend", ""] => post(Self::Extend(id)),
             ["v1", "reservations", id, "return", ""] => post(Self::Return(id)),
+            ["v1", "reservations", id, "events", ""] => read(Self::History(id)),
+            ["v1", "availability", "", "", ""] => post(Self::Availability),
+            ["v1", "inventory", "", "", ""] => read(Self::Inventory),
             ["v1", "inventory", sku, "", ""] if !sku.is_empty() => match method {
                 "PUT" => Ok(Self::SetStock(sku)),
                 _ if get => Ok(Self::Item(sku)),
@@ -71,6 +88,10 @@ impl<'a> Route<'a> {
             ["v1", "inventory", sku, "resume", ""] => post(Self::ItemSale(sku, false)),
             ["v1", "sale", "pause", "", ""] => post(Self::Sale(true)),
             ["v1", "sale", "resume", "", ""] => post(Self::Sale(false)),
+            ["v1", "events", "", "", ""] => read(Self::Events),
+            ["v1", "events", "stream", "", ""] => read(Self::EventStream),
+            ["openapi.json", "", "", "", ""] => read(Self::OpenApi),
+            ["docs", "", "", "", ""] => read(Self::Docs),
             ["problems", reason, "", "", ""] if !reason.is_empty() => read(Self::ProblemPage(reason)),
             ["", "", "", "", ""] => read(Self::Index),
             _ => Err(Miss::Path),
@@ -79,7 +100,11 @@ impl<'a> Route<'a> {
 
     /// Longest body that it takes, in bytes.
     pub(super) fn body_limit(self) -> usize {
-        if self == Self::ReserveBasket { BASKET_BODY_BYTES } else { BODY_BYTES }
+        match self {
+            Self::Commands => COMMANDS_BODY_BYTES,
+            Self::ReserveBasket | Self::Availability => BASKET_BODY_BYTES,
+            _ => BODY_BYTES,
+        }
     }
 
     /// What the route is called in metrics.
@@ -96,12 +121,19 @@ impl<'a> Route<'a> {
             Self::SetStock(_) => "set_stock",
             Self::Adjust(_) => "adjust",
             Self::ItemSale(..) | Self::Sale(_) => "set_sale",
-            Self::ProblemPage(_) | Self::Index => "page",
+            Self::Commands => "commands",
+            Self::Availability => "availability",
+            Self::Reservations => "reservations",
+            Self::History(_) => "history",
+            Self::Inventory => "inventory",
+            Self::Events => "events",
+            Self::EventStream => "event_stream",
+            Self::ProblemPage(_) | Self::OpenApi | Self::Docs | Self::Index => "page",
         }
     }
 
     /// Every name that [`Route::name`] gives, for metrics to be made beforehand.
-    pub(super) const NAMES: [&'static str; 12] = [
+    pub(super) const NAMES: [&'static str; 19] = [
         "reserve",
         "reservation",
         "confirm",
@@ -113,6 +145,13 @@ impl<'a> Route<'a> {
         "set_stock",
         "adjust",
         "set_sale",
+        "commands",
+        "availability",
+        "reservations",
+        "history",
+        "inventory",
+        "events",
+        "event_stream",
         "page",
     ];
 }
@@ -134,12 +173,31 @@ mod tests {
         assert_eq!(find("GET", "*"), Err(Miss::Path));
         assert_eq!(find("GET", "/"), Ok(Route::Index));
         assert_eq!(find("POST", "/v1/sale/pause"), Ok(Route::Sale(true)));
+        assert_eq!(find("GET", "/v1/reservations"), Ok(Route::Reservations));
+        assert_eq!(find("PUT", "/v1/reservations"), Err(Miss::Method("GET, HEAD, POST")));
+        assert_eq!(find("HEAD", "/v1/inventory"), Ok(Route::Inventory));
+        assert_eq!(find("GET", "/v1/reservations/x/events"), Ok(Route::History("x")));
+        assert_eq!(find("GET", "/v1/events/"), Err(Miss::Path));
+        assert_eq!(find("GET", "/v1/events/streams"), Err(Miss::Path));
+        assert_eq!(find("GET", "/v1/commands"), Err(Miss::Method("POST")));
     }
 
     #[test]
     fn every_route_has_a_metric() {
         for route in
             [Route::ReserveBasket, Route::Sale(true), Route::Index, Route::Item("x"), Route::Return("x")]
+                .into_iter()
+                .chain([
+                    Route::Commands,
+                    Route::Availability,
+                    Route::Reservations,
+                    Route::History("x"),
+                    Route::Inventory,
+                    Route::Events,
+                    Route::EventStream,
+                    Route::OpenApi,
+                    Route::Docs,
+                ])
         {
             assert!(Route::NAMES.contains(&route.name()));
         }

@@ -1,34 +1,35 @@
 //! A connection under hyper: whatever the fast path hands on. It understands all of HTTP/1; the answers are the same.
 
 use super::asked::Asked;
+use super::bounds::{HEAD_BYTES, LINGER, REST};
+use super::ending::{linger, turn_away};
 use super::handle::Worker;
-use super::intake;
+use super::intake::{self, LATE};
 use super::reply::Reply;
 use super::route::Route;
+use super::socket::{Socket, Talk};
+use super::stream::EventStream;
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::borrow::Cow;
 use std::convert::Infallible;
-use std::io;
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use stockhold_api::problem::Problem;
 use stockhold_domain::RequestId;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-
-/// Longest wait for a request's headers, and longest rest between two requests.
-pub(super) const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
-/// Longest request line and headers together.
-const HEADER_BYTES: usize = 16 * 1024;
+use tokio::time::timeout;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -40,40 +41,60 @@ pub(super) async fn converse(
     stream: TcpStream,
     mut stop: watch::Receiver<bool>,
 ) {
-    let service = service_fn(move |request| {
-        let worker = Rc::clone(&worker);
-        async move { Ok::<_, Infallible>(answer(&worker, request).await) }
+    let talk = Rc::new(Talk::default());
+    let service = service_fn(|request| {
+        let (worker, talk) = (Rc::clone(&worker), Rc::clone(&talk));
+        Box::pin(async move {
+            talk.begun.set(talk.begun.get() + 1);
+            let response = answer(&worker, &talk, request).await;
+            talk.made.set(talk.made.get() + 1);
+            Ok::<_, Infallible>(response)
+        })
     });
-    let connection = http1::Builder::new()
+    let socket = Socket::new(stream, read, Rc::clone(&talk));
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        .header_read_timeout(REST)
         // A caller that has sent all it will send still waits for its answer.
         .half_close(true)
-        .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(Resumed { read: read.into(), stream }), service);
-    let mut connection = pin!(connection);
-    tokio::select! {
-        ended = connection.as_mut() => {
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended early");
-            }
-        }
-        _ = stop.wait_for(|stop| *stop) => {
-            connection.as_mut().graceful_shutdown();
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
-            }
-        }
-    }
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(socket), service);
+    let ended = tokio::select! {
+        ended = poll_fn(|context| connection.poll_without_shutdown(context)) => Some(ended),
+        _ = stop.wait_for(|stop| *stop) => None,
+    };
+    let ended = if let Some(ended) = ended {
+        ended
+    } else {
+        Pin::new(&mut connection).graceful_shutdown();
+        let last = poll_fn(|context| connection.poll_without_shutdown(context));
+        // A reader of events that has stopped reading can't hold up the end.
+        if talk.streams.get() { timeout(LINGER, last).await.unwrap_or(Ok(())) } else { last.await }
+    };
+    let parts = connection.into_parts();
+    let stream = parts.io.into_inner().into_stream();
+    let Err(error) = ended else { return linger(&worker, stream).await };
+    tracing::debug!(%error, "a connection ended early");
+    let problem = if error.is_parse_too_large() {
+        Problem::head_too_large(HEAD_BYTES)
+    } else if error.is_timeout() && !parts.read_buf.is_empty() {
+        Problem::unreadable(LATE)
+    } else if talk.was_refused() {
+        Problem::unreadable(&format!("is no HTTP request: {error}"))
+    } else {
+        return;
+    };
+    turn_away(&worker, stream, &problem).await;
 }
 
-async fn answer(worker: &Worker, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(worker: &Rc<Worker>, talk: &Talk, request: Request<Incoming>) -> Response<ReplyBody> {
     let begun = Instant::now();
     let (parts, body) = request.into_parts();
     let mut asked = Asked {
         method: parts.method.as_str(),
         path: parts.uri.path(),
         query: parts.uri.query(),
+        now: worker.clock.now(),
         ..Asked::default()
     };
     for (name, value) in &parts.headers {
@@ -81,14 +102,15 @@ async fn answer(worker: &Worker, request: Request<Incoming>) -> Response<Full<By
     }
     let request_id = worker.name(&asked);
     let found = Route::find(asked.method, asked.path);
+    let mut load = worker.room.load();
     let body = match found {
-        Ok(route) => intake::body(&parts.headers, body, route.body_limit()).await,
-        Err(_) => Ok(Bytes::new()),
+        Ok(route) => intake::body(&parts.headers, body, route.body_limit(), &mut load).await,
+        Err(_) => Ok(Vec::new()),
     };
-    let reply = match body {
-        Ok(body) => worker.answer(asked, found, Ok(&body), &request_id, begun).await,
-        Err(problem) => worker.answer(asked, found, Err(problem), &request_id, begun).await,
-    };
+    let body = body.as_deref().map_err(Clone::clone);
+    let mut reply = worker.answer(asked, found, body, &request_id, begun).await;
+    talk.streams.set(talk.streams.get() || reply.stream.is_some());
+    talk.load.replace(reply.load.take());
     let mut response = write(reply, &request_id);
     if worker.draining.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -96,8 +118,15 @@ async fn answer(worker: &Worker, request: Request<Incoming>) -> Response<Full<By
     response
 }
 
-fn write(reply: Reply, request_id: &RequestId) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(reply.body));
+fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
+    let body = match reply.stream {
+        Some(stream) => ReplyBody::Stream(stream),
+        None => ReplyBody::Whole(Full::from(match reply.body {
+            Cow::Borrowed(body) => Bytes::from_static(body),
+            Cow::Owned(body) => Bytes::from(body),
+        })),
+    };
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     if let Some(kind) = reply.kind {
@@ -115,53 +144,37 @@ fn write(reply: Reply, request_id: &RequestId) -> Response<Full<Bytes>> {
     response
 }
 
-/// A connection of which something was read already.
-struct Resumed {
-    read: Bytes,
-    stream: TcpStream,
+/// What follows the headers.
+enum ReplyBody {
+    Whole(Full<Bytes>),
+    Stream(Box<EventStream>),
 }
 
-impl AsyncRead for Resumed {
-    fn poll_read(
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.read.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(context, buffer);
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut *self {
+            Self::Whole(body) => Pin::new(body).poll_frame(context),
+            Self::Stream(stream) => Pin::new(&mut **stream).poll_frame(context),
         }
-        let count = self.read.len().min(buffer.remaining());
-        buffer.put_slice(&self.read.split_to(count));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Resumed {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Stream(_) => false,
+        }
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Stream(_) => SizeHint::default(),
+        }
     }
 }

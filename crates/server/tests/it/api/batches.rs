@@ -3,6 +3,7 @@
 use super::server::Server;
 use super::shape::{TIME, UUID, assert_like, assert_problem};
 use super::wire::{Answer, Call, Wire};
+use super::wrong_fields::{Kind, with, wrongs};
 use serde_json::{Value, json};
 
 const UNKNOWN: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
@@ -183,7 +184,7 @@ fn a_wrong_command_is_its_own_fault() {
     ];
     let good = json!({ "op": "reserve", "owner_id": "a", "sku": "tea" });
     for (command, pointer) in &wrong {
-        let results = results(wire, &[command.clone()]);
+        let results = results(wire, std::slice::from_ref(command));
         assert_own_fault(&results[0], pointer, command);
     }
     // All of them together, with good ones in between.
@@ -212,6 +213,70 @@ fn assert_own_fault(result: &Value, pointer: &str, command: &Value) {
     assert_eq!((&problem["reason"], &problem["status"]), (&json!("invalid_request"), &json!(400)));
     assert_eq!(problem["errors"][0]["pointer"], pointer, "{command}: {problem}");
     assert_eq!(problem["errors"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn every_field_of_every_command_in_every_way() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    let basket = json!({ "op": "reserve", "owner_id": "o", "lines": [{ "sku": "tea" }, { "sku": "tea" }] });
+    let single = json!({ "op": "reserve", "owner_id": "o", "sku": "tea" });
+    let of = |op: &str| json!({ "op": op, "reservation_id": UNKNOWN });
+    let extend = json!({ "op": "extend", "reservation_id": UNKNOWN, "ttl_seconds": 1 });
+    let fields = [
+        (&basket, "/op", Kind::Word),
+        (&basket, "/owner_id", Kind::Text),
+        (&basket, "/lines", Kind::Lines),
+        (&basket, "/lines/0/sku", Kind::Text),
+        (&basket, "/lines/1/location", Kind::Text),
+        (&basket, "/lines/1/quantity", Kind::Quantity),
+        (&basket, "/lines/0/units", Kind::Units),
+        (&single, "/sku", Kind::Text),
+        (&single, "/location", Kind::Text),
+        (&single, "/quantity", Kind::Quantity),
+        (&single, "/units", Kind::Units),
+        (&single, "/ttl_seconds", Kind::Ttl),
+        (&single, "/idempotency_key", Kind::Key),
+        (&single, "/fulfilment", Kind::Word),
+        (&single, "/channel", Kind::Text),
+        (&single, "/pool", Kind::Pool),
+        (&single, "/customer_id", Kind::Text),
+        (&single, "/session_id", Kind::Text),
+        (&single, "/metadata", Kind::Metadata),
+        (&of("confirm"), "/order_id", Kind::Text),
+        (&of("confirm"), "/idempotency_key", Kind::Key),
+        (&of("confirm"), "/reservation_id", Kind::Text),
+        (&of("release"), "/reason", Kind::Text),
+        (&of("release"), "/reservation_id", Kind::Text),
+        (&extend, "/ttl_seconds", Kind::Ttl),
+        (&extend, "/reservation_id", Kind::Text),
+    ];
+    let mut own = 0;
+    for (good, pointer, kind) in fields {
+        for (raw, under) in wrongs(kind) {
+            let command = with(good, pointer, &raw);
+            let body = [&b"{\"commands\":["[..], &command, b",{\"op\":\"confirm\"}]}"].concat();
+            let shown = String::from_utf8_lossy(&command).chars().take(200).collect::<String>();
+            let answer = wire.ask(&Call::post("/v1/commands").body(body));
+            if answer.status == 400 {
+                // What is no JSON is everybody's, since nobody knows where the next command begins.
+                let problem = assert_problem(wire, &answer, 400, "invalid_request");
+                assert_eq!(problem["errors"][0]["pointer"], "/commands/0", "{shown}: {problem}");
+                continue;
+            }
+            assert_eq!(answer.status, 200, "{shown}: {}", answer.text());
+            let results = answer.json()["results"].clone();
+            let errors =
+                results[0]["problem"]["errors"].as_array().unwrap_or_else(|| panic!("{shown}: {results}"));
+            assert_eq!((&results[0]["status"], errors.len()), (&json!(400), 1), "{shown}: {results}");
+            assert_eq!(errors[0]["pointer"], format!("{pointer}{under}"), "{shown}: {results}");
+            assert_eq!(results[1]["problem"]["errors"][0]["pointer"], "/reservation_id");
+            own += 1;
+        }
+    }
+    assert!(own > 300, "{own}");
+    assert_eq!(server.item("tea")["sequence"], 1);
 }
 
 #[test]
@@ -276,6 +341,7 @@ fn a_wrong_envelope_is_everybodys() {
 #[test]
 fn the_largest_batches() {
     const COMMANDS: usize = 8_192;
+    const LIMIT: usize = 8 * 1024 * 1024;
     let server = Server::start();
     let wire = &mut server.connect();
     server.stock("tea", 5_000);
@@ -302,7 +368,6 @@ fn the_largest_batches() {
         body.extend(std::iter::repeat_n(' ', length - body.len()));
         body
     };
-    const LIMIT: usize = 8 * 1024 * 1024;
     let fits = wire.ask(&Call::post("/v1/commands").body(longest(LIMIT)));
     assert_eq!((fits.status, &fits.json()["results"][0]["status"]), (200, &json!(404)));
     let mut large = server.connect();

@@ -125,13 +125,13 @@ fn thousands_of_connections_that_say_nothing() {
     assert_serves(&server);
     let before = server.resident_kib();
     let idle = (0..IDLE).map(|_| server.connect()).collect::<Vec<_>>();
-    wait_for("the connections", || (server.metric("stockhold_connections") >= IDLE as f64).then_some(()));
+    wait_for("the connections", || (server.metric("stockhold_connections") >= IDLE as u64).then_some(()));
     assert_serves(&server);
     let each = server.resident_kib().saturating_sub(before) * 1024 / IDLE as u64;
     assert!(each < 16 * 1024, "{each} bytes for a connection that says nothing");
     drop(idle);
     wait_for("the connections to be forgotten", || {
-        (server.metric("stockhold_connections") < 10.0).then_some(())
+        (server.metric("stockhold_connections") < 10).then_some(())
     });
     assert_serves(&server);
 }
@@ -149,7 +149,7 @@ fn connections_come_and_go() {
             _ => {}
         }
     }
-    wait_for("all of them to be gone", || (server.metric("stockhold_connections") == 0.0).then_some(()));
+    wait_for("all of them to be gone", || (server.metric("stockhold_connections") == 0).then_some(()));
     assert_eq!(server.item("tea")["held_units"], 100);
 }
 
@@ -173,7 +173,7 @@ fn bodies_have_so_much_room_together() {
         };
         let clients = (0..CLIENTS).map(client).collect::<Vec<_>>();
         wait_for("the room to be taken", || {
-            (server.metric("stockhold_bytes_in_flight") > 40e6).then_some(())
+            (server.metric("stockhold_bytes_in_flight") > 40_000_000).then_some(())
         });
         // Short ones need none of it.
         assert_serves(&server);
@@ -188,9 +188,7 @@ fn bodies_have_so_much_room_together() {
     for answer in answers.iter().filter(|answer| answer.status != 503) {
         assert_problem(&mut server.connect(), answer, 400, "invalid_request");
     }
-    wait_for("the room to be given back", || {
-        (server.metric("stockhold_bytes_in_flight") == 0.0).then_some(())
-    });
+    wait_for("the room to be given back", || (server.metric("stockhold_bytes_in_flight") == 0).then_some(()));
     let grown = server.resident_kib().saturating_sub(before);
     assert!(grown < 300 * 1024, "{grown} KiB more than before");
     let good = json!({ "commands": [{ "op": "reserve", "owner_id": "o", "sku": "tea" }] });
@@ -220,16 +218,18 @@ fn long_answers_that_nobody_reads() {
         wire.send(&call.bytes().repeat(6));
         deaf.push(wire);
     }
-    wait_for("the pages to be written", || (server.metric("stockhold_bytes_in_flight") > 10e6).then_some(()));
+    wait_for("the pages to be written", || {
+        (server.metric("stockhold_bytes_in_flight") > 10_000_000).then_some(())
+    });
     assert_serves(&server);
     let grown = server.resident_kib().saturating_sub(before);
     assert!(grown < 250 * 1024, "{grown} KiB more than before");
     wait_for("those who do not read to be cut off", || {
-        (server.metric("stockhold_slow_consumers_total") >= DEAF as f64 / 2.0).then_some(())
+        (server.metric("stockhold_slow_consumers_total") >= DEAF as u64 / 2).then_some(())
     });
     drop(deaf);
-    wait_for("all of them to be gone", || (server.metric("stockhold_connections") <= 1.0).then_some(()));
-    assert_eq!(server.metric("stockhold_bytes_in_flight"), 0.0);
+    wait_for("all of them to be gone", || (server.metric("stockhold_connections") <= 1).then_some(()));
+    assert_eq!(server.metric("stockhold_bytes_in_flight"), 0);
     assert_eq!(server.ask(&Call::get(pages[0])).status, 200);
 }
 

@@ -45,6 +45,9 @@ fn reserve(wire: &mut Wire, owner: &str, lines: &Value) -> String {
     answer.json()["reservation_id"].as_str().unwrap().to_owned()
 }
 
+/// Which of the reservations that were made, by number.
+type Keep = &'static dyn Fn(usize) -> bool;
+
 #[test]
 fn reservations_by_what_they_are() {
     let server = Server::start();
@@ -73,7 +76,6 @@ fn reservations_by_what_they_are() {
         let kept = made.iter().enumerate().rev().filter(|(n, _)| keep(*n));
         kept.map(|(_, id)| id.clone()).collect::<Vec<_>>()
     };
-    type Keep = &'static dyn Fn(usize) -> bool;
     let filters: [(&str, Keep); 13] = [
         ("", &|_| true),
         ("owner_id=even", &|n| n % 2 == 0),
@@ -227,7 +229,7 @@ fn the_events_of_a_reservation() {
     let previous = |n: usize| json!({ "previous_event_id": events[n]["id"] });
     let created = json!({ "max_expires_at": TIME, "channel": "web", "customer_id": "c", "session_id": "s",
         "metadata": { "a": 1 }, "request_id": "r-1", "traceparent": traceparent });
-    let like = [
+    let expected = [
         with(common(3, "reservation.created", "active", held.clone()), created),
         with(common(4, "reservation.extended", "active", held), previous(0)),
         with(
@@ -242,7 +244,7 @@ fn the_events_of_a_reservation() {
             json!({ "reason": "broken", "returned": [{ "sku": "tea", "location": "default", "quantity": 1 }] }),
         ),
     ];
-    assert_like(&json!(events), &json!(like));
+    assert_like(&json!(events), &json!(expected));
     assert_eq!(events[0]["expires_at"], made["expires_at"]);
 
     let none = wire.ask(&Call::get(format!("/v1/reservations/{UNKNOWN}/events")));

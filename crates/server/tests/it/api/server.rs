@@ -64,8 +64,8 @@ impl Server {
         Wire::connect(local(self.ports[1])).ask_elsewhere(call)
     }
 
-    /// A metric without labels, as it is now.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
+    /// A metric without labels that counts something, as it is now.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
         let scrape = self.ask_admin(&Call::get("/metrics")).text();
         let line = scrape.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {name} in {scrape}")).parse().unwrap()
@@ -139,5 +139,6 @@ fn started(dir: &Path, flags: &[String]) -> (Child, [u16; 2]) {
 }
 
 fn is_ready(admin: SocketAddr) -> bool {
-    TcpStream::connect(admin).is_ok() && Wire::connect(admin).ask_elsewhere(&Call::get("/readyz")).status == 200
+    TcpStream::connect(admin).is_ok()
+        && Wire::connect(admin).ask_elsewhere(&Call::get("/readyz")).status == 200
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// What a field may hold, which decides how it can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Text,
     Key,
     Quantity,
@@ -33,7 +33,7 @@ struct Route {
 }
 
 /// A wrong value as it stands in the body, and where under the field the fault is.
-type Wrong = (Vec<u8>, &'static str);
+pub(crate) type Wrong = (Vec<u8>, &'static str);
 
 /// Values that no field takes.
 const NOWHERE: [&str; 4] = ["null", "true", "[1]", "\"\\ud800\""];
@@ -53,7 +53,7 @@ const NO_NUMBER: [&str; 11] = [
 ];
 
 /// All ways in which a field can be wrong, except to be missing or there twice.
-fn wrongs(kind: Kind) -> Vec<Wrong> {
+pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
     let nowhere = NOWHERE.iter().filter(|_| kind != Kind::Lines);
     let mut wrongs = nowhere.map(|text| (text.as_bytes().to_vec(), "")).collect::<Vec<_>>();
     let mut add = |texts: &[&str]| wrongs.extend(texts.iter().map(|text| (text.as_bytes().to_vec(), "")));
@@ -130,7 +130,7 @@ fn wrongs(kind: Kind) -> Vec<Wrong> {
 }
 
 /// The body with other bytes in the place of a field, which is put in when it is not there.
-fn with(good: &Value, pointer: &str, raw: &[u8]) -> Vec<u8> {
+pub(crate) fn with(good: &Value, pointer: &str, raw: &[u8]) -> Vec<u8> {
     const HERE: &str = "@@here@@";
     let mut body = good.clone();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -253,6 +253,11 @@ fn routes(wire: &mut Wire) -> Vec<Route> {
             json!({ "delta": 1, "reason": "r" }),
             vec![("/delta", Kind::Delta), ("/reason", Kind::Text), ("/idempotency_key", Kind::Key)],
         ),
+        post(
+            "/v1/availability".to_owned(),
+            json!({ "items": [{ "sku": "tea" }, { "sku": "tea", "location": "default" }] }),
+            vec![("/items", Kind::Lines), ("/items/0/sku", Kind::Text), ("/items/1/location", Kind::Text)],
+        ),
         sale("/v1/inventory/tea/resume"),
         sale("/v1/inventory/tea/pause"),
         sale("/v1/sale/resume?location=elsewhere"),
@@ -313,7 +318,7 @@ fn what_is_required() {
         for &(pointer, _) in &route.fields {
             let name = pointer.rsplit_once('/').unwrap().1;
             let optional = match name {
-                "owner_id" | "sku" | "total_units" | "delta" => false,
+                "owner_id" | "sku" | "total_units" | "delta" | "items" => false,
                 "lines" => !route.path.ends_with("/reservations"),
                 "reason" => !(route.path.ends_with("/return") || route.path.ends_with("/adjust")),
                 "ttl_seconds" => !route.path.ends_with("/extend"),
@@ -325,7 +330,7 @@ fn what_is_required() {
             }
         }
     }
-    assert_eq!(checked, 10);
+    assert_eq!(checked, 12);
     assert_eq!(server.item("tea"), before, "a refused request did something");
 }
 

@@ -1,0 +1,60 @@
+//! Where a page of a list ended, as callers carry it: hexadecimal digits that say nothing to them.
+
+use stockhold_domain::{ItemKey, Label};
+use stockhold_store::Cursor;
+
+/// Hexadecimal digits of a reservation's place.
+const PLACE_DIGITS: usize = 32;
+/// Stands between location and SKU: no label can have it.
+const BETWEEN: u8 = 0;
+
+/// A place among reservations.
+pub fn of_place(place: Cursor) -> String {
+    format!("{:0PLACE_DIGITS$x}", place.0)
+}
+
+/// The place that [`of_place`] wrote.
+pub(crate) fn place(text: &str) -> Option<Cursor> {
+    let digits = text.len() == PLACE_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u128::from_str_radix(text, 16).ok().filter(|_| digits).map(Cursor)
+}
+
+/// An item's place in the order of items.
+pub fn of_item(key: &ItemKey) -> String {
+    let bytes = key.location().bytes().chain([BETWEEN]).chain(key.sku().bytes());
+    bytes
+        .flat_map(|byte| [byte >> 4, byte & 0xf])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
+}
+
+/// The item that [`of_item`] wrote.
+pub(crate) fn item(text: &str) -> Option<ItemKey> {
+    let digits = text.bytes().map(|byte| char::from(byte).to_digit(16)).collect::<Option<Vec<_>>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let bytes =
+        pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low)).collect::<Result<Vec<_>, _>>().ok()?;
+    let text = String::from_utf8(bytes).ok().filter(|_| rest.is_empty())?;
+    let (location, sku) = text.split_once(char::from(BETWEEN))?;
+    Some(ItemKey::new(&Label::new(location).ok()?, &Label::new(sku).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for number in [0, 1, u128::MAX] {
+            assert_eq!(place(&of_place(Cursor(number))), Some(Cursor(number)));
+        }
+        let key = ItemKey::new(&Label::new("hub/9 é").unwrap(), &Label::new("\u{1f980}").unwrap());
+        assert_eq!(item(&of_item(&key)), Some(key));
+        for bad in ["", "0", "zz", "6100", "0061", "61006", "ff0061", "610000", "+1", "61 062"] {
+            assert_eq!(item(bad), None, "{bad}");
+        }
+        for bad in ["", "0", "+0000000000000000000000000000001", "00000000000000000000000000000000f"] {
+            assert_eq!(place(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Many at once: `POST /v1/commands` and `POST /v1/availability`.
+//!
+//! A batch is read in one go, straight into commands. Only when that fails is it read again, command by command, to tell
+//! a fault inside one command, which is that command's own, from a fault of the whole.
+
+use super::body::{self, LineBody};
+use super::field::FulfilmentWord;
+use super::field::{Id, Key, NoUnits, Object, Op, Quantity, Text, Ttl, given};
+use super::metadata::Metadata;
+use super::{DEFAULT_LOCATION, Invalid, Keyed, basket, basket_error, both, path};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+use std::marker::PhantomData;
+use stockhold_domain::{Basket, Command, Confirm, Extend, ItemKey, Release, Reserve, Want};
+
+/// Longest body of `POST /v1/commands` in bytes.
+pub const COMMANDS_BODY_BYTES: usize = 8 * 1024 * 1024;
+/// Most commands in one `POST /v1/commands`.
+pub const COMMANDS: usize = 8_192;
+/// Most items in one `POST /v1/availability`.
+pub const ITEMS: usize = 1_000;
+
+/// `POST /v1/commands`: each command on its own, in order.
+pub fn commands<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Vec<Result<Keyed<'a>, Invalid>>, Invalid> {
+    let ((), found) = both(path::no_query(query), read(body))?;
+    let Many { all, found } = found;
+    match found {
+        1..=COMMANDS => Ok(all),
+        _ => Err(count("/commands", "commands", COMMANDS, found)),
+    }
+}
+
+/// `POST /v1/availability`
+pub fn availability(query: Option<&str>, body: &[u8]) -> Result<Vec<ItemKey>, Invalid> {
+    let ((), body) = both(path::no_query(query), body::read::<ItemsBody>(body))?;
+    let Many { all, found } = body.items;
+    match found {
+        1..=ITEMS => Ok(all),
+        _ => Err(count("/items", "items", ITEMS, found)),
+    }
+}
+
+fn count(pointer: &str, what: &str, most: usize, found: usize) -> Invalid {
+    let grouped = |number: usize| crate::problem::grouped(number as u64);
+    let found = if found == 0 { "none".to_owned() } else { grouped(found) };
+    Invalid::new(pointer, format!("must have 1 to {} {what}, found {found}", grouped(most)))
+}
+
+fn read(body: &[u8]) -> Result<Many<Result<Keyed<'_>, Invalid>>, Invalid> {
+    if let Ok(Object(BatchBody { commands })) = serde_json::from_slice::<Object<BatchBody<Ready<'_>>>>(body) {
+        return Ok(Many {
+            all: commands.all.into_iter().map(|ready| ready.0).collect(),
+            found: commands.found,
+        });
+    }
+    let Many { all, found } = body::read::<BatchBody<&RawValue>>(body)?.commands;
+    let each = all.into_iter().map(|raw| command(body::read(raw.get().as_bytes())?));
+    Ok(Many { all: each.collect(), found })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "C: Bounded<'de>"))]
+struct BatchBody<C> {
+    commands: Many<C>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ItemsBody {
+    items: Many<ItemKey>,
+}
+
+/// The first of many, no more than there may be, and how many there were.
+struct Many<T> {
+    all: Vec<T>,
+    found: usize,
+}
+
+/// What a [`Many`] is of.
+trait Bounded<'de>: Sized {
+    /// What it is read from.
+    type From: Deserialize<'de>;
+    /// Most of them.
+    const MOST: usize;
+
+    fn made(from: Self::From) -> Self;
+}
+
+/// A command that could be read; what is wrong with it, if something is, only the fields together could show.
+struct Ready<'a>(Result<Keyed<'a>, Invalid>);
+
+impl<'de: 'a, 'a> Bounded<'de> for Ready<'a> {
+    type From = Object<CommandBody<'a>>;
+    const MOST: usize = COMMANDS;
+
+    fn made(Object(body): Self::From) -> Self {
+        Self(command(body))
+    }
+}
+
+impl<'de: 'a, 'a> Bounded<'de> for &'a RawValue {
+    type From = &'a RawValue;
+    const MOST: usize = COMMANDS;
+
+    fn made(raw: Self::From) -> Self {
+        raw
+    }
+}
+
+impl Bounded<'_> for ItemKey {
+    type From = Object<ItemBody>;
+    const MOST: usize = ITEMS;
+
+    fn made(Object(body): Self::From) -> Self {
+        Self::new(body.location.as_ref().map_or(&*DEFAULT_LOCATION, |text| &text.0), &body.sku.0)
+    }
+}
+
+impl<'de, T: Bounded<'de>> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Elements<T>(PhantomData<T>);
+        impl<'de, T: Bounded<'de>> Visitor<'de> for Elements<T> {
+            type Value = Many<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Many<T>, A::Error> {
+                let mut all = Vec::new();
+                while all.len() < T::MOST {
+                    let Some(element) = elements.next_element()? else {
+                        return Ok(Many { found: all.len(), all });
+                    };
+                    all.push(T::made(element));
+                }
+                let mut found = all.len();
+                while elements.next_element::<IgnoredAny>()?.is_some() {
+                    found += 1;
+                }
+                Ok(Many { all, found })
+            }
+        }
+        from.deserialize_seq(Elements(PhantomData))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ItemBody {
+    sku: Text,
+    #[serde(default, deserialize_with = "given")]
+    location: Option<Text>,
+}
+
+/// The fields of all commands: which of them belong to one, its `op` says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommandBody<'a> {
+    op: Op,
+    #[serde(default, deserialize_with = "given")]
+    owner_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    lines: Option<Vec<Object<LineBody>>>,
+    #[serde(default, deserialize_with = "given")]
+    sku: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    location: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    quantity: Option<Quantity>,
+    #[serde(default, deserialize_with = "given")]
+    reservation_id: Option<Id>,
+    #[serde(default, deserialize_with = "given")]
+    ttl_seconds: Option<Ttl>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    idempotency_key: Option<Key<'a>>,
+    #[serde(default, deserialize_with = "given")]
+    fulfilment: Option<FulfilmentWord>,
+    #[serde(default, rename = "units")]
+    _units: NoUnits,
+    #[serde(default, deserialize_with = "given")]
+    channel: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pool: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    customer_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    session_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    metadata: Option<Metadata>,
+    #[serde(default, deserialize_with = "given")]
+    order_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    reason: Option<Text>,
+}
+
+fn command(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
+    let op = body.op;
+    let of_reserves = [
+        ("owner_id", body.owner_id.is_some()),
+        ("lines", body.lines.is_some()),
+        ("sku", body.sku.is_some()),
+        ("location", body.location.is_some()),
+        ("quantity", body.quantity.is_some()),
+        ("fulfilment", body.fulfilment.is_some()),
+        ("channel", body.channel.is_some()),
+        ("pool", body.pool.is_some()),
+        ("customer_id", body.customer_id.is_some()),
+        ("session_id", body.session_id.is_some()),
+        ("metadata", body.metadata.is_some()),
+    ];
+    let others = [
+        ("reservation_id", body.reservation_id.is_some() && op == Op::Reserve),
+        ("ttl_seconds", body.ttl_seconds.is_some() && !matches!(op, Op::Reserve | Op::Extend)),
+        ("order_id", body.order_id.is_some() && op != Op::Confirm),
+        ("reason", body.reason.is_some() && op != Op::Release),
+    ];
+    let stranger = of_reserves.iter().filter(|_| op != Op::Reserve).chain(&others).find(|(_, given)| *given);
+    if let Some((name, _)) = stranger {
+        let (word, fields) = (op.word(), op.fields());
+        return Err(Invalid::new(
+            format!("/{name}"),
+            format!("is not a field of \"{word}\"; the fields are {fields}"),
+        ));
+    }
+    let command = match op {
+        Op::Reserve => return reserve(body),
+        Op::Confirm => {
+            let order_id = body.order_id.map(|text| text.0);
+            Command::Confirm(Confirm { id: required(body.reservation_id, "/reservation_id")?.0, order_id })
+        }
+        Op::Release => {
+            let reason = body.reason.map(|text| text.0);
+            Command::Release(Release { id: required(body.reservation_id, "/reservation_id")?.0, reason })
+        }
+        Op::Extend => {
+            let id = required(body.reservation_id, "/reservation_id")?.0;
+            Command::Extend(Extend { id, ttl: required(body.ttl_seconds, "/ttl_seconds")?.0 })
+        }
+    };
+    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+fn reserve(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
+    let owner_id = required(body.owner_id, "/owner_id")?.0;
+    let basket = match (body.lines, body.sku) {
+        (Some(_), Some(_)) => {
+            return Err(Invalid::new("/sku", "is given beside lines: give one of them"));
+        }
+        (None, None) => return Err(Invalid::new("/lines", "is required, or sku for a single line")),
+        (Some(lines), None) => {
+            let outside = [("/location", body.location.is_some()), ("/quantity", body.quantity.is_some())];
+            if let Some((pointer, _)) = outside.iter().find(|(_, given)| *given) {
+                return Err(Invalid::new(*pointer, "belongs into the lines, since there are lines"));
+            }
+            basket(lines)?
+        }
+        (None, Some(sku)) => {
+            let location = body.location.as_ref().map_or(&*DEFAULT_LOCATION, |text| &text.0);
+            let quantity = body.quantity.map_or(1, |quantity| quantity.0);
+            Basket::new(vec![Want { item: ItemKey::new(location, &sku.0), quantity }])
+                .map_err(|error| basket_error(error, "/quantity"))?
+        }
+    };
+    let command = Command::Reserve(Reserve {
+        owner_id,
+        basket,
+        ttl: body.ttl_seconds.map(|ttl| ttl.0),
+        fulfilment: body.fulfilment.unwrap_or_default().0,
+        pool: body.pool.map(|text| text.0),
+        channel: body.channel.map(|text| text.0),
+        customer_id: body.customer_id.map(|text| text.0),
+        session_id: body.session_id.map(|text| text.0),
+        metadata: body.metadata.map(|metadata| metadata.0),
+    });
+    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+fn required<T>(field: Option<T>, pointer: &'static str) -> Result<T, Invalid> {
+    field.ok_or_else(|| Invalid::new(pointer, "is required"))
+}

@@ -1,0 +1,150 @@
+//! Events as JSON: what happened, to what, who asked, and what things are after it.
+
+use super::json::{Object, array, put_text};
+use super::{item, status, text_of};
+use stockhold_domain::{
+    Event, Figures, Hold, HoldChange, Label, Line, RequestId, Scope, StockChange, Trace, Transition,
+};
+use stockhold_store::EventRow;
+
+/// What kind of event it is: `reservation.created` and so on.
+pub fn event_type(event: &Event) -> &'static str {
+    match &event.transition {
+        Transition::Hold { change, .. } => match change {
+            HoldChange::Created => "reservation.created",
+            HoldChange::Extended => "reservation.extended",
+            HoldChange::Confirmed => "reservation.confirmed",
+            HoldChange::Cancelled => "reservation.cancelled",
+            HoldChange::Expired => "reservation.expired",
+            HoldChange::Returned { .. } => "reservation.returned",
+        },
+        Transition::Stock { change: StockChange::Set, .. } => "stock.set",
+        Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "stock.adjusted",
+        Transition::Sale { paused: true, .. } => "sale.paused",
+        Transition::Sale { paused: false, .. } => "sale.resumed",
+    }
+}
+
+/// An event.
+pub fn event(out: &mut Vec<u8>, row: &EventRow) {
+    let event = &row.event;
+    let mut object = Object::open(out);
+    object.uuid("id", event.id.as_u128());
+    object.number("position", row.position);
+    object.word("type", event_type(event));
+    object.time("time", event.at);
+    match &event.transition {
+        Transition::Hold { change, hold, figures } => moved(&mut object, change, hold, figures),
+        Transition::Stock { change, item: after } => {
+            array(object.value("lines"), [after], |out, after| {
+                let mut object = Object::open(out);
+                text_of(&mut object, &after.key);
+                put_figures(&mut object, &after.figures);
+                object.close();
+            });
+            if let StockChange::Adjusted { delta, reason } = change {
+                object.raw("delta", &delta.to_string());
+                object.text("reason", reason.as_str());
+            }
+            item(object.value("item"), after);
+        }
+        Transition::Sale { scope, reason, .. } => {
+            put_scope(&mut object, scope);
+            object.optional_text("reason", reason.as_ref().map(Label::as_str));
+        }
+    }
+    if let Some(previous) = event.previous {
+        object.uuid("previous_event_id", previous.as_u128());
+    }
+    object.text("actor", event.origin.actor.as_str());
+    match &event.origin.request_id {
+        RequestId::Made(bits) => object.uuid("request_id", *bits),
+        RequestId::Given(text) => object.text("request_id", text.as_str()),
+    }
+    if let Some(trace) = &event.origin.trace {
+        put_text(object.value("traceparent"), &traceparent(trace));
+    }
+    object.close();
+}
+
+fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[Figures]) {
+    object.uuid("reservation_id", hold.id.as_u128());
+    object.text("owner_id", hold.terms.owner_id.as_str());
+    object.word("status", status(hold.status));
+    object.number("quantity", hold.quantity());
+    array(object.value("lines"), hold.lines.iter().zip(figures), put_line);
+    object.time("expires_at", hold.expires_at);
+    let closing = hold.closing.as_deref();
+    match change {
+        HoldChange::Created => {
+            object.time("max_expires_at", hold.terms.max_expires_at);
+            if let Some(extras) = &hold.terms.extras {
+                object.optional_text("channel", extras.channel.as_ref().map(Label::as_str));
+                object.optional_text("customer_id", extras.customer_id.as_ref().map(Label::as_str));
+                object.optional_text("session_id", extras.session_id.as_ref().map(Label::as_str));
+                if let Some(metadata) = &extras.metadata {
+                    object.raw("metadata", metadata);
+                }
+            }
+        }
+        HoldChange::Extended | HoldChange::Expired => {}
+        HoldChange::Confirmed => {
+            let order_id = closing.and_then(|closing| closing.order_id.as_ref());
+            object.optional_text("order_id", order_id.map(Label::as_str));
+        }
+        HoldChange::Cancelled => {
+            let reason = closing.and_then(|closing| closing.reason.as_ref());
+            object.optional_text("reason", reason.map(Label::as_str));
+        }
+        HoldChange::Returned { quantities, reason } => {
+            let back = hold.lines.iter().zip(quantities).filter(|(_, quantity)| **quantity > 0);
+            array(object.value("returned"), back, |out, (line, quantity)| {
+                let mut object = Object::open(out);
+                text_of(&mut object, &line.item);
+                object.number("quantity", u64::from(*quantity));
+                object.close();
+            });
+            object.text("reason", reason.as_str());
+        }
+    }
+}
+
+fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &Figures)) {
+    let mut object = Object::open(out);
+    text_of(&mut object, &line.item);
+    object.number("quantity", u64::from(line.quantity));
+    object.number("requested_quantity", u64::from(line.requested));
+    if line.returned > 0 {
+        object.number("returned_quantity", u64::from(line.returned));
+    }
+    put_figures(&mut object, figures);
+    object.close();
+}
+
+/// What of an item reservations move, as it is after the event.
+fn put_figures(object: &mut Object<'_>, figures: &Figures) {
+    object.number("sequence", figures.sequence);
+    object.number("total_units", figures.total_units);
+    object.number("confirmed_sold", figures.confirmed_sold);
+    object.number("held_units", figures.held);
+    object.number("active_reservations", figures.active);
+}
+
+fn put_scope(object: &mut Object<'_>, scope: &Scope) {
+    match scope {
+        Scope::Everything => object.word("scope", "everything"),
+        Scope::Location(location) => {
+            object.word("scope", "location");
+            object.text("location", location.as_str());
+        }
+        Scope::Item(key) => {
+            object.word("scope", "item");
+            text_of(object, key);
+        }
+    }
+}
+
+/// A trace as its header has it.
+pub fn traceparent(trace: &Trace) -> String {
+    format!("00-{:032x}-{:016x}-{:02x}", trace.trace_id, trace.span_id, trace.flags)
+}

@@ -1,0 +1,87 @@
+//! Answers with many entries, written one by one into a buffer: pages of lists, and the results of a batch.
+
+use super::json::{Object, put_text};
+use super::{reservation, text_of};
+use crate::problem::Problem;
+use stockhold_domain::{Hold, ItemKey, RequestId};
+
+/// A list that is being written.
+pub struct List {
+    empty: bool,
+}
+
+impl List {
+    /// Opens an object whose first member is the list. Names are this crate's own and need no escapes.
+    pub fn open(out: &mut Vec<u8>, name: &'static str) -> Self {
+        out.extend_from_slice(b"{\"");
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":[");
+        Self { empty: true }
+    }
+
+    /// The place for the next entry.
+    pub fn entry<'o>(&mut self, out: &'o mut Vec<u8>) -> &'o mut Vec<u8> {
+        if !std::mem::replace(&mut self.empty, false) {
+            out.push(b',');
+        }
+        out
+    }
+
+    /// Whether it has no entry yet.
+    pub fn is_empty(&self) -> bool {
+        self.empty
+    }
+
+    /// Closes a list that is whole.
+    pub fn close(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"]}");
+    }
+
+    /// Closes a page: whether there is more, and where to go on.
+    pub fn close_page(self, out: &mut Vec<u8>, has_more: bool, next_cursor: Option<&str>) {
+        out.extend_from_slice(b"],\"has_more\":");
+        out.extend_from_slice(if has_more { b"true" } else { b"false" });
+        if let Some(cursor) = next_cursor {
+            out.extend_from_slice(b",\"next_cursor\":");
+            put_text(out, cursor);
+        }
+        out.push(b'}');
+    }
+}
+
+/// What became of one command of a batch, with the status that its own route would answer with. `replayed` says that its
+/// key made it before; the single routes say it in a header.
+pub fn result_reservation(out: &mut Vec<u8>, status: u16, replayed: bool, hold: &Hold) {
+    let mut object = opened(out, status, replayed);
+    reservation(object.value("reservation"), hold);
+    object.close();
+}
+
+/// The same where the route answers with nothing.
+pub fn result_nothing(out: &mut Vec<u8>, status: u16, replayed: bool) {
+    opened(out, status, replayed).close();
+}
+
+/// The same where it was refused.
+pub fn result_problem(out: &mut Vec<u8>, problem: &Problem, request_id: &RequestId) {
+    let mut object = opened(out, problem.reason().status(), false);
+    problem.write(object.value("problem"), request_id);
+    object.close();
+}
+
+fn opened(out: &mut Vec<u8>, status: u16, replayed: bool) -> Object<'_> {
+    let mut object = Object::open(out);
+    object.number("status", u64::from(status));
+    if replayed {
+        object.flag("replayed", true);
+    }
+    object
+}
+
+/// An item that there is not, among availabilities.
+pub fn unknown_item(out: &mut Vec<u8>, key: &ItemKey) {
+    let mut object = Object::open(out);
+    text_of(&mut object, key);
+    object.flag("unknown", true);
+    object.close();
+}

@@ -1,0 +1,173 @@
+//! The bodies of answers, as [`crate::encode`] writes them. They may gain members: readers pass over what they do not
+//! know.
+
+use super::schema::{
+    always, array, counter, flag, integer, label, maybe, metadata, named, object, quantity, seconds, text,
+    time, units, uuid, word,
+};
+use serde_json::Value;
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
+
+/// All of them, by name.
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("Reservation", reservation()),
+        ("ReservationLine", line()),
+        ("Item", item()),
+        ("Availability", availability()),
+        ("Sale", object("Whether a sale is paused.", vec![always("paused", flag("As it is now."))])),
+        ("FieldError", field_error()),
+        ("ItemName", item_name()),
+        ("Shortage", shortage()),
+    ]
+}
+
+/// The states of a reservation.
+pub(super) const STATUSES: [&str; 4] = ["active", "confirmed", "cancelled", "expired"];
+
+fn reservation() -> Value {
+    let lines = array(
+        named("ReservationLine"),
+        1,
+        BASKET_LINES,
+        "What it holds: one line per item, in the order asked for.",
+    );
+    object(
+        "One hold by one owner on one or more items, which share one deadline and one fate.",
+        vec![
+            always("reservation_id", uuid("Its id, a UUIDv7.")),
+            always(
+                "status",
+                word(
+                    &STATUSES,
+                    "`active`: its units are held. `confirmed`: they are sold. `cancelled`: it was released. \
+                     `expired`: its deadline came first. All but `active` are final.",
+                ),
+            ),
+            always("owner_id", label("Who the hold is for.")),
+            always("lines", lines),
+            always("quantity", integer(1, LINE_QUANTITY * BASKET_LINES as u64, "Units over all lines.")),
+            always("created_at", time("When it was made.")),
+            always("expires_at", time("When it falls due: it is live before this instant, and due at it.")),
+            always("max_expires_at", time("The latest deadline that extensions can reach.")),
+            maybe("confirmed_at", time("When it was confirmed.")),
+            maybe("closed_at", time("When its final state was reached.")),
+            maybe("close_reason", label("Why it was released, as the caller said it.")),
+            maybe("order_id", label("The order that it became.")),
+            maybe("channel", label("The sales channel.")),
+            maybe("customer_id", label("The buyer.")),
+            maybe("session_id", label("The buyer's session.")),
+            maybe("metadata", metadata()),
+        ],
+    )
+}
+
+fn line() -> Value {
+    object(
+        "An item of a reservation.",
+        vec![
+            always("sku", label("What.")),
+            always("location", label("Where.")),
+            always(
+                "quantity",
+                quantity("Units granted; fewer than requested only with `fulfilment: partial`."),
+            ),
+            always("requested_quantity", quantity("Units asked for.")),
+            maybe("sequence", counter("The item's sequence at the line's latest transition.")),
+            maybe(
+                "returned_quantity",
+                quantity("Units that came back after the sale; absent when none did."),
+            ),
+        ],
+    )
+}
+
+fn item() -> Value {
+    object(
+        "One SKU at one location, with its stock figures. `available` is `total_units` − `confirmed_sold` − \
+         `held_units` − `safety_stock`, never below 0.",
+        vec![
+            always("sku", label("What is sold.")),
+            always("location", label("Where it is stocked.")),
+            always("mode", word(&["counted", "units"], "How units are told apart.")),
+            always("total_units", units("Units that exist.")),
+            always("confirmed_sold", units("Units sold, less returns.")),
+            always("held_units", units("Units in active reservations.")),
+            always("safety_stock", units("Units kept from sale.")),
+            always("available", units("Units that a reserve can have now.")),
+            always("active_reservations", counter("Active reservations with a line on the item.")),
+            always(
+                "paused",
+                flag("Whether its sale is paused by itself; a location or everything may be paused too."),
+            ),
+            maybe("sequence", counter("Transitions so far: +1 for each, without gaps.")),
+            always("version", counter("Changes by an operator so far; the `ETag`.")),
+            maybe(
+                "default_ttl_seconds",
+                seconds("Time to live of a hold that names none, if the item has one of its own."),
+            ),
+            maybe("max_hold_seconds", seconds("Longest hold, if the item has one of its own.")),
+            always("created_at", time("When it was created.")),
+            always("updated_at", time("When its figures last changed.")),
+            maybe("metadata", metadata()),
+        ],
+    )
+}
+
+fn availability() -> Value {
+    object(
+        "What of an item is to be had.",
+        vec![
+            always("sku_id", label("The SKU, by its longer name.")),
+            always("sku", label("What.")),
+            always("location", label("Where.")),
+            always(
+                "available",
+                units(
+                    "Units that a reserve can have now. Never too high; between a hold's deadline and \
+                its expiry a moment later it may be too low.",
+                ),
+            ),
+            always("active_reservations", counter("Active reservations with a line on the item.")),
+            always("held_units", units("Units in active reservations.")),
+            maybe("sequence", counter("Transitions of the item so far.")),
+            always("as_of", time("When this was true.")),
+        ],
+    )
+}
+
+fn field_error() -> Value {
+    object(
+        "What is wrong with one field.",
+        vec![
+            always(
+                "pointer",
+                text(
+                    "Where: a JSON Pointer (RFC 6901) into the body, empty for all of it; or `/` and the name of a path \
+                     parameter, a query parameter or a header.",
+                ),
+            ),
+            always("detail", text("What is wrong and what would be right.")),
+        ],
+    )
+}
+
+fn item_name() -> Value {
+    object("Which item.", vec![always("sku", label("What.")), always("location", label("Where."))])
+}
+
+fn shortage() -> Value {
+    object(
+        "An item that falls short.",
+        vec![
+            always("sku", label("What.")),
+            always("location", label("Where.")),
+            always("requested_quantity", quantity("Units asked for, summed over the item's lines.")),
+            always("available", units("Units to be had.")),
+            maybe(
+                "next_expiry_at",
+                time("When the earliest hold on the item falls due; absent when there is none."),
+            ),
+        ],
+    )
+}

@@ -1,0 +1,244 @@
+//! The operations that take many at once.
+
+use super::operation::{Answer, Operation};
+use super::problems;
+use super::requests::{basket, order, single, ttl};
+use super::reservations::example;
+use super::samples::{at, cart, item, item_key, request_id, written};
+use super::schema::{
+    Member, always, array, closed, flag, integer, key, label, location, maybe, named, object, uuid, with,
+};
+use crate::decode::{BASKET_BODY_BYTES, COMMANDS, COMMANDS_BODY_BYTES, ITEMS};
+use crate::encode;
+use crate::problem::Reason;
+use serde_json::{Value, json};
+
+/// What may stand against one command of a batch.
+const REFUSALS: [Reason; 15] = [
+    Reason::InvalidRequest,
+    Reason::UnknownItem,
+    Reason::UnknownReservation,
+    Reason::InsufficientInventory,
+    Reason::SalePaused,
+    Reason::ReservationExpired,
+    Reason::ReservationCancelled,
+    Reason::ReservationConfirmed,
+    Reason::ExtensionLimit,
+    Reason::IdempotencyMismatch,
+    Reason::QuantityLimit,
+    Reason::Internal,
+    Reason::Overloaded,
+    Reason::Unavailable,
+    Reason::OutcomeUnknown,
+];
+
+/// That on reservations.
+pub(super) fn of_reservations() -> Vec<Operation> {
+    vec![commands()]
+}
+
+/// That on items.
+pub(super) fn of_items() -> Vec<Operation> {
+    vec![availability()]
+}
+
+/// Their schemas, by name.
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        (
+            "CommandsRequest",
+            closed(
+                "Commands, decided in this order, each on its own.",
+                vec![always("commands", array(named("Command"), 1, COMMANDS, "The commands."))],
+            ),
+        ),
+        ("Command", command()),
+        ("ReserveCommand", op("reserve", "Hold units of one item.", single())),
+        ("BasketCommand", op("reserve", "Hold units of several items.", basket())),
+        (
+            "ConfirmCommand",
+            on_one("confirm", "Sell a reservation's units.", vec![maybe("order_id", order())]),
+        ),
+        (
+            "ReleaseCommand",
+            on_one(
+                "release",
+                "Give a reservation's units back.",
+                vec![maybe("reason", label("Why, kept as `close_reason`."))],
+            ),
+        ),
+        (
+            "ExtendCommand",
+            on_one("extend", "Keep a reservation for longer.", vec![always("ttl_seconds", ttl())]),
+        ),
+        (
+            "CommandsAnswer",
+            object(
+                "What became of each command, in their order.",
+                vec![always("results", array(named("CommandResult"), 1, COMMANDS, "One for each command."))],
+            ),
+        ),
+        ("CommandResult", result()),
+        ("CommandProblem", with(problems::one_of(&REFUSALS), "description", "Why a command was not done.")),
+        (
+            "AvailabilityRequest",
+            closed(
+                "Items to look up.",
+                vec![always(
+                    "items",
+                    array(named("ItemRequest"), 1, ITEMS, "The items, each as often as you like."),
+                )],
+            ),
+        ),
+        (
+            "ItemRequest",
+            closed("Which item.", vec![always("sku", label("What.")), maybe("location", location("Where."))]),
+        ),
+        (
+            "AvailabilityAnswer",
+            object(
+                "One entry for each item that was asked for, in the same order.",
+                vec![always("items", array(named("AvailabilityEntry"), 1, ITEMS, "The items."))],
+            ),
+        ),
+        (
+            "AvailabilityEntry",
+            json!({
+                "description": "What of an item is to be had, or that there is no such item.",
+                "oneOf": [named("Availability"), named("UnknownItem")],
+            }),
+        ),
+        (
+            "UnknownItem",
+            object(
+                "An item that does not exist.",
+                vec![
+                    always("sku", label("What.")),
+                    always("location", label("Where.")),
+                    always(
+                        "unknown",
+                        json!({ "type": "boolean", "const": true, "description": "There is no such item." }),
+                    ),
+                ],
+            ),
+        ),
+    ]
+}
+
+fn command() -> Value {
+    let all = ["ReserveCommand", "BasketCommand", "ConfirmCommand", "ReleaseCommand", "ExtendCommand"];
+    json!({
+        "description": "One command. It is judged and answered as the single route would; it can't name a reservation that \
+            is made in the same call.",
+        "oneOf": all.map(named),
+    })
+}
+
+/// A command by its `op`.
+fn op(word: &str, description: &str, mut members: Vec<Member>) -> Value {
+    members.insert(0, always("op", json!({ "type": "string", "const": word, "description": "What to do." })));
+    closed(description, members)
+}
+
+/// A command on a reservation that there is.
+fn on_one(word: &str, description: &str, members: Vec<Member>) -> Value {
+    let mut all = vec![always("reservation_id", uuid("The reservation's id."))];
+    all.extend(members);
+    all.push(maybe("idempotency_key", key()));
+    op(word, description, all)
+}
+
+fn result() -> Value {
+    object(
+        "What became of one command: what the single route would have answered.",
+        vec![
+            always(
+                "status",
+                integer(200, 599, "The status that the single route would have had; 201 for every reserve."),
+            ),
+            maybe("replayed", flag("True when its key was used before: nothing was done again.")),
+            maybe(
+                "reservation",
+                with(named("Reservation"), "description", "When it took effect; not with a release."),
+            ),
+            maybe("problem", with(named("CommandProblem"), "description", "When it did not.")),
+        ],
+    )
+}
+
+fn commands() -> Operation {
+    let results = written(|out| {
+        let mut list = encode::List::open(out, "results");
+        encode::result_reservation(list.entry(out), 201, false, &cart());
+        encode::result_nothing(list.entry(out), 204, true);
+        encode::result_problem(
+            list.entry(out),
+            &problems::made(Reason::InsufficientInventory),
+            &request_id(),
+        );
+        list.close(out);
+    });
+    Operation::new("post", "/v1/commands", "run_commands", "Reservations")
+        .does(
+            "Run many commands in one call",
+            "Up to 8,192 reserves, confirms, releases and extends, decided in their order, each on its own: one that is \
+             refused, or that can't be understood, does not touch the others. The idempotency key of each is in its \
+             body; the header is refused.",
+        )
+        .takes_up_to(
+            COMMANDS_BODY_BYTES,
+            "CommandsRequest",
+            json!({
+                "mixed": example("A reserve of one item, one of several, a confirm, a release and an extend", json!({
+                    "commands": [
+                        { "op": "reserve", "owner_id": "cart-8", "sku": "tea", "idempotency_key": "cart-8-1" },
+                        { "op": "reserve", "owner_id": "cart-9", "ttl_seconds": 300, "lines": [
+                            { "sku": "tea", "quantity": 2 }, { "sku": "cup", "location": "hub-9" },
+                        ] },
+                        { "op": "confirm", "reservation_id": ID, "order_id": "order-1001" },
+                        { "op": "release", "reservation_id": OTHER_ID, "reason": "cart emptied" },
+                        { "op": "extend", "reservation_id": OTHER_ID, "ttl_seconds": 600 },
+                    ],
+                })),
+            }),
+        )
+        .answers(
+            Answer::new(200, "What became of each.").json(
+                "CommandsAnswer",
+                json!({
+                    "mixed": example("A reserve that holds, a release that was replayed, a reserve that is refused", results),
+                }),
+            ),
+        )
+        .writes()
+}
+
+const ID: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
+const OTHER_ID: &str = "018bcfe5-6800-7fff-bfff-fffffffffffe";
+
+fn availability() -> Operation {
+    let shown = written(|out| {
+        let mut list = encode::List::open(out, "items");
+        encode::availability(list.entry(out), &item(), at(1));
+        encode::unknown_item(list.entry(out), &item_key("hub-9", "cup"));
+        list.close(out);
+    });
+    Operation::new("post", "/v1/availability", "get_availabilities", "Inventory")
+        .does("Read the availability of many items", "Up to 1,000 items in one call.")
+        .takes_up_to(
+            BASKET_BODY_BYTES,
+            "AvailabilityRequest",
+            json!({
+                "two": example("Two items", json!({
+                    "items": [{ "sku": "tea" }, { "sku": "cup", "location": "hub-9" }],
+                })),
+            }),
+        )
+        .answers(Answer::new(200, "One entry for each item, in the same order.").json(
+            "AvailabilityAnswer",
+            json!({
+                "two": example("One that there is and one that there is not", shown),
+            }),
+        ))
+        .reads()
+}

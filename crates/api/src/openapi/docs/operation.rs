@@ -1,0 +1,316 @@
+//! One operation as people read it: what it does, what to send, with calls to copy, what comes back, and what may stand
+//! against it.
+
+use super::html::{Field, escaped, fields, inline, markdown, sample};
+use super::schema::{described, facts, kind, tags};
+use crate::problem::Reason;
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Where a server is that nobody has configured; the page's script puts in where this one is.
+const BASE: &str = "<span class=\"base\">http://127.0.0.1:8101</span>";
+/// The same for the admin listener.
+const ADMIN_BASE: &str = "http://127.0.0.1:8102";
+
+/// Longest body that a call shows in one line, in bytes.
+const LINE: usize = 80;
+
+/// Reasons that say little about the operation.
+const EVERYWHERE: [&str; 8] = [
+    Reason::InvalidRequest.name(),
+    Reason::Forbidden.name(),
+    Reason::TooLarge.name(),
+    Reason::UnsupportedMediaType.name(),
+    Reason::Internal.name(),
+    Reason::Overloaded.name(),
+    Reason::Unavailable.name(),
+    Reason::OutcomeUnknown.name(),
+];
+
+/// An operation where it stands in the document.
+pub(super) struct Place<'d> {
+    pub(super) document: &'d Value,
+    pub(super) path: &'d str,
+    pub(super) method: &'d str,
+    pub(super) operation: &'d Value,
+    /// Whether it is on the admin listener.
+    pub(super) admin: bool,
+}
+
+impl Place<'_> {
+    /// Its name within the page.
+    pub(super) fn id(&self) -> &str {
+        self.operation["operationId"].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn summary(&self) -> &str {
+        self.operation["summary"].as_str().unwrap_or_default()
+    }
+
+    /// What the page's filter looks at.
+    pub(super) fn find(&self) -> String {
+        let text = format!("{} {} {} {}", self.method, self.path, self.id(), self.summary());
+        escaped(&text.to_lowercase())
+    }
+
+    /// Appends the operation.
+    pub(super) fn put(&self, out: &mut String) {
+        let (id, method) = (self.id(), self.method);
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            out,
+            "<article id=\"{id}\" data-find=\"{find}\"><header><h3><a class=\"anchor\" href=\"#{id}\">{summary}</a></h3>\
+             <span class=\"method {method}\">{upper}</span><span class=\"path\">{path}</span></header>\n{description}",
+            find = self.find(),
+            summary = escaped(self.summary()),
+            upper = method.to_uppercase(),
+            path = escaped(self.path),
+            description = markdown(described(self.operation)),
+        );
+        self.parameters(out);
+        self.body(out);
+        self.calls(out);
+        self.answers(out);
+        self.refusals(out);
+        out.push_str("</article>\n");
+    }
+
+    /// A reference followed, or the value itself.
+    fn resolved<'v>(&'v self, value: &'v Value) -> &'v Value {
+        let target = value["$ref"].as_str().and_then(|path| self.document.pointer(path.strip_prefix('#')?));
+        target.unwrap_or(value)
+    }
+
+    fn parameters(&self, out: &mut String) {
+        let all: Vec<_> = self.operation["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| self.resolved(one))
+            .collect();
+        for (place, title) in [("path", "Path"), ("query", "Query"), ("header", "Headers")] {
+            let rows: Vec<_> = all
+                .iter()
+                .filter(|parameter| parameter["in"] == place && !is_everywhere(parameter))
+                .map(|parameter| row(parameter))
+                .collect();
+            if !rows.is_empty() {
+                let _ = writeln!(out, "<h4>{title}</h4>");
+                fields(out, rows);
+            }
+        }
+        let everywhere: Vec<_> = all.iter().filter(|parameter| is_everywhere(parameter)).collect();
+        if let [_, ..] = everywhere.as_slice() {
+            let names: Vec<_> =
+                everywhere.iter().filter_map(|parameter| parameter["name"].as_str()).collect();
+            let _ = writeln!(
+                out,
+                "<details class=\"more\"><summary>Headers of every request: {}</summary>",
+                names.join(", ")
+            );
+            fields(out, everywhere.iter().map(|parameter| row(parameter)));
+            out.push_str("</details>\n");
+        }
+    }
+
+    fn body(&self, out: &mut String) {
+        let body = &self.operation["requestBody"];
+        if body.is_null() {
+            return;
+        }
+        let schema = &body["content"]["application/json"]["schema"];
+        let _ = writeln!(
+            out,
+            "<h4>Body: {}</h4>\n<p class=\"small soft\">{}</p>",
+            kind(schema),
+            inline(described(body))
+        );
+        super::schema::body(out, self.resolved(schema));
+    }
+
+    fn calls(&self, out: &mut String) {
+        out.push_str("<h4>Try it</h4>\n");
+        let examples = self.operation["requestBody"]["content"]["application/json"]["examples"].as_object();
+        match examples {
+            Some(examples) => {
+                for (name, example) in examples {
+                    let summary = example["summary"].as_str().unwrap_or_default();
+                    // A key of its own each: they are other requests.
+                    let key = format!("{}-{name}", self.id());
+                    sample(out, summary, &self.curl(&key, Some(&example["value"])));
+                }
+            }
+            None => sample(out, "", &self.curl(self.id(), None)),
+        }
+    }
+
+    /// A call as a shell takes it, as HTML.
+    fn curl(&self, key: &str, body: Option<&Value>) -> String {
+        let mut path = self.path.to_owned();
+        let mut query = String::new();
+        let mut headers = String::new();
+        for parameter in self.operation["parameters"].as_array().into_iter().flatten() {
+            let parameter = self.resolved(parameter);
+            let (name, example) = (
+                parameter["name"].as_str().unwrap_or_default(),
+                parameter["example"].as_str().unwrap_or_default(),
+            );
+            match parameter["in"].as_str() {
+                Some("path") => path = path.replace(&format!("{{{name}}}"), example),
+                Some("query") if !example.is_empty() => {
+                    let _ = write!(
+                        query,
+                        "{}{name}={}",
+                        if query.is_empty() { '?' } else { '&' },
+                        example.replace(' ', "+")
+                    );
+                }
+                _ if name == "Idempotency-Key" => {
+                    let _ = write!(headers, " \\\n  -H '{name}: {}'", escaped(key));
+                }
+                _ => {}
+            }
+        }
+        let base = if self.admin { ADMIN_BASE } else { BASE };
+        let target = format!("{base}{}{}", escaped(&path), escaped(&query));
+        let target = if query.is_empty() { target } else { format!("'{target}'") };
+        let method = match (self.method, body) {
+            ("get", _) | ("post", Some(_)) => String::new(),
+            (method, _) => format!(" -X {}", method.to_uppercase()),
+        };
+        let mut call = format!("curl -i{method} {target}{headers}");
+        if let Some(body) = body {
+            let line = body.to_string();
+            let body = if line.len() > LINE { format!("{body:#}") } else { line };
+            let body = body.replace('\'', r"'\''");
+            let _ = write!(call, " \\\n  -H 'Content-Type: application/json' \\\n  -d '{}'", escaped(&body));
+        }
+        call
+    }
+
+    fn answers(&self, out: &mut String) {
+        out.push_str("<h4>Answers</h4>\n");
+        for (status, answer) in self.responses() {
+            let Some((_, media)) = media(answer) else {
+                let _ = writeln!(
+                    out,
+                    "<p><span class=\"status s2\">{status}</span> {}</p>",
+                    inline(described(answer))
+                );
+                continue;
+            };
+            if !is_good(status) && !self.admin {
+                continue;
+            }
+            let class = status.get(..1).unwrap_or_default();
+            let _ = writeln!(
+                out,
+                "<p><span class=\"status s{class}\">{status}</span> {} <span class=\"soft small\">{}</span></p>",
+                inline(described(answer)),
+                kind(&media["schema"])
+            );
+            self.headers(out, answer);
+            examples(out, media);
+        }
+    }
+
+    /// The headers of an answer that say something of their own.
+    fn headers(&self, out: &mut String, answer: &Value) {
+        let own =
+            answer["headers"].as_object().into_iter().flatten().filter(|(name, _)| *name != "X-Request-Id");
+        let rows: Vec<_> = own
+            .map(|(name, header)| {
+                let header = self.resolved(header);
+                Field {
+                    name,
+                    tags: vec!["header".to_owned()],
+                    description: described(header),
+                    facts: String::new(),
+                }
+                .row()
+            })
+            .collect();
+        if !rows.is_empty() {
+            fields(out, rows);
+        }
+    }
+
+    fn refusals(&self, out: &mut String) {
+        let mut own = Vec::new();
+        let mut everywhere = Vec::new();
+        for (status, answer) in self.responses() {
+            let Some((_, media)) = media(answer).filter(|_| !is_good(status) && !self.admin) else {
+                continue;
+            };
+            for (name, example) in media["examples"].as_object().into_iter().flatten() {
+                let example = self.resolved(example);
+                let again = if example["value"]["retryable"] == true { " · may succeed later" } else { "" };
+                let row = super::reason(name, status, again, example["summary"].as_str().unwrap_or_default());
+                if EVERYWHERE.contains(&name.as_str()) { everywhere.push(row) } else { own.push(row) }
+            }
+        }
+        if own.is_empty() && everywhere.is_empty() {
+            return;
+        }
+        out.push_str("<h4>Reasons why not</h4>\n");
+        if !own.is_empty() {
+            fields(out, own);
+        }
+        if !everywhere.is_empty() {
+            out.push_str("<details class=\"more\"><summary>Those of most routes</summary>");
+            fields(out, everywhere);
+            out.push_str("</details>\n");
+        }
+    }
+
+    /// Statuses and answers, references followed.
+    fn responses(&self) -> impl Iterator<Item = (&String, &Value)> {
+        let all = self.operation["responses"].as_object().into_iter().flatten();
+        all.map(|(status, answer)| (status, self.resolved(answer)))
+    }
+
+    /// Whether it may answer with a reason.
+    pub(super) fn may_answer(&self, reason: Reason) -> bool {
+        self.responses().any(|(_, answer)| {
+            !answer["content"][crate::problem::CONTENT_TYPE]["examples"][reason.name()].is_null()
+        })
+    }
+}
+
+/// A parameter's row.
+fn row(parameter: &Value) -> String {
+    let schema = &parameter["schema"];
+    let own = described(parameter);
+    Field {
+        name: parameter["name"].as_str().unwrap_or_default(),
+        tags: tags(schema, parameter["required"] == true, true),
+        description: if own.is_empty() { described(schema) } else { own },
+        facts: facts(schema),
+    }
+    .row()
+}
+
+/// Whether a parameter says nothing about its operation.
+fn is_everywhere(parameter: &Value) -> bool {
+    parameter["name"] == "X-Request-Id" || parameter["name"] == "traceparent"
+}
+
+fn is_good(status: &str) -> bool {
+    status.starts_with('2')
+}
+
+/// The media type of an answer's body and what is said of it.
+fn media(answer: &Value) -> Option<(&String, &Value)> {
+    answer["content"].as_object()?.iter().next()
+}
+
+fn examples(out: &mut String, media: &Value) {
+    for example in media["examples"].as_object().into_iter().flat_map(serde_json::Map::values) {
+        let mut shown = String::new();
+        let value = &example["value"];
+        let text = value.as_str().map_or_else(|| format!("{value:#}"), str::to_owned);
+        sample(&mut shown, "", &escaped(&text));
+        let summary = inline(example["summary"].as_str().unwrap_or("Example"));
+        let _ = writeln!(out, "<details class=\"more\"><summary>{summary}</summary>{shown}</details>");
+    }
+}

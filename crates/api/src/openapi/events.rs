@@ -1,0 +1,258 @@
+//! The operations on events, and what events look like.
+
+use super::lists::limit;
+use super::operation::{Answer, Operation, component, in_query};
+use super::reservations::{example, on_one};
+use super::samples::{cart, event_id, happened, history, item, item_key, label as made_label};
+use super::schema::{
+    Member, always, array, counter, label, maybe, metadata, named, object, quantity, text, time, units, uuid,
+    word,
+};
+use crate::encode;
+use serde_json::{Map, Value, json};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
+use stockhold_domain::{Scope, StockChange, Transition};
+
+const TAG: &str = "Events";
+
+const OF_RESERVATIONS: [&str; 6] = [
+    "reservation.created",
+    "reservation.extended",
+    "reservation.confirmed",
+    "reservation.cancelled",
+    "reservation.expired",
+    "reservation.returned",
+];
+const OF_STOCK: [&str; 2] = ["stock.set", "stock.adjusted"];
+const OF_SALES: [&str; 2] = ["sale.paused", "sale.resumed"];
+
+/// All of them.
+pub(super) fn operations() -> Vec<Operation> {
+    vec![all(), stream(), of_one()]
+}
+
+/// Their schemas, by name.
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("Event", event()),
+        ("ReservationEvent", of_reservation()),
+        ("StockEvent", of_stock()),
+        ("SaleEvent", of_sale()),
+        ("EventLine", line()),
+        ("EventItem", figures("An item as it is after the event.", Vec::new())),
+        (
+            "ReturnedLine",
+            object(
+                "Units that came back.",
+                vec![
+                    always("sku", label("What.")),
+                    always("location", label("Where.")),
+                    always("quantity", quantity("Units.")),
+                ],
+            ),
+        ),
+    ]
+}
+
+fn event() -> Value {
+    let kinds = [
+        (&OF_RESERVATIONS[..], "ReservationEvent"),
+        (&OF_STOCK[..], "StockEvent"),
+        (&OF_SALES[..], "SaleEvent"),
+    ];
+    let mapping: Map<_, _> = kinds
+        .iter()
+        .flat_map(|(types, schema)| {
+            types.iter().map(|kind| ((*kind).to_owned(), named(schema)["$ref"].clone()))
+        })
+        .collect();
+    json!({
+        "description": "Something that happened: written with its effect, never changed. Its `type` says which it is; there \
+            may be more types than these one day.",
+        "oneOf": kinds.map(|(_, schema)| named(schema)),
+        "discriminator": { "propertyName": "type", "mapping": mapping },
+    })
+}
+
+/// What all events have in common around their own.
+fn framed(description: &str, types: &[&str], own: Vec<Member>) -> Value {
+    let mut members = vec![
+        always("id", uuid("The event's id, a UUIDv7.")),
+        always(
+            "position",
+            counter("Its place among all events: from 1, without gaps, in the order of commits."),
+        ),
+        always("type", word(types, "What happened.")),
+        always("time", time("When it was decided.")),
+    ];
+    members.extend(own);
+    members.extend([
+        maybe("previous_event_id", uuid("The reservation's event before this one.")),
+        always("actor", label("Who asked.")),
+        always("request_id", label("What the request was called.")),
+        maybe("traceparent", text("The caller's W3C trace context.")),
+    ]);
+    object(description, members)
+}
+
+fn of_reservation() -> Value {
+    let most = LINE_QUANTITY * BASKET_LINES as u64;
+    framed(
+        "What became of a reservation, as it is after the event.",
+        &OF_RESERVATIONS,
+        vec![
+            always("reservation_id", uuid("Which reservation.")),
+            always("owner_id", label("Who the hold is for.")),
+            always("status", word(&super::answers::STATUSES, "Where it stands.")),
+            always("quantity", super::schema::integer(1, most, "Units over all lines.")),
+            always(
+                "lines",
+                array(named("EventLine"), 1, BASKET_LINES, "Its lines, each with its item's figures."),
+            ),
+            always("expires_at", time("When it falls due.")),
+            maybe("max_expires_at", time("When made: the latest deadline that extensions can reach.")),
+            maybe("channel", label("When made: the sales channel.")),
+            maybe("customer_id", label("When made: the buyer.")),
+            maybe("session_id", label("When made: the buyer's session.")),
+            maybe("metadata", metadata()),
+            maybe("order_id", label("When confirmed: the order.")),
+            maybe(
+                "returned",
+                array(named("ReturnedLine"), 1, BASKET_LINES, "When returned: what came back."),
+            ),
+            maybe("reason", label("When cancelled or returned: why.")),
+        ],
+    )
+}
+
+fn of_stock() -> Value {
+    framed(
+        "What an operator did to an item, as it is after the event.",
+        &OF_STOCK,
+        vec![
+            always("lines", array(named("EventItem"), 1, 1, "The item's figures.")),
+            maybe(
+                "delta",
+                json!({
+                    "type": "integer", "format": "int64", "description": "When adjusted: by how much the total moved.",
+                }),
+            ),
+            maybe("reason", label("When adjusted: why.")),
+            always("item", named("Item")),
+        ],
+    )
+}
+
+fn of_sale() -> Value {
+    framed(
+        "That a sale was paused or resumed.",
+        &OF_SALES,
+        vec![
+            always("scope", word(&["item", "location", "everything"], "What it concerns.")),
+            maybe("sku", label("The item's SKU, when it concerns an item.")),
+            maybe("location", label("The location, when it concerns one or an item there.")),
+            maybe("reason", label("Why.")),
+        ],
+    )
+}
+
+fn line() -> Value {
+    figures(
+        "A line of a reservation, with its item as it is after the event.",
+        vec![
+            always("quantity", quantity("Units granted.")),
+            always("requested_quantity", quantity("Units asked for.")),
+            maybe(
+                "returned_quantity",
+                quantity("Units that came back after the sale; absent when none did."),
+            ),
+        ],
+    )
+}
+
+fn figures(description: &str, own: Vec<Member>) -> Value {
+    let mut members = vec![always("sku", label("What.")), always("location", label("Where."))];
+    members.extend(own);
+    members.extend([
+        always("sequence", counter("The item's sequence.")),
+        always("total_units", units("Units that exist.")),
+        always("confirmed_sold", units("Units sold, less returns.")),
+        always("held_units", units("Units in active reservations.")),
+        always("active_reservations", counter("Active reservations with a line on the item.")),
+    ]);
+    object(description, members)
+}
+
+fn of_one() -> Operation {
+    let rows: Vec<_> = history().iter().map(shown).collect();
+    on_one("get", "/v1/reservations/{reservation_id}/events", "get_reservation_events")
+        .tagged(TAG)
+        .does("Read a reservation's history", "All that happened to it, the oldest first.")
+        .answers(
+            Answer::new(200, "Its events.")
+                .json("History", json!({ "history": example("Made and sold", json!({ "data": rows })) })),
+        )
+        .reads()
+}
+
+fn all() -> Operation {
+    let key = item_key("default", "tea");
+    let change = StockChange::Adjusted { delta: 24, reason: made_label("delivery 88") };
+    let sale = Transition::Sale { scope: Scope::Item(key), paused: true, reason: Some(made_label("count")) };
+    let rows = [
+        happened(7, event_id(7), Transition::Stock { change, item: item() }),
+        happened(8, cart().last_event, history().swap_remove(0).event.transition),
+        happened(9, event_id(9), sale),
+    ];
+    let data: Vec<_> = rows.iter().map(shown).collect();
+    let page = json!({ "data": data, "has_more": true, "next_cursor": "9" });
+    Operation::new("get", "/v1/events", "list_events", TAG)
+        .does(
+            "Read events",
+            "Everything that happened, in the order of commits. Positions are without gaps, so a reader that goes on after \
+             the last one it has misses nothing.",
+        )
+        .parameter(after("Only events after this position; 0, or none, is from the first."))
+        .parameter(limit())
+        .answers(Answer::new(200, "A page.").json(
+            "EventPage",
+            json!({ "page": example("A delivery, a reserve, a pause", page) }),
+        ))
+        .reads()
+}
+
+fn stream() -> Operation {
+    let stream = history().into_iter().map(|row| {
+        let kind = encode::event_type(&row.event);
+        format!("id: {}\nevent: {kind}\ndata: {}\n\n", row.position, shown(&row))
+    });
+    let begins = "retry: 1000\nid: 7\n\n".to_owned();
+    let stream: String = std::iter::once(begins).chain(stream).collect();
+    Operation::new("get", "/v1/events/stream", "stream_events", TAG)
+        .does(
+            "Follow events",
+            "Server-sent events: each event as it is committed, its position as the `id`, so that a client that comes \
+             back goes on where it was. It begins at the newest event unless it is told where; the first block has no \
+             data and says where that is. Lines that begin with a colon keep the connection open and mean nothing.",
+        )
+        .parameter(after("Begin after this position; 0 is from the first."))
+        .parameter(component("parameters", "LastEventId"))
+        .answers(
+            Answer::new(200, "Events, until one side hangs up.").header("Cache-Control", "NoStore").content(
+                "text/event-stream",
+                json!({ "type": "string", "description": "Each `data` line is an `Event`." }),
+                json!({ "events": example("Two events", stream.into()) }),
+            ),
+        )
+        .reads()
+}
+
+fn after(description: &str) -> Value {
+    let position =
+        json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX, "description": description });
+    in_query("after", position)
+}
+
+fn shown(row: &stockhold_store::EventRow) -> Value {
+    super::samples::written(|out| encode::event(out, row))
+}

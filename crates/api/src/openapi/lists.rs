@@ -1,0 +1,70 @@
+//! Pages: how lists are asked for, and what they look like.
+
+use super::operation::in_query;
+use super::schema::{Member, always, array, flag, integer, maybe, named, object, text, with};
+use crate::decode::{PAGE_DEFAULT, PAGE_LIMIT};
+use serde_json::{Value, json};
+
+/// Their schemas, by name.
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("ReservationPage", page("Reservation", "Reservations, the newest first.", next())),
+        ("ItemPage", page("Item", "Items in order of location and SKU, byte by byte.", next())),
+        ("EventPage", page("Event", "Events, the oldest first.", onwards())),
+        (
+            "History",
+            object(
+                "What happened to a reservation.",
+                vec![always(
+                    "data",
+                    array(named("Event"), 1, usize::MAX, "All of its events, the oldest first."),
+                )],
+            ),
+        ),
+    ]
+}
+
+fn next() -> Member {
+    maybe("next_cursor", text("The `starting_after` of the next page; absent when there is none."))
+}
+
+fn onwards() -> Member {
+    let digits = json!({
+        "type": "string", "pattern": "^[0-9]{1,20}$",
+        "description": "The `after` of the next page, also when there is none yet: the last position that was looked at.",
+    });
+    always("next_cursor", digits)
+}
+
+fn page(schema: &str, description: &str, next: Member) -> Value {
+    object(
+        description,
+        vec![
+            always(
+                "data",
+                array(
+                    named(schema),
+                    0,
+                    PAGE_LIMIT,
+                    "May be fewer than `limit`, even none, though there are more.",
+                ),
+            ),
+            always("has_more", flag("Whether there are more behind it.")),
+            next,
+        ],
+    )
+}
+
+/// How many.
+pub(super) fn limit() -> Value {
+    let limit = integer(1, PAGE_LIMIT as u64, "Most entries of the page.");
+    in_query("limit", with(limit, "default", PAGE_DEFAULT))
+}
+
+/// From where.
+pub(super) fn starting_after() -> Value {
+    in_query(
+        "starting_after",
+        text("The `next_cursor` of the page before. Its text means nothing to callers."),
+    )
+}

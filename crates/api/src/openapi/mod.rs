@@ -1,0 +1,110 @@
+//! The contract as a document: OpenAPI 3.1, and a page for browsers that is made from it.
+//!
+//! Bounds come from the constants that the server judges by, reasons from [`Reason`], examples of answers from the code
+//! that answers; tests send every example of a request to a server and hold every answer against its schema. So this
+//! must never say what was not looked up there.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "schemas are made where they are passed, and json! only reads them"
+)]
+
+mod operation;
+mod problems;
+mod samples;
+mod schema;
+
+mod answers;
+mod lists;
+mod requests;
+
+mod batches;
+mod events;
+mod inventory;
+mod pages;
+mod reservations;
+
+mod docs;
+
+pub use docs::docs_html;
+pub(crate) use docs::{answered_by, html};
+
+use crate::problem::Reason;
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+
+/// The media type that the document is served with.
+pub const CONTENT_TYPE: &str = "application/json";
+
+const DESCRIPTION: &str = include_str!("description.md");
+
+/// The document.
+pub fn document() -> &'static Value {
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(made);
+    &DOCUMENT
+}
+
+/// The document's text, one member a line: what `GET /openapi.json` answers.
+pub fn text() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", document()));
+    &TEXT
+}
+
+fn made() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    let operations = [
+        reservations::operations(),
+        batches::of_reservations(),
+        inventory::operations(),
+        batches::of_items(),
+        inventory::sales(),
+        events::operations(),
+        pages::operations(),
+    ];
+    for operation in operations.into_iter().flatten() {
+        let (path, method) = (operation.path, operation.method);
+        paths.entry(path).or_insert_with(|| json!({}))[method] = operation.document();
+    }
+    for (path, item) in pages::admin() {
+        paths.insert(path.to_owned(), item);
+    }
+    json!({
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Stockhold",
+            "summary": "Time-bounded holds on stock. Never promises a unit twice.",
+            "description": DESCRIPTION,
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": "/", "description": "This server." }],
+        "tags": [
+            { "name": "Reservations", "description": "Hold units for a time; sell them or give them back." },
+            { "name": "Inventory", "description": "Items: what exists, and what of it is to be had." },
+            { "name": "Sale", "description": "Stop and go on selling." },
+            { "name": "Events", "description": "What happened, in order." },
+            { "name": "About", "description": "The contract and the pages of reasons." },
+            { "name": "Admin", "description": "Health and metrics, on a listener of their own." },
+        ],
+        "paths": paths,
+        "components": {
+            "schemas": schemas(),
+            "parameters": operation::parameters(),
+            "headers": operation::headers(),
+            "examples": problems::examples(),
+            "responses": operation::responses(),
+        },
+    })
+}
+
+fn schemas() -> Map<String, Value> {
+    let bodies =
+        [requests::schemas(), batches::schemas(), answers::schemas(), lists::schemas(), events::schemas()];
+    let mut schemas: Map<_, _> =
+        bodies.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    schemas.insert("Problem".to_owned(), problems::any());
+    for reason in Reason::ALL {
+        schemas.insert(problems::schema_name(*reason), problems::schema(*reason));
+    }
+    schemas
+}

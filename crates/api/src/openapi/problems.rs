@@ -1,0 +1,211 @@
+//! The schema and an example of every problem. Both matches are exhaustive, and the examples are written by the code
+//! that answers: a new reason does not compile until it is described.
+
+use super::samples::{cart, id, item_key, request_id, written};
+use super::schema::{
+    Member, always, array, counter, flag, integer, label as label_schema, maybe, named, object, quantity,
+    text, time, units,
+};
+use crate::decode::{BODY_BYTES, Invalid};
+use crate::problem::{Problem, Reason};
+use serde_json::{Map, Value, json};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
+use stockhold_domain::{Rejection, Scope, Shortage};
+use stockhold_store::Failure;
+
+/// What the schema of a reason's problems is called.
+pub(super) fn schema_name(reason: Reason) -> String {
+    answer_name(reason) + "Problem"
+}
+
+/// What the answer with a reason's problem is called.
+pub(super) fn answer_name(reason: Reason) -> String {
+    let words = reason.name().split('_').map(|word| {
+        let (first, rest) = word.split_at(1);
+        first.to_uppercase() + rest
+    });
+    words.collect()
+}
+
+/// The schema of a reason's problems.
+pub(super) fn schema(reason: Reason) -> Value {
+    let mut members = common(reason);
+    members.extend(own(reason));
+    let again = if reason.retryable() { "may succeed later" } else { "will be refused again" };
+    object(&format!("{}. The same request, unchanged, {again}.", reason.title()), members)
+}
+
+/// The schema of a problem of any of these reasons.
+pub(super) fn one_of(reasons: &[Reason]) -> Value {
+    let schema = |reason: &Reason| named(&schema_name(*reason));
+    if let [only] = reasons {
+        return schema(only);
+    }
+    let mapping: Map<_, _> =
+        reasons.iter().map(|reason| (reason.name().to_owned(), schema(reason)["$ref"].clone())).collect();
+    let schemas: Vec<_> = reasons.iter().map(schema).collect();
+    json!({ "oneOf": schemas, "discriminator": { "propertyName": "reason", "mapping": mapping } })
+}
+
+/// The schema of any problem, for readers that do not look at the reason.
+pub(super) fn any() -> Value {
+    let names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+    let members = vec![
+        always("type", text("Path of the reason's page on this server.")),
+        always("title", text("The reason in a few words.")),
+        always("status", integer(400, 599, "The HTTP status.")),
+        always("detail", text("What happened, with the figures, and what to do next.")),
+        always("reason", super::schema::word(&names, "The reason's name: what programs decide by.")),
+        always("retryable", flag("Whether the same request, unchanged, may succeed later.")),
+        always("request_id", label_schema("What the request is called in the server's log.")),
+    ];
+    object(
+        "Why something was not done (RFC 9457). Every reason has a schema of its own with what else it carries.",
+        members,
+    )
+}
+
+fn common(reason: Reason) -> Vec<Member> {
+    let fixed = |value: Value, description: &str| json!({ "const": value, "description": description });
+    let word = |value: &str, description: &str| json!({ "type": "string", "const": value, "description": description });
+    vec![
+        always("type", word(&format!("/problems/{}", reason.name()), "Path of the reason's page.")),
+        always("title", text("The reason in a few words.")),
+        always("status", fixed(reason.status().into(), "The HTTP status.")),
+        always("detail", text("What happened, with the figures, and what to do next.")),
+        always("reason", word(reason.name(), "The reason's name: what programs decide by.")),
+        always(
+            "retryable",
+            fixed(reason.retryable().into(), "Whether the same request, unchanged, may succeed later."),
+        ),
+        always("request_id", label_schema("What the request is called in the server's log.")),
+    ]
+}
+
+/// What a reason carries beyond what all do.
+fn own(reason: Reason) -> Vec<Member> {
+    let sku = || always("sku", label_schema("The item's SKU."));
+    let location = || always("location", label_schema("The item's location."));
+    match reason {
+        Reason::InvalidRequest => vec![always(
+            "errors",
+            array(
+                named("FieldError"),
+                1,
+                usize::MAX,
+                "Each fault that was found. A body's first fault ends its reading.",
+            ),
+        )],
+        Reason::UnknownItem => {
+            vec![always("items", array(named("ItemName"), 1, BASKET_LINES, "The items that do not exist."))]
+        }
+        Reason::InsufficientInventory => vec![
+            always("lines", array(named("Shortage"), 1, BASKET_LINES, "The items that fall short.")),
+            maybe("available", units("With one item: units to be had.")),
+            maybe("next_expiry_at", time("With one item: when its earliest hold falls due.")),
+        ],
+        Reason::SalePaused => vec![
+            always("scope", super::schema::word(&["item", "location", "everything"], "What is paused.")),
+            maybe("sku", label_schema("The item's SKU, when an item is paused.")),
+            maybe("location", label_schema("The location, when it or an item there is paused.")),
+        ],
+        Reason::ReservationExpired => vec![always("expires_at", time("The deadline that has passed."))],
+        Reason::ReturnExceedsSold => vec![
+            sku(),
+            location(),
+            always("requested_quantity", counter("Units that were to come back.")),
+            always(
+                "confirmed_sold",
+                integer(0, LINE_QUANTITY, "Units of this reservation that are sold and have not come back."),
+            ),
+        ],
+        Reason::ExtensionLimit => {
+            vec![always("max_expires_at", time("The deadline, as late as it may be."))]
+        }
+        Reason::BelowCommitted => vec![
+            always("confirmed_sold", units("Units sold, less returns.")),
+            always("held_units", units("Units in active reservations.")),
+            always("total_units", units("Units that exist, unchanged.")),
+        ],
+        Reason::PreconditionFailed => {
+            vec![maybe("version", counter("The item's version; absent when there is no such item."))]
+        }
+        Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
+        Reason::QuantityLimit => vec![
+            sku(),
+            location(),
+            always("requested_quantity", counter("Units that were requested, summed over the item's lines.")),
+            always("limit", quantity("Units of an item that one reservation may hold.")),
+        ],
+        Reason::Forbidden
+        | Reason::UnknownReservation
+        | Reason::UnknownRoute
+        | Reason::MethodNotAllowed
+        | Reason::ReservationCancelled
+        | Reason::ReservationConfirmed
+        | Reason::ReservationNotConfirmed
+        | Reason::UnsupportedMediaType
+        | Reason::IdempotencyMismatch
+        | Reason::Internal
+        | Reason::Overloaded
+        | Reason::Unavailable
+        | Reason::OutcomeUnknown => Vec::new(),
+    }
+}
+
+/// A problem of each reason, as it is answered.
+pub(super) fn examples() -> Map<String, Value> {
+    let one = |reason: &Reason| {
+        let value = written(|out| made(*reason).write(out, &request_id()));
+        (reason.name().to_owned(), json!({ "summary": reason.title(), "value": value }))
+    };
+    Reason::ALL.iter().map(one).collect()
+}
+
+/// A problem of the reason.
+pub(super) fn made(reason: Reason) -> Problem {
+    match reason {
+        Reason::InvalidRequest => {
+            Invalid::new("/quantity", "must be a whole number from 1 to 1,000,000, found \"three\"").into()
+        }
+        Reason::Forbidden => Problem::foreign_origin("https://elsewhere.example"),
+        Reason::UnknownItem => Rejection::UnknownItem(vec![item_key("hub-9", "tea")]).into(),
+        Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
+        Reason::UnknownRoute => Problem::unknown_route("/v1/inventry/tea"),
+        Reason::MethodNotAllowed => Problem::method_not_allowed("GET", "POST"),
+        Reason::InsufficientInventory => Rejection::InsufficientInventory(vec![Shortage {
+            item: item_key("default", "tea"),
+            requested: 5,
+            available: 2,
+            next_expiry_at: Some(cart().expires_at),
+        }])
+        .into(),
+        Reason::SalePaused => Rejection::SalePaused(Scope::Item(item_key("default", "tea"))).into(),
+        Reason::ReservationExpired => {
+            Rejection::ReservationExpired { id: id(), expires_at: cart().expires_at }.into()
+        }
+        Reason::ReservationCancelled => Rejection::ReservationCancelled(id()).into(),
+        Reason::ReservationConfirmed => Rejection::ReservationConfirmed(id()).into(),
+        Reason::ReservationNotConfirmed => Rejection::ReservationNotConfirmed(id()).into(),
+        Reason::ReturnExceedsSold => {
+            Rejection::ReturnExceedsSold { item: item_key("default", "tea"), requested: 5, sold: 3 }.into()
+        }
+        Reason::ExtensionLimit => {
+            Rejection::ExtensionLimit { max_expires_at: cart().terms.max_expires_at }.into()
+        }
+        Reason::BelowCommitted => {
+            Rejection::BelowCommitted { confirmed_sold: 20, held: 3, total_units: 100 }.into()
+        }
+        Reason::PreconditionFailed => Rejection::PreconditionFailed { version: Some(5) }.into(),
+        Reason::TooLarge => Problem::too_large(BODY_BYTES),
+        Reason::UnsupportedMediaType => Problem::unsupported_media_type("text/plain"),
+        Reason::IdempotencyMismatch => Rejection::IdempotencyMismatch.into(),
+        Reason::QuantityLimit => {
+            Rejection::QuantityLimit { item: item_key("default", "tea"), requested: LINE_QUANTITY + 1 }.into()
+        }
+        Reason::Internal => Problem::internal(),
+        Reason::Overloaded => (&Failure::Overloaded).into(),
+        Reason::Unavailable => (&Failure::Unavailable(String::new())).into(),
+        Reason::OutcomeUnknown => (&Failure::OutcomeUnknown).into(),
+    }
+}

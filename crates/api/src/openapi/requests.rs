@@ -1,0 +1,188 @@
+//! The bodies of requests. They name what [`crate::decode`] takes, with the bounds that it judges by.
+
+use super::schema::{
+    Member, always, array, closed, key, label, location, maybe, metadata, named, quantity, seconds, units,
+    with, word,
+};
+use serde_json::{Value, json};
+use stockhold_domain::limits::{BASKET_LINES, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, TOTAL_UNITS};
+
+/// All of them, by name.
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("ReserveRequest", reserve()),
+        ("BasketRequest", closed("What to hold, over several items: all of it or none.", basket())),
+        ("LineRequest", line()),
+        ("ConfirmRequest", confirm()),
+        (
+            "ExtendRequest",
+            closed("How much longer.", vec![always("ttl_seconds", ttl()), maybe("idempotency_key", key())]),
+        ),
+        ("ReturnRequest", returned()),
+        ("StockRequest", stock()),
+        ("AdjustRequest", adjust()),
+        ("SaleRequest", closed("Why.", vec![maybe("reason", label("Why, for the record."))])),
+    ]
+}
+
+fn reserve() -> Value {
+    let asked = with(quantity("Units to hold."), "default", 1);
+    let mut members = vec![owner(), maybe("quantity", asked)];
+    members.extend(terms());
+    closed("What to hold of one item, for whom and how long.", members)
+}
+
+/// The members of a reserve over several items.
+pub(super) fn basket() -> Vec<Member> {
+    let lines = array(
+        named("LineRequest"),
+        1,
+        BASKET_LINES,
+        "The items. Lines that name the same item are summed before anything is checked, and answered as one.",
+    );
+    let mut members = vec![owner(), always("lines", lines)];
+    members.extend(terms());
+    members
+}
+
+fn owner() -> Member {
+    always("owner_id", label("Who the hold is for, as the caller names it: an order, a cart, a session."))
+}
+
+/// The members of a reserve of one item in a batch.
+pub(super) fn single() -> Vec<Member> {
+    let mut members = vec![owner()];
+    members.extend(wish());
+    members.extend(terms());
+    members
+}
+
+/// What both reserves have in common.
+fn terms() -> Vec<Member> {
+    vec![
+        maybe(
+            "ttl_seconds",
+            seconds(&format!(
+                "How long the hold lives, in seconds; at most the item's `max_hold_seconds`. When left out: the item's \
+                 `default_ttl_seconds`, else its location's, else the service's ({DEFAULT_TTL_SECONDS} unless it is \
+                 configured). Of several items the shortest counts."
+            )),
+        ),
+        maybe(
+            "fulfilment",
+            with(
+                word(
+                    &["all", "partial"],
+                    "`all`: every line in full, or nothing. `partial`: each line gets what there is; lines that get \
+                     nothing are left out; when all do it is `insufficient_inventory`.",
+                ),
+                "default",
+                "all",
+            ),
+        ),
+        maybe("channel", label("The sales channel, shown again.")),
+        maybe("customer_id", label("The buyer, shown again.")),
+        maybe("session_id", label("The buyer's session, shown again.")),
+        maybe("metadata", metadata()),
+        maybe("idempotency_key", key()),
+    ]
+}
+
+fn line() -> Value {
+    closed("An item and how many units of it.", wish().into())
+}
+
+fn wish() -> [Member; 3] {
+    [
+        always("sku", label("What: a SKU, compared byte by byte.")),
+        maybe("location", location("Where it is stocked.")),
+        maybe("quantity", with(quantity("Units."), "default", 1)),
+    ]
+}
+
+/// The order that a confirm names.
+pub(super) fn order() -> Value {
+    label("The order that the reservation becomes. A second confirm may name the same one or none.")
+}
+
+fn confirm() -> Value {
+    closed("The order, if there is one.", vec![maybe("order_id", order()), maybe("idempotency_key", key())])
+}
+
+/// How long an extend asks for.
+pub(super) fn ttl() -> Value {
+    seconds(
+        "How long from now, in seconds. The deadline never gets earlier, and never later than `max_expires_at`.",
+    )
+}
+
+fn returned() -> Value {
+    let lines = array(
+        named("LineRequest"),
+        1,
+        BASKET_LINES,
+        "What comes back. When left out: everything that has not come back yet.",
+    );
+    closed(
+        "What comes back and why.",
+        vec![
+            maybe("lines", lines),
+            always("reason", label("Why, for the record.")),
+            maybe("idempotency_key", key()),
+        ],
+    )
+}
+
+fn stock() -> Value {
+    let settable = "When left out it stays as it is.";
+    closed(
+        "What exists of an item, and its settings. What is left out stays as it is.",
+        vec![
+            always("total_units", units("Units that exist, sold and held ones included.")),
+            maybe(
+                "mode",
+                json!({
+                    "type": "string", "enum": ["counted"], "default": "counted",
+                    "description": "How units are told apart: `counted` ones are interchangeable.",
+                }),
+            ),
+            maybe(
+                "safety_stock",
+                units(&format!(
+                    "Units kept from sale: subtracted from `available`. {settable} A new item has 0."
+                )),
+            ),
+            maybe(
+                "default_ttl_seconds",
+                seconds(&format!(
+                    "Time to live of a hold that names none, in seconds. {settable} A new item has none of its own; the \
+                     service's is {DEFAULT_TTL_SECONDS} unless it is configured."
+                )),
+            ),
+            maybe(
+                "max_hold_seconds",
+                seconds(&format!(
+                    "Longest hold in seconds, extensions included. {settable} A new item has none of its own; the \
+                     service's is {DEFAULT_MAX_HOLD_SECONDS} unless it is configured."
+                )),
+            ),
+            maybe("metadata", metadata()),
+        ],
+    )
+}
+
+fn adjust() -> Value {
+    let most = TOTAL_UNITS.cast_signed();
+    let delta = json!({
+        "type": "integer", "format": "int64", "minimum": -most, "maximum": most, "not": { "const": 0 },
+        "description": "Units that arrived (above 0) or left (below 0).",
+    });
+    closed(
+        "By how much the total moves, and why.",
+        vec![
+            always("delta", delta),
+            always("reason", label("Why, for the record: a delivery, breakage, a count.")),
+            maybe("idempotency_key", key()),
+        ],
+    )
+}

@@ -1,0 +1,177 @@
+//! One shop's afternoon, for the examples: a cart that holds two packets of tea for five minutes and what becomes of it.
+//! The answers are written by the code that answers.
+
+use crate::encode;
+use serde_json::Value;
+use std::sync::Arc;
+use stockhold_domain::{
+    Closing, Event, EventId, Extras, Figures, Hold, HoldChange, Instant, Item, ItemKey, Label, Line, Mode,
+    Origin, RequestId, ReservationId, Seconds, Settings, Status, Terms, Trace, Transition,
+};
+use stockhold_store::EventRow;
+
+/// 2026-11-20T12:00:00Z.
+const NOON: i64 = 1_795_176_000_000;
+
+/// Noon and so many seconds.
+pub(super) fn at(seconds: i64) -> Instant {
+    Instant::from_millis(NOON + seconds * 1_000)
+}
+
+/// The reservation.
+pub(super) fn id() -> ReservationId {
+    ReservationId::from_u128(0x018b_cfe5_6800_7fff_bfff_ffff_ffff_ffff)
+}
+
+/// What a request is called that did not say.
+pub(super) fn request_id() -> RequestId {
+    RequestId::Made(0x0193_03a1_5b40_7c3e_9d51_3f0a_6c1e_8b27)
+}
+
+/// A text that is a label.
+pub(super) fn label(text: &str) -> Label {
+    match Label::new(text) {
+        Ok(label) => label,
+        Err(error) => unreachable!("{text:?} {error}"),
+    }
+}
+
+pub(super) fn item_key(location: &str, sku: &str) -> ItemKey {
+    ItemKey::new(&label(location), &label(sku))
+}
+
+fn seconds(seconds: u64) -> Option<Seconds> {
+    Seconds::new(seconds).ok()
+}
+
+/// An active reservation of one item.
+pub(super) fn cart() -> Hold {
+    let extras = Extras {
+        channel: Some(label("web")),
+        customer_id: Some(label("customer-41")),
+        session_id: None,
+        metadata: Some(r#"{"gift":true}"#.into()),
+    };
+    Hold {
+        id: id(),
+        status: Status::Active,
+        expires_at: at(300),
+        terms: Arc::new(Terms {
+            owner_id: label("cart-7"),
+            created_at: at(0),
+            max_expires_at: at(1_800),
+            extras: Some(Box::new(extras)),
+        }),
+        lines: [line("default", "tea", 2, 41)].into(),
+        closing: None,
+        last_event: event_id(8),
+    }
+}
+
+/// The same with a second item, granted in part.
+pub(super) fn basket() -> Hold {
+    let cup = Line { requested: 6, ..line("hub-9", "cup", 4, 12) };
+    Hold { lines: [line("default", "tea", 2, 41), cup].into(), ..cart() }
+}
+
+fn line(location: &str, sku: &str, quantity: u32, sequence: u64) -> Line {
+    Line { item: item_key(location, sku), requested: quantity, quantity, returned: 0, sequence }
+}
+
+/// The cart, later, in its latest transition.
+fn moved(status: Status, closing: Closing) -> Hold {
+    let lines = [line("default", "tea", 2, 42)].into();
+    Hold { status, lines, closing: Some(Box::new(closing)), ..cart() }
+}
+
+/// The cart, extended to noon and so many seconds.
+pub(super) fn extended(seconds: i64) -> Hold {
+    Hold { expires_at: at(seconds), ..cart() }
+}
+
+/// The cart, sold.
+pub(super) fn sold() -> Hold {
+    moved(Status::Confirmed, Closing { at: at(120), reason: None, order_id: Some(label("order-1001")) })
+}
+
+/// The cart, sold, with one packet back.
+pub(super) fn returned() -> Hold {
+    let back = Line { returned: 1, ..line("default", "tea", 2, 43) };
+    Hold { lines: [back].into(), ..sold() }
+}
+
+/// The cart, released.
+pub(super) fn released() -> Hold {
+    moved(Status::Cancelled, Closing { at: at(90), reason: Some(label("cart emptied")), order_id: None })
+}
+
+/// The item that the cart holds.
+pub(super) fn item() -> Item {
+    Item {
+        key: item_key("default", "tea"),
+        mode: Mode::Counted,
+        figures: Figures {
+            total_units: 100,
+            confirmed_sold: 20,
+            held: 3,
+            active: 2,
+            sequence: 41,
+            at: at(0),
+        },
+        settings: Arc::new(Settings {
+            safety_stock: 5,
+            default_ttl: seconds(300),
+            max_hold: seconds(1_800),
+            metadata: Some(r#"{"shelf":"B4"}"#.into()),
+        }),
+        version: 4,
+        paused: false,
+        created_at: at(-86_400),
+    }
+}
+
+/// An event's id, by a number.
+pub(super) fn event_id(number: u8) -> EventId {
+    EventId::from_u128(0x0193_03a1_5b40_7b11_8c02_5d6e_7f80_9100 + u128::from(number))
+}
+
+/// An event at a position.
+pub(super) fn happened(position: u64, id: EventId, transition: Transition) -> EventRow {
+    let origin = Origin {
+        actor: label("anonymous"),
+        request_id: RequestId::Given(label("checkout-7-1")),
+        trace: Some(Trace {
+            trace_id: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736,
+            span_id: 0x00f0_67aa_0ba9_02b7,
+            flags: 1,
+        }),
+    };
+    EventRow { position, event: Event { id, at: at(0), origin, previous: None, transition } }
+}
+
+/// What happened to the cart: it was made and it was sold.
+pub(super) fn history() -> Vec<EventRow> {
+    let figures = item().figures;
+    let made = Transition::Hold { change: HoldChange::Created, hold: cart(), figures: [figures].into() };
+    let after = Figures { confirmed_sold: 22, held: 1, active: 1, sequence: 42, at: at(120), ..figures };
+    let sold = Transition::Hold { change: HoldChange::Confirmed, hold: sold(), figures: [after].into() };
+    let mut confirmed = happened(12, event_id(12), sold);
+    confirmed.event.at = at(120);
+    confirmed.event.previous = Some(cart().last_event);
+    vec![happened(8, cart().last_event, made), confirmed]
+}
+
+/// What `put` writes.
+pub(super) fn written(put: impl FnOnce(&mut Vec<u8>)) -> Value {
+    let mut out = Vec::new();
+    put(&mut out);
+    match serde_json::from_slice(&out) {
+        Ok(value) => value,
+        Err(error) => unreachable!("what was written is no JSON: {error}"),
+    }
+}
+
+/// A reservation as it is answered.
+pub(super) fn reservation(hold: &Hold) -> Value {
+    written(|out| encode::reservation(out, hold))
+}

@@ -1,0 +1,175 @@
+//! The pieces that schemas are made of. Every bound comes from the constant that the server judges by.
+//!
+//! JSON Schema counts characters where Stockhold counts bytes: `maxLength` says what can never fit, `x-max-bytes` what
+//! is meant.
+
+use serde_json::{Map, Value, json};
+use stockhold_domain::limits::{
+    KEY_BYTES, LABEL_BYTES, LINE_QUANTITY, METADATA_BYTES, TOTAL_UNITS, TTL_CEILING_SECONDS, TTL_MIN_SECONDS,
+};
+
+/// What `char::is_control` refuses.
+const NO_CONTROL: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
+/// An idempotency key as a header has it: bare, or quoted as RFC 8941 quotes.
+const HEADER_KEY: &str = concat!(
+    r#"^(?:[^"\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*"#,
+    r#"|"(?:[^"\\\u0000-\u001f\u007f-\u009f]|\\["\\])+")$"#
+);
+/// `YYYY-MM-DDThh:mm:ss.mmmZ`.
+const TIME: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$";
+/// An item's version in quotation marks; 19 digits are more than any item lives to see.
+const ETAG: &str = r#"^"[0-9]{1,19}"$"#;
+
+/// A member of an object: name, schema, whether it is always there.
+pub(super) type Member = (&'static str, Value, bool);
+
+/// A member that is always there.
+pub(super) fn always(name: &'static str, schema: Value) -> Member {
+    (name, schema, true)
+}
+
+/// A member that may be left out.
+pub(super) fn maybe(name: &'static str, schema: Value) -> Member {
+    (name, schema, false)
+}
+
+/// An object. What the server writes may gain members; what it reads may not have others.
+pub(super) fn object(description: &str, members: Vec<Member>) -> Value {
+    let required: Vec<_> = members.iter().filter(|member| member.2).map(|member| member.0).collect();
+    let properties: Map<_, _> =
+        members.into_iter().map(|(name, schema, _)| (name.to_owned(), schema)).collect();
+    let mut object = json!({ "type": "object", "description": description, "properties": properties });
+    if !required.is_empty() {
+        object["required"] = json!(required);
+    }
+    object
+}
+
+/// An object that a request may have: any other member is refused.
+pub(super) fn closed(description: &str, members: Vec<Member>) -> Value {
+    let mut object = object(description, members);
+    object["additionalProperties"] = false.into();
+    object
+}
+
+/// One of the document's own schemas.
+pub(super) fn named(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+/// A label: a SKU, a location, an owner, …
+pub(super) fn label(description: &str) -> Value {
+    json!({
+        "type": "string", "minLength": 1, "maxLength": LABEL_BYTES, "pattern": NO_CONTROL,
+        "x-max-bytes": LABEL_BYTES, "description": description,
+    })
+}
+
+/// A location that is `default` when it is left out.
+pub(super) fn location(description: &str) -> Value {
+    with(label(description), "default", stockhold_domain::Label::DEFAULT_LOCATION)
+}
+
+/// An idempotency key in a body.
+pub(super) fn key() -> Value {
+    json!({
+        "type": "string", "minLength": 1, "maxLength": KEY_BYTES, "pattern": NO_CONTROL,
+        "x-max-bytes": KEY_BYTES,
+        "description": "The idempotency key, for callers that would rather not send the header. Both and different is \
+            `invalid_request`.",
+    })
+}
+
+/// An idempotency key in the header.
+pub(super) fn header_key() -> Value {
+    json!({
+        "type": "string", "minLength": 1, "maxLength": KEY_BYTES, "pattern": HEADER_KEY,
+        "x-max-bytes": KEY_BYTES,
+    })
+}
+
+/// An item's version as `ETag` and `If-Match` have it.
+pub(super) fn etag() -> Value {
+    json!({ "type": "string", "pattern": ETAG })
+}
+
+/// An instant.
+pub(super) fn time(description: &str) -> Value {
+    json!({ "type": "string", "format": "date-time", "pattern": TIME, "description": description })
+}
+
+/// A UUID.
+pub(super) fn uuid(description: &str) -> Value {
+    json!({ "type": "string", "format": "uuid", "description": description })
+}
+
+/// Any text.
+pub(super) fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+/// One of these words.
+pub(super) fn word(words: &[&str], description: &str) -> Value {
+    json!({ "type": "string", "enum": words, "description": description })
+}
+
+/// Yes or no.
+pub(super) fn flag(description: &str) -> Value {
+    json!({ "type": "boolean", "description": description })
+}
+
+/// A whole number within bounds.
+pub(super) fn integer(least: u64, most: u64, description: &str) -> Value {
+    let format = if most > i32::MAX as u64 { "int64" } else { "int32" };
+    json!({ "type": "integer", "format": format, "minimum": least, "maximum": most, "description": description })
+}
+
+/// A whole number that only grows.
+pub(super) fn counter(description: &str) -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": 0, "description": description })
+}
+
+/// Units of an item, as its figures have them.
+pub(super) fn units(description: &str) -> Value {
+    integer(0, TOTAL_UNITS, description)
+}
+
+/// Units that a line asks for or has.
+pub(super) fn quantity(description: &str) -> Value {
+    integer(1, LINE_QUANTITY, description)
+}
+
+/// A time to live or a longest hold.
+pub(super) fn seconds(description: &str) -> Value {
+    integer(TTL_MIN_SECONDS.into(), TTL_CEILING_SECONDS.into(), description)
+}
+
+/// The caller's own data.
+pub(super) fn metadata() -> Value {
+    json!({
+        "type": "object", "additionalProperties": true, "x-max-bytes": METADATA_BYTES,
+        "description": format!(
+            "The caller's own data, kept and shown as it is: a JSON object of at most {} bytes without whitespace. \
+             Numbers keep the digits that they came with.",
+            crate::problem::grouped(METADATA_BYTES as u64)
+        ),
+    })
+}
+
+/// An array.
+pub(super) fn array(items: Value, least: usize, most: usize, description: &str) -> Value {
+    let mut array = json!({ "type": "array", "items": items, "description": description });
+    if least > 0 {
+        array["minItems"] = least.into();
+    }
+    if most < usize::MAX {
+        array["maxItems"] = most.into();
+    }
+    array
+}
+
+/// A schema with one more keyword.
+pub(super) fn with(mut schema: Value, keyword: &str, value: impl Into<Value>) -> Value {
+    schema[keyword] = value.into();
+    schema
+}

@@ -1,0 +1,111 @@
+//! An event as its readers see it.
+
+use super::{Item, Status, form};
+use serde::Deserialize;
+use stockhold_domain::{EventId, Instant, ReservationId};
+
+/// Something that happened. What a type of event does not have is absent.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Event {
+    /// Its id, given with the commit.
+    #[serde(deserialize_with = "form::event_id")]
+    pub id: EventId,
+    /// Its place in the order of all events: dense, from 1, in the order of commits.
+    pub position: u64,
+    /// `reservation.created`, `.extended`, `.confirmed`, `.cancelled`, `.expired`, `.returned`, `stock.set`, `.adjusted`,
+    /// `sale.paused`, `.resumed`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// When it was decided.
+    #[serde(deserialize_with = "form::time")]
+    pub time: Instant,
+    /// The reservation, of a reservation's event.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub reservation_id: Option<ReservationId>,
+    /// Who the reservation is for.
+    pub owner_id: Option<String>,
+    /// Where the reservation stands after it.
+    pub status: Option<Status>,
+    /// Units over all lines of the reservation.
+    pub quantity: Option<u64>,
+    /// The items that it concerns, with their figures after it. None when a sale is paused or resumed.
+    #[serde(default)]
+    pub lines: Vec<EventLine>,
+    /// The reservation's deadline after it.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub expires_at: Option<Instant>,
+    /// The latest deadline that the reservation can reach; when it was created.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub max_expires_at: Option<Instant>,
+    /// The order that a confirm named.
+    pub order_id: Option<String>,
+    /// Why: of a release, a return, an adjustment, a pause or a resumption.
+    pub reason: Option<String>,
+    /// Sales channel; when the reservation was created.
+    pub channel: Option<String>,
+    /// The buyer; when the reservation was created.
+    pub customer_id: Option<String>,
+    /// The buyer's session; when the reservation was created.
+    pub session_id: Option<String>,
+    /// The caller's own data; when the reservation was created.
+    pub metadata: Option<serde_json::Value>,
+    /// What came back by this return.
+    #[serde(default)]
+    pub returned: Vec<Returned>,
+    /// By how much an adjustment moved the total.
+    pub delta: Option<i64>,
+    /// The item after its stock was set or adjusted.
+    pub item: Option<Item>,
+    /// What is paused or resumed: `everything`, `location` or `item`.
+    pub scope: Option<String>,
+    /// The item's SKU, when an item is paused or resumed.
+    pub sku: Option<String>,
+    /// The location, when a location or an item is paused or resumed.
+    pub location: Option<String>,
+    /// The reservation's event before this one.
+    #[serde(default, deserialize_with = "form::optional_event_id")]
+    pub previous_event_id: Option<EventId>,
+    /// Who asked: the principal, or `stockhold` for what fell due by itself.
+    pub actor: String,
+    /// What the request was called.
+    pub request_id: String,
+    /// The caller's trace, as its header had it.
+    pub traceparent: Option<String>,
+}
+
+/// An item of an event: the reservation's line, if it is about one, and the item's figures after the event.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct EventLine {
+    /// What.
+    pub sku: String,
+    /// Where.
+    pub location: String,
+    /// Units granted.
+    pub quantity: Option<u64>,
+    /// Units asked for.
+    pub requested_quantity: Option<u64>,
+    /// Units that have come back so far.
+    #[serde(default)]
+    pub returned_quantity: u64,
+    /// Transitions of the item so far.
+    pub sequence: u64,
+    /// Units that exist.
+    pub total_units: u64,
+    /// Units sold, less returns.
+    pub confirmed_sold: u64,
+    /// Units in active reservations.
+    pub held_units: u64,
+    /// Active reservations with a line on the item.
+    pub active_reservations: u64,
+}
+
+/// What came back of one line.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Returned {
+    /// What.
+    pub sku: String,
+    /// Where.
+    pub location: String,
+    /// How many units.
+    pub quantity: u64,
+}

@@ -1,0 +1,131 @@
+//! Many at once: pages of lists, batches of commands, availabilities.
+
+use super::{Availability, Problem, Reservation, Terms, Want};
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize, Serializer};
+use stockhold_domain::ReservationId;
+
+/// A page of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Page<T> {
+    /// Its entries; may be fewer than asked for though there are more.
+    pub data: Vec<T>,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// Where to go on. For events always there: what comes later can be asked for with it.
+    pub next_cursor: Option<String>,
+}
+
+/// One command of a batch.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Command {
+    /// Hold a basket.
+    Reserve {
+        /// The wishes.
+        lines: Vec<Want>,
+        /// What goes with them.
+        #[serde(flatten)]
+        terms: Terms,
+        /// The idempotency key; the client makes one when there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Turn a hold into a sale.
+    Confirm {
+        /// Which.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// The order it becomes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        order_id: Option<String>,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Give a hold's units back.
+    Release {
+        /// Which.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// Why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Move a hold's deadline.
+    Extend {
+        /// Which.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// How long from now, in seconds.
+        ttl_seconds: u32,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+}
+
+fn shown<S: Serializer>(id: &ReservationId, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(id)
+}
+
+impl Command {
+    /// The place of its idempotency key.
+    pub fn idempotency_key(&mut self) -> &mut Option<String> {
+        match self {
+            Self::Reserve { idempotency_key, .. }
+            | Self::Confirm { idempotency_key, .. }
+            | Self::Release { idempotency_key, .. }
+            | Self::Extend { idempotency_key, .. } => idempotency_key,
+        }
+    }
+}
+
+/// What became of one command of a batch.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct CommandResult {
+    /// The status that the command's own route would answer with.
+    pub status: u16,
+    /// Whether its key had made it before.
+    #[serde(default)]
+    pub replayed: bool,
+    /// The reservation; a release shows none.
+    pub reservation: Option<Reservation>,
+    /// Why it was not done.
+    pub problem: Option<Problem>,
+}
+
+/// What of one item is to be had, among many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stocked {
+    /// There is such an item.
+    Known(Availability),
+    /// There is none.
+    Unknown {
+        /// What.
+        sku: String,
+        /// Where.
+        location: String,
+    },
+}
+
+impl<'de> Deserialize<'de> for Stocked {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Name {
+            sku: String,
+            location: String,
+            #[serde(default)]
+            unknown: bool,
+        }
+        let value = serde_json::Value::deserialize(from)?;
+        let Name { sku, location, unknown } = Name::deserialize(&value).map_err(D::Error::custom)?;
+        if unknown {
+            return Ok(Self::Unknown { sku, location });
+        }
+        Availability::deserialize(value).map(Self::Known).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,245 @@
+//! Pages of lists and events: their queries, their cursors, and how they are written and read.
+
+use crate::samples::{ID, at, full_item, hold, id, item, key, label, refused, written};
+use stockhold_api::encode::{self, List};
+use stockhold_api::{cursor, decode, wire};
+use stockhold_domain::{
+    Event, EventId, Figures, Hold, HoldChange, Instant, Line, Origin, RequestId, Scope, Status, StockChange,
+    Trace, Transition,
+};
+use stockhold_store::{Cursor, EventRow};
+
+#[test]
+fn queries_of_reservations() {
+    let plain = decode::reservations(None).unwrap();
+    assert_eq!((plain.limit, plain.after), (50, None));
+    assert!(
+        plain.owner_id.is_none() && plain.sku.is_none() && plain.location.is_none() && plain.status.is_none()
+    );
+    let cursor = cursor::of_place(Cursor(u128::MAX - 7));
+    let query =
+        format!("owner_id=o+1&sku=a%2Fb&location=hub&status=expired&limit=1000&starting_after={cursor}");
+    let full = decode::reservations(Some(&query)).unwrap();
+    assert_eq!(
+        (full.owner_id, full.sku, full.location),
+        (Some(label("o 1")), Some(label("a/b")), Some(label("hub")))
+    );
+    assert_eq!(
+        (full.status, full.limit, full.after),
+        (Some(Status::Expired), 1_000, Some(Cursor(u128::MAX - 7)))
+    );
+    let check = |query: &str, expected: &[(&str, &str)]| refused(decode::reservations(Some(query)), expected);
+    check("limit=0", &[("/limit", "must be a whole number from 1 to 1,000, found \"0\"")]);
+    check("limit=1001", &[("/limit", "found \"1001\"")]);
+    check("limit=%2B1", &[("/limit", "found \"+1\"")]);
+    check("limit=", &[("/limit", "found \"\"")]);
+    check("limit=1&limit=2", &[("/limit", "is given twice")]);
+    check("limit=x&limit=2", &[("/limit", "found \"x\""), ("/limit", "is given twice")]);
+    check("status=sold", &[("/status", "must be active, confirmed, cancelled or expired, found \"sold\"")]);
+    check(
+        "starting_after=7",
+        &[("/starting_after", "must be the next_cursor of a page of this list, found \"7\"")],
+    );
+    check(
+        "owner=o",
+        &[("/owner", "known is `owner_id`, `sku`, `location`, `status`, `limit`, `starting_after`")],
+    );
+    check("owner_id=&sku=%00", &[("/owner_id", "must not be empty"), ("/sku", "control character")]);
+}
+
+#[test]
+fn queries_of_items_and_events() {
+    let shelf = decode::shelf(Some("")).unwrap();
+    assert_eq!((shelf.location, shelf.after, shelf.limit), (None, None, 50));
+    let last = key("hub/9 é", "te\"a");
+    let shelf =
+        decode::shelf(Some(&format!("location=hub&limit=1&starting_after={}", cursor::of_item(&last))))
+            .unwrap();
+    assert_eq!((shelf.location, shelf.after, shelf.limit), (Some(label("hub")), Some(last), 1));
+    refused(decode::shelf(Some("starting_after=00")), &[("/starting_after", "must be the next_cursor")]);
+    refused(decode::shelf(Some("sku=a")), &[("/sku", "known is `location`, `limit`, `starting_after`")]);
+
+    assert_eq!(decode::events(None), Ok((0, 50)));
+    assert_eq!(decode::events(Some("limit=7&after=18446744073709551615")), Ok((u64::MAX, 7)));
+    let position = "must be the position of an event, a whole number like 1042, found";
+    for (query, found) in
+        [("after=", "\"\""), ("after=-1", "\"-1\""), ("after=18446744073709551616", "\"184467")]
+    {
+        refused(decode::events(Some(query)), &[("/after", &*format!("{position} {found}"))]);
+    }
+
+    assert_eq!(decode::stream(None, None), Ok(None));
+    assert_eq!(decode::stream(Some("after=4"), None), Ok(Some(4)));
+    assert_eq!(decode::stream(Some("after=4"), Some(b" 9 ")), Ok(Some(9)));
+    refused(decode::stream(None, Some(b"")), &[("/Last-Event-ID", position)]);
+    refused(
+        decode::stream(Some("after=x&limit=1"), Some(b"\xff")),
+        &[("/Last-Event-ID", position), ("/after", position), ("/limit", "known is `after`")],
+    );
+}
+
+#[test]
+fn pages_as_they_are_written_and_read() {
+    let page = |entries: usize, has_more: bool, next: Option<&str>| {
+        written(|out| {
+            let mut list = List::open(out, "data");
+            assert!(list.is_empty());
+            for _ in 0..entries {
+                encode::item(list.entry(out), &item());
+            }
+            assert_eq!(list.is_empty(), entries == 0);
+            list.close_page(out, has_more, next);
+        })
+    };
+    assert_eq!(page(0, false, None), r#"{"data":[],"has_more":false}"#);
+    assert_eq!(page(0, true, Some("a\"")), r#"{"data":[],"has_more":true,"next_cursor":"a\""}"#);
+    let read: wire::Page<wire::Item> = serde_json::from_str(&page(2, true, Some("x"))).unwrap();
+    assert_eq!((read.data.len(), read.has_more, read.next_cursor.as_deref()), (2, true, Some("x")));
+}
+
+fn row(transition: Transition) -> EventRow {
+    let trace =
+        Trace { trace_id: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, span_id: 0xf0_67aa_0ba9_02b7, flags: 1 };
+    let event = Event {
+        id: EventId::from_u128(id().as_u128() - 1),
+        at: at(5),
+        origin: Origin {
+            actor: label("shop"),
+            request_id: RequestId::Given(label("r \"1\"")),
+            trace: Some(trace),
+        },
+        previous: Some(EventId::from_u128(id().as_u128() - 2)),
+        transition,
+    };
+    EventRow { position: 1_042, event }
+}
+
+fn figures(sequence: u64) -> Figures {
+    Figures { total_units: 10, confirmed_sold: 4, held: 3, active: 2, sequence, at: at(5) }
+}
+
+fn held(change: HoldChange, hold: Hold) -> EventRow {
+    row(Transition::Hold { change, hold, figures: [figures(8), figures(9)].into() })
+}
+
+const HEAD: &str = r#"{"id":"018bcfe5-6800-7fff-bfff-fffffffffffe","position":1042,"type":"#;
+const TAIL: &str = concat!(
+    r#","previous_event_id":"018bcfe5-6800-7fff-bfff-fffffffffffd","actor":"shop","request_id":"r \"1\"","#,
+    r#""traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}"#
+);
+
+#[test]
+fn events_of_reservations() {
+    let json = written(|out| encode::event(out, &held(HoldChange::Extended, hold())));
+    let expected = [
+        HEAD,
+        r#""reservation.extended","time":"2023-11-14T22:13:20.005Z","#,
+        &format!(
+            r#""reservation_id":"{ID}","owner_id":"cart \"7\" \\ é","status":"active","quantity":3,"lines":["#
+        ),
+        r#"{"sku":"tea","location":"default","quantity":2,"requested_quantity":3,"sequence":8,"total_units":10,"#,
+        r#""confirmed_sold":4,"held_units":3,"active_reservations":2},"#,
+        r#"{"sku":"cup","location":"hub/9","quantity":1,"requested_quantity":1,"returned_quantity":1,"sequence":9,"#,
+        r#""total_units":10,"confirmed_sold":4,"held_units":3,"active_reservations":2}],"#,
+        r#""expires_at":"2023-11-14T22:23:20.000Z""#,
+        TAIL,
+    ];
+    assert_eq!(json, expected.concat());
+    let read: wire::Event = serde_json::from_str(&json).unwrap();
+    assert_eq!((read.position, &*read.kind, read.time), (1_042, "reservation.extended", at(5)));
+    assert_eq!(
+        (read.reservation_id, read.status, read.quantity),
+        (Some(id()), Some(wire::Status::Active), Some(3))
+    );
+    assert_eq!((read.lines[1].returned_quantity, read.lines[1].sequence), (1, 9));
+    assert_eq!(read.previous_event_id, Some(EventId::from_u128(id().as_u128() - 2)));
+    assert_eq!((&*read.actor, &*read.request_id), ("shop", "r \"1\""));
+
+    let full = crate::samples::full_hold();
+    let returned = HoldChange::Returned { quantities: vec![0, 1], reason: label("broken") };
+    for (change, hold, kind, own) in [
+        (
+            HoldChange::Created,
+            full.clone(),
+            "created",
+            concat!(
+                r#","max_expires_at":"2023-11-14T22:43:20.000Z","channel":"web","customer_id":"c-1","session_id":"s-1","#,
+                r#""metadata":{"a":[1,2],"b":"x"}"#
+            ),
+        ),
+        (HoldChange::Confirmed, full.clone(), "confirmed", r#","order_id":"o-1""#),
+        (
+            HoldChange::Cancelled,
+            Hold { status: Status::Cancelled, ..full.clone() },
+            "cancelled",
+            r#","reason":"changed mind""#,
+        ),
+        (HoldChange::Expired, Hold { status: Status::Expired, closing: None, ..full.clone() }, "expired", ""),
+        (
+            returned,
+            full,
+            "returned",
+            r#","returned":[{"sku":"cup","location":"hub/9","quantity":1}],"reason":"broken""#,
+        ),
+    ] {
+        let json = written(|out| encode::event(out, &held(change, hold)));
+        assert!(json.starts_with(&format!("{HEAD}\"reservation.{kind}\"")), "{json}");
+        let expires = r#""expires_at":"2023-11-14T22:23:20.000Z""#;
+        assert!(json.ends_with(&format!("{expires}{own}{TAIL}")), "{json}");
+        serde_json::from_str::<wire::Event>(&json).unwrap();
+    }
+    // A hold of one line has one line's figures.
+    let one = Hold { lines: [Line { ..hold().lines[0].clone() }].into(), ..hold() };
+    let event =
+        row(Transition::Hold { change: HoldChange::Expired, hold: one, figures: [figures(8)].into() });
+    let read: wire::Event = serde_json::from_str(&written(|out| encode::event(out, &event))).unwrap();
+    assert_eq!(read.lines.len(), 1);
+}
+
+#[test]
+fn events_of_stock_and_sales() {
+    let set = row(Transition::Stock { change: StockChange::Set, item: full_item() });
+    let json = written(|out| encode::event(out, &set));
+    let whole = written(|out| encode::item(out, &full_item()));
+    let expected = [
+        HEAD,
+        r#""stock.set","time":"2023-11-14T22:13:20.005Z","lines":[{"sku":"tea","location":"hub/9","sequence":41,"#,
+        r#""total_units":100,"confirmed_sold":20,"held_units":3,"active_reservations":2}],"item":"#,
+        &whole,
+        TAIL,
+    ];
+    assert_eq!(json, expected.concat());
+    let change = StockChange::Adjusted { delta: -4, reason: label("broken") };
+    let adjusted = row(Transition::Stock { change, item: full_item() });
+    let read: wire::Event = serde_json::from_str(&written(|out| encode::event(out, &adjusted))).unwrap();
+    assert_eq!(
+        (&*read.kind, read.delta, read.reason.as_deref()),
+        ("stock.adjusted", Some(-4), Some("broken"))
+    );
+    assert_eq!(read.item.unwrap().version, 4);
+
+    for (scope, paused, reason, own) in [
+        (Scope::Everything, true, None, r#""scope":"everything""#),
+        (
+            Scope::Location(label("hub")),
+            false,
+            Some(label("r")),
+            r#""scope":"location","location":"hub","reason":"r""#,
+        ),
+        (Scope::Item(key("hub", "tea")), true, None, r#""scope":"item","sku":"tea","location":"hub""#),
+    ] {
+        let json = written(|out| encode::event(out, &row(Transition::Sale { scope, paused, reason })));
+        let kind = if paused { "sale.paused" } else { "sale.resumed" };
+        assert_eq!(json, format!(r#"{HEAD}"{kind}","time":"2023-11-14T22:13:20.005Z",{own}{TAIL}"#));
+        assert!(serde_json::from_str::<wire::Event>(&json).unwrap().lines.is_empty());
+    }
+
+    let mut bare = row(Transition::Sale { scope: Scope::Everything, paused: true, reason: None });
+    bare.event.previous = None;
+    bare.event.at = Instant::from_millis(0);
+    bare.event.origin =
+        Origin { actor: label("stockhold"), request_id: RequestId::Made(id().as_u128()), trace: None };
+    let json = written(|out| encode::event(out, &bare));
+    let end = format!(r#""scope":"everything","actor":"stockhold","request_id":"{ID}"}}"#);
+    assert!(json.ends_with(&end), "{json}");
+}

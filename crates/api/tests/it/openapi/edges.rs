@@ -1,0 +1,185 @@
+//! The bounds of the document are those that requests are judged by: a body at an edge is read, one past it is not.
+
+use super::{operations, resolved};
+use crate::samples::ID;
+use serde_json::{Value, json};
+use stockhold_api::decode;
+use stockhold_api::openapi::document;
+use stockhold_domain::limits::LINE_QUANTITY;
+
+/// Reads a body as the operation's route does; which fault, if there is one.
+fn read(operation: &str, body: &str) -> Result<(), String> {
+    let body = body.as_bytes();
+    let done = match operation {
+        "reserve" => decode::reserve_single("tea", None, body).map(drop),
+        "reserve_basket" => decode::reserve_basket(None, body).map(drop),
+        "confirm" => decode::confirm(ID, None, body).map(drop),
+        "extend" => decode::extend(ID, None, body).map(drop),
+        "return_units" => decode::return_units(ID, None, body).map(drop),
+        "set_stock" => decode::set_stock("tea", None, None, body).map(drop),
+        "adjust_stock" => decode::adjust("tea", None, None, body).map(drop),
+        "pause_item" | "resume_item" => decode::set_item_sale("tea", None, body, true).map(drop),
+        "pause_sale" | "resume_sale" => decode::set_sale(None, body, true).map(drop),
+        "get_availabilities" => decode::availability(None, body).map(drop),
+        "run_commands" => match decode::commands(None, body) {
+            Ok(all) => all.into_iter().try_for_each(|one| one.map(drop)),
+            Err(invalid) => Err(invalid),
+        },
+        other => panic!("no route is known for {other}"),
+    };
+    done.map_err(|invalid| format!("{:?}", invalid.errors))
+}
+
+/// Values that a schema takes, and values that it does not.
+fn edges(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
+    let schema = resolved(schema);
+    let mut good = Vec::new();
+    let mut bad = vec![Value::Null];
+    match schema["type"].as_str() {
+        Some("integer") => {
+            let bound = |name: &str| schema[name].as_i64().unwrap();
+            let (least, most) = (bound("minimum"), bound("maximum"));
+            good.extend([json!(least), json!(most)]);
+            bad.extend([json!("1"), json!(1.5), json!([])]);
+            match &schema["not"]["const"] {
+                Value::Null => bad.push(json!(least - 1)),
+                // How far a total can move is for the rules to say.
+                not => bad.push(not.clone()),
+            }
+            // So is what is more than a line may ask for.
+            if schema["not"].is_null() && most != LINE_QUANTITY.cast_signed() {
+                bad.push(json!(most + 1));
+            }
+        }
+        Some("string") if schema["format"] == "uuid" => {
+            good.push(json!(ID));
+            bad.extend([json!("x"), json!(1)]);
+        }
+        Some("string") if !schema["enum"].is_null() => {
+            good.extend(schema["enum"].as_array().unwrap().iter().cloned());
+            bad.extend([json!("others"), json!(0)]);
+        }
+        Some("string") if !schema["const"].is_null() => good.push(schema["const"].clone()),
+        Some("string") => {
+            let most = usize::try_from(schema["x-max-bytes"].as_u64().unwrap()).unwrap();
+            assert_eq!(schema["maxLength"], most);
+            good.extend([json!("x"), json!("x".repeat(most)), json!("é".repeat(most / 2))]);
+            bad.extend([json!(""), json!("x".repeat(most + 1)), json!("é".repeat(most / 2 + 1))]);
+            bad.extend([json!("a\nb"), json!("\u{85}"), json!(7)]);
+        }
+        Some("object") if schema["properties"].is_null() => {
+            let most = usize::try_from(schema["x-max-bytes"].as_u64().unwrap()).unwrap();
+            let of = |bytes: usize| json!({ "k": "x".repeat(bytes - r#"{"k":""}"#.len()) });
+            good.extend([json!({}), of(most)]);
+            bad.extend([of(most + 1), json!([]), json!("{}")]);
+        }
+        Some("object") => {
+            let (bodies, wrong) = objects(schema);
+            good.extend(bodies);
+            bad.extend(wrong);
+        }
+        Some("array") => {
+            let (entries, wrong) = edges(&schema["items"]);
+            let most = usize::try_from(schema["maxItems"].as_u64().unwrap()).unwrap();
+            good.push(json!(vec![&entries[0]; most]));
+            good.extend(entries.iter().map(|entry| json!([entry])));
+            bad.extend([json!([]), json!(vec![&entries[0]; most + 1])]);
+            bad.extend(wrong.iter().map(|entry| json!([entry])));
+        }
+        _ => {
+            for one in schema["oneOf"].as_array().unwrap_or_else(|| panic!("{schema:#}")) {
+                let (some, wrong) = edges(one);
+                good.extend(some);
+                bad.extend(wrong);
+            }
+        }
+    }
+    (good, bad)
+}
+
+/// Objects with each member at each of its edges, and objects with one member past one, missing or unknown.
+fn objects(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
+    let members = schema["properties"].as_object().unwrap();
+    let required: Vec<_> = schema["required"].as_array().into_iter().flatten().collect();
+    let is_required = |name: &str| required.iter().any(|known| *known == name);
+    let of = |name: &String| edges(&members[name]);
+    let least: serde_json::Map<_, _> = members
+        .keys()
+        .filter(|name| is_required(name))
+        .map(|name| (name.clone(), of(name).0[0].clone()))
+        .collect();
+    let (mut good, mut bad) = (vec![Value::Object(least.clone())], Vec::new());
+    for name in members.keys() {
+        let with = |value: Value| {
+            let mut object = least.clone();
+            object.insert(name.clone(), value);
+            Value::Object(object)
+        };
+        let (some, wrong) = of(name);
+        good.extend(some.into_iter().map(with));
+        bad.extend(wrong.into_iter().map(with));
+        if is_required(name) {
+            let mut without = least.clone();
+            without.remove(name);
+            bad.push(Value::Object(without));
+        }
+    }
+    assert_eq!(schema["additionalProperties"], false);
+    let mut stranger = least;
+    stranger.insert("stranger".to_owned(), json!(1));
+    bad.push(Value::Object(stranger));
+    (good, bad)
+}
+
+#[test]
+fn bodies_at_the_edges_are_read_and_those_past_them_are_not() {
+    let mut count = 0;
+    for operation in operations() {
+        let schema = &operation.value["requestBody"]["content"]["application/json"]["schema"];
+        if schema.is_null() {
+            continue;
+        }
+        let id = operation.id();
+        let (good, bad) = edges(schema);
+        count += good.len() + bad.len();
+        let start = |body: &str| body.chars().take(300).collect::<String>();
+        for body in good {
+            let body = body.to_string();
+            read(id, &body).unwrap_or_else(|error| panic!("{id} does not read {}: {error}", start(&body)));
+        }
+        for body in bad {
+            let body = body.to_string();
+            assert!(read(id, &body).is_err(), "{id} reads {}", start(&body));
+        }
+    }
+    assert!(count > 500, "{count}");
+}
+
+/// Whether a list takes a query.
+type Takes = fn(Option<&str>) -> bool;
+
+#[test]
+fn queries_at_the_edges() {
+    let parameter = |path: &str, name: &str| -> &'static Value {
+        let all = document()["paths"][path]["get"]["parameters"].as_array().unwrap().iter().map(resolved);
+        all.into_iter().find(|parameter| parameter["name"] == name).unwrap()
+    };
+    let lists: [(&str, Takes); 3] = [
+        ("/v1/reservations", |query| decode::reservations(query).is_ok()),
+        ("/v1/inventory", |query| decode::shelf(query).is_ok()),
+        ("/v1/events", |query| decode::events(query).is_ok()),
+    ];
+    for (path, takes) in lists {
+        let schema = &parameter(path, "limit")["schema"];
+        let (least, most) = (schema["minimum"].as_u64().unwrap(), schema["maximum"].as_u64().unwrap());
+        for (limit, fine) in [(least, true), (most, true), (least - 1, false), (most + 1, false)] {
+            assert_eq!(takes(Some(&format!("limit={limit}"))), fine, "{path} {limit}");
+        }
+        assert_eq!(schema["default"], decode::PAGE_DEFAULT);
+    }
+    for status in parameter("/v1/reservations", "status")["schema"]["enum"].as_array().unwrap() {
+        assert!(decode::reservations(Some(&format!("status={}", status.as_str().unwrap()))).is_ok());
+    }
+    assert!(decode::events(Some(&format!("after={}", u64::MAX))).is_ok());
+    assert_eq!(parameter("/v1/events", "after")["schema"]["maximum"], u64::MAX);
+}

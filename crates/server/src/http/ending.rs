@@ -1,0 +1,65 @@
+//! The end of a connection that can't go on: what there is to say about it, and a way out on which that arrives.
+
+use super::bounds::{LINGER, SEND};
+use super::handle::Worker;
+use super::{fast, reply};
+use std::io::{self, ErrorKind};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use stockhold_api::problem::Problem;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+
+/// Bytes that are thrown away at a time.
+const SCRAPS: usize = 16 * 1024;
+
+/// Answers what could not be read as a request, and hangs up.
+pub(super) async fn turn_away(worker: &Rc<Worker>, stream: TcpStream, problem: &Problem) {
+    let now = worker.clock.now();
+    let request_id = worker.fresh_name(now);
+    let reply = reply::problem(problem, &request_id, None);
+    worker.metrics.record(None, reply.status, std::time::Duration::ZERO);
+    let mut head = Vec::new();
+    fast::put_head(&mut head, &reply, &request_id, &worker.date(now), true);
+    if send(&stream, &head).await.is_ok() && send(&stream, &reply.body).await.is_ok() {
+        linger(worker, stream).await;
+    }
+}
+
+/// Says that nothing more will be sent, and reads on for a moment.
+pub(super) async fn linger(worker: &Worker, mut stream: TcpStream) {
+    if stream.shutdown().await.is_err() || worker.draining.load(Ordering::Relaxed) {
+        return;
+    }
+    let ends = Instant::now() + LINGER;
+    let mut scraps = Vec::with_capacity(SCRAPS);
+    while let Ok(Ok(())) = timeout_at(ends, stream.readable()).await {
+        scraps.clear();
+        match stream.try_read_buf(&mut scraps) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Sends all of it to a client that goes on reading.
+pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.try_write(bytes) {
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if let Ok(writable) = timeout_at(Instant::now() + SEND, stream.writable()).await {
+                    writable?;
+                } else {
+                    metrics::counter!("stockhold_slow_consumers_total").increment(1);
+                    return Err(ErrorKind::TimedOut.into());
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! What is read: one, many, and pages of all there is. A page is put together from several small reads, so that no request
+//! holds much at once, and it ends early rather than grow without bound.
+
+use super::asked::Asked;
+use super::handle::{Handled, Worker};
+use super::load::{Load, SHORT};
+use super::refused::Refused;
+use super::reply;
+use stockhold_api::cursor;
+use stockhold_api::encode::{self, List};
+use stockhold_api::problem::Problem;
+use stockhold_domain::{Item, ItemKey, Rejection, ReservationId};
+use stockhold_store::{Answer, Ask, EventRow, Filter, Found, Query, Shelf};
+
+/// Bytes after which a page ends, whatever its limit: the one entry that reaches it goes in whole.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Reservations that are asked for at a time.
+const HOLDS_AT_ONCE: usize = 100;
+/// Events that are asked for at a time.
+pub(super) const EVENTS_AT_ONCE: usize = 64;
+/// Reads that one page may take: a filter that few reservations pass ends its page early, with where to go on.
+const READS: usize = 64;
+
+impl Worker {
+    pub(super) async fn reservation(&self, id: ReservationId) -> Handled {
+        match self.find(Query::Reservation(id)).await? {
+            Found::Reservation(Some(hold)) => Ok(reply::reservation(&hold)),
+            Found::Reservation(None) => Err(Problem::from(Rejection::UnknownReservation(id)).into()),
+            _ => Err(Refused::mixed_up()),
+        }
+    }
+
+    pub(super) async fn item(&self, key: ItemKey) -> Result<Item, Refused> {
+        let found = match self.store.published(&key) {
+            Some(found) => found,
+            None => match self.find(Query::Items(vec![key.clone()])).await? {
+                Found::Items(items) => items.into_iter().next().flatten(),
+                _ => return Err(Refused::mixed_up()),
+            },
+        };
+        found.ok_or_else(|| Problem::from(Rejection::UnknownItem(vec![key])).into())
+    }
+
+    pub(super) async fn available(&self, asked: Asked<'_>, key: ItemKey) -> Handled {
+        let item = self.item(key).await?;
+        let as_of = asked.now.max(item.figures.at);
+        Ok(reply::json(|out| encode::availability(out, &item, as_of)))
+    }
+
+    pub(super) async fn availability(&self, asked: Asked<'_>, keys: Vec<ItemKey>) -> Handled {
+        let mut items = Vec::with_capacity(keys.len());
+        for key in &keys {
+            let Some(published) = self.store.published(key) else { break };
+            items.push(published);
+        }
+        if items.len() < keys.len() {
+            items = match self.find(Query::Items(keys.clone())).await? {
+                Found::Items(items) if items.len() == keys.len() => items,
+                _ => return Err(Refused::mixed_up()),
+            };
+        }
+        let mut out = Vec::new();
+        let mut list = List::open(&mut out, "items");
+        for (key, item) in keys.iter().zip(&items) {
+            let out = list.entry(&mut out);
+            match item {
+                Some(item) => encode::availability(out, item, asked.now.max(item.figures.at)),
+                None => encode::unknown_item(out, key),
+            }
+        }
+        list.close(&mut out);
+        Ok(reply::written(out, None))
+    }
+
+    pub(super) async fn reservations(&self, mut filter: Filter) -> Handled {
+        let mut left = filter.limit;
+        let mut out = Vec::new();
+        let mut load = None;
+        let mut list = List::open(&mut out, "data");
+        for _ in 0..READS {
+            filter.limit = left.min(HOLDS_AT_ONCE);
+            let Found::Reservations(page) = self.find(Query::Reservations(filter.clone())).await? else {
+                return Err(Refused::mixed_up());
+            };
+            for hold in page.holds.iter().take(left) {
+                encode::reservation(list.entry(&mut out), hold);
+            }
+            left = left.saturating_sub(page.holds.len());
+            filter.after = page.next;
+            drop(load.take());
+            load = self.weigh(&out)?;
+            if page.next.is_none() || left == 0 || out.len() >= PAGE_BYTES {
+                break;
+            }
+        }
+        let next = filter.after.map(cursor::of_place);
+        list.close_page(&mut out, next.is_some(), next.as_deref());
+        Ok(reply::written(out, load))
+    }
+
+    pub(super) async fn inventory(&self, mut wanted: Shelf) -> Handled {
+        let limit = wanted.limit;
+        wanted.limit += 1;
+        let Found::Shelf(items) = self.find(Query::Shelf(wanted)).await? else {
+            return Err(Refused::mixed_up());
+        };
+        let mut out = Vec::new();
+        let mut list = List::open(&mut out, "data");
+        for item in items.iter().take(limit) {
+            encode::item(list.entry(&mut out), item);
+        }
+        let before_more = items.get(limit - 1).filter(|_| items.len() > limit);
+        let next = before_more.map(|item| cursor::of_item(&item.key));
+        list.close_page(&mut out, next.is_some(), next.as_deref());
+        Ok(reply::written(out, None))
+    }
+
+    pub(super) async fn history(&self, id: ReservationId) -> Handled {
+        let rows = match self.find(Query::History(id)).await? {
+            Found::History(Some(rows)) => rows,
+            Found::History(None) => {
+                return Err(Problem::from(Rejection::UnknownReservation(id)).into());
+            }
+            _ => return Err(Refused::mixed_up()),
+        };
+        let mut out = Vec::new();
+        let mut list = List::open(&mut out, "data");
+        for row in &rows {
+            encode::event(list.entry(&mut out), row);
+        }
+        list.close(&mut out);
+        Ok(reply::written(out, None))
+    }
+
+    pub(super) async fn events(&self, after: u64, limit: usize) -> Handled {
+        let mut position = after;
+        let mut left = limit;
+        let mut out = Vec::new();
+        let mut load = None;
+        let mut list = List::open(&mut out, "data");
+        let mut has_more = true;
+        while has_more && left > 0 && out.len() < PAGE_BYTES {
+            let ask = left.min(EVENTS_AT_ONCE);
+            let rows = self.events_after(position, ask).await?;
+            for row in rows.iter().take(ask) {
+                encode::event(list.entry(&mut out), row);
+                position = row.position;
+                left -= 1;
+                if out.len() >= PAGE_BYTES {
+                    break;
+                }
+            }
+            has_more = rows.len() >= ask;
+            drop(load.take());
+            load = self.weigh(&out)?;
+        }
+        // Whether there is more behind a page that is full, the store knows without reading it.
+        let has_more = has_more && self.store.newest() > position;
+        list.close_page(&mut out, has_more, Some(&position.to_string()));
+        Ok(reply::written(out, load))
+    }
+
+    /// At most so many events after a position.
+    pub(super) async fn events_after(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Refused> {
+        match self.find(Query::Events { after, limit }).await? {
+            Found::Events(rows) => Ok(rows),
+            _ => Err(Refused::mixed_up()),
+        }
+    }
+
+    async fn find(&self, query: Query) -> Result<Found, Refused> {
+        match self.desk.ask(Ask::Query(query)).await {
+            Ok(Answer::Found(found)) => Ok(found),
+            Ok(_) => Err(Refused::mixed_up()),
+            Err(failure) => Err(Refused::failed(&failure)),
+        }
+    }
+
+    /// Counts a page that has become long while it is made, and gives it up when there is no room.
+    fn weigh(&self, out: &Vec<u8>) -> Result<Option<Load>, Refused> {
+        (out.len() >= SHORT).then(|| self.take_room(out.capacity())).transpose()
+    }
+}

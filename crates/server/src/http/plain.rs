@@ -1,0 +1,165 @@
+//! What a plain request is, and where its parts are in the bytes that were read. Whatever is in doubt is not plain.
+
+use super::asked::{Asked, Given};
+use super::route::Route;
+use std::ops::Range;
+use stockhold_api::decode::{BODY_BYTES, is_json};
+use stockhold_domain::Instant;
+
+/// Methods of plain requests.
+const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "PUT"];
+/// The path of [`Route::EventStream`], which is seen before routes are looked for.
+const EVENT_STREAM: &[u8] = b"/v1/events/stream";
+/// Most headers of a plain request.
+const HEADERS: usize = 32;
+
+/// What bytes begin with that do not begin with a plain request's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unlike {
+    /// What may become one when more has been read.
+    Part,
+    /// Something else.
+    Other,
+}
+
+/// Where in the bytes the parts of a plain request are.
+#[derive(Default)]
+pub(super) struct Plain {
+    /// Length of the head.
+    pub(super) head: usize,
+    /// Length of the body.
+    pub(super) body: usize,
+    pub(super) method: &'static str,
+    path: Range<usize>,
+    query: Option<Range<usize>>,
+    request_id: Option<Range<usize>>,
+    idempotency_key: Option<Range<usize>>,
+    if_match: Option<Range<usize>>,
+    traceparent: Option<Range<usize>>,
+    host: Option<Range<usize>>,
+    origin: Option<Range<usize>>,
+}
+
+impl Plain {
+    /// Looks at the beginning of the bytes.
+    pub(super) fn find(bytes: &[u8]) -> Result<Self, Unlike> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(bytes) {
+            Ok(httparse::Status::Complete(head)) => Self::of(bytes, head, &request).ok_or(Unlike::Other),
+            Ok(httparse::Status::Partial) => Err(Unlike::Part),
+            Err(_) => Err(Unlike::Other),
+        }
+    }
+
+    /// `None` when the request is not plain.
+    fn of(bytes: &[u8], head: usize, request: &httparse::Request<'_, '_>) -> Option<Self> {
+        if request.version != Some(1) {
+            return None;
+        }
+        let method = METHODS.into_iter().find(|method| request.method == Some(*method))?;
+        let target =
+            request.path.filter(|path| path.starts_with('/') && path.is_ascii() && !path.contains('#'))?;
+        let place = |part: &[u8]| {
+            let from = part.as_ptr().addr() - bytes.as_ptr().addr();
+            from..from + part.len()
+        };
+        let mut plain = Self { head, method, path: place(target.as_bytes()), ..Self::default() };
+        if let Some((path, query)) = target.split_once('?') {
+            (plain.path, plain.query) = (place(path.as_bytes()), Some(place(query.as_bytes())));
+        }
+        let mut length = None;
+        for header in request.headers.iter() {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            // One that is given twice is for hyper to judge.
+            let once =
+                |slot: &mut Option<Range<usize>>| slot.replace(place(header.value)).is_none().then_some(());
+            match header.name.len() {
+                14 if is("content-length") => {
+                    let digits = header.value.iter().all(u8::is_ascii_digit);
+                    (length.is_none() && digits).then_some(())?;
+                    length = Some(std::str::from_utf8(header.value).ok()?.parse::<usize>().ok()?);
+                }
+                12 if is("content-type") => is_json(header.value).then_some(())?,
+                10 if is("connection") => header.value.eq_ignore_ascii_case(b"keep-alive").then_some(())?,
+                4 if is("host") => once(&mut plain.host)?,
+                15 if is("idempotency-key") => once(&mut plain.idempotency_key)?,
+                12 if is("x-request-id") => once(&mut plain.request_id)?,
+                11 if is("traceparent") => once(&mut plain.traceparent)?,
+                8 if is("if-match") => once(&mut plain.if_match)?,
+                6 if is("origin") => once(&mut plain.origin)?,
+                17 if is("transfer-encoding") => return None,
+                16 if is("content-encoding") => return None,
+                6 if is("expect") => return None,
+                7 if is("upgrade") => return None,
+                _ => {}
+            }
+        }
+        plain.body = length.unwrap_or(0);
+        // The longest bodies belong to a few routes, and it is hyper that refuses what is too long.
+        let fits = plain.body <= BODY_BYTES
+            || plain.route(bytes).is_some_and(|route| plain.body <= route.body_limit());
+        // A stream of events is hyper's to write.
+        let answered = bytes.get(plain.path.clone()) != Some(EVENT_STREAM);
+        (fits && answered).then_some(plain)
+    }
+
+    fn route<'a>(&self, bytes: &'a [u8]) -> Option<Route<'a>> {
+        let path = bytes.get(self.path.clone()).and_then(|path| std::str::from_utf8(path).ok())?;
+        Route::find(self.method, path).ok()
+    }
+
+    /// What is asked, as it was read at an instant.
+    pub(super) fn asked<'a>(&self, bytes: &'a [u8], now: Instant) -> Asked<'a> {
+        let part = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
+        let text = |range: &Range<usize>| std::str::from_utf8(part(range)).ok();
+        let once = |range: &Option<Range<usize>>| {
+            range.as_ref().map_or(Given::Not, |range| Given::Once(part(range)))
+        };
+        Asked {
+            method: self.method,
+            path: text(&self.path).unwrap_or_default(),
+            query: self.query.as_ref().and_then(text),
+            request_id: self.request_id.as_ref().and_then(text),
+            idempotency_key: once(&self.idempotency_key),
+            if_match: once(&self.if_match),
+            traceparent: self.traceparent.as_ref().and_then(text),
+            host: once(&self.host),
+            origin: once(&self.origin),
+            last_event_id: Given::Not,
+            now,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_plain() {
+        let find = |text: &str| Plain::find(text.as_bytes()).map(|plain| (plain.head, plain.body));
+        let head = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        assert_eq!(find(head), Ok((head.len(), 0)));
+        assert_eq!(find(&head[..head.len() - 1]), Err(Unlike::Part));
+        assert_eq!(find(&head.replace("1.1", "1.0")), Err(Unlike::Other));
+        assert_eq!(find(&head.replace("GET", "HEAD")), Err(Unlike::Other));
+        assert_eq!(find(&head.replace("Host: h", "Host: h\r\nHost: h")), Err(Unlike::Other));
+        assert_eq!(find(&head.replace("Host", "Expect")), Err(Unlike::Other));
+        let long = |path: &str, length: usize| {
+            find(&format!("POST {path} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n")).map(|(_, body)| body)
+        };
+        assert_eq!(long("/v1/sale/pause", BODY_BYTES), Ok(BODY_BYTES));
+        assert_eq!(long("/v1/sale/pause", BODY_BYTES + 1), Err(Unlike::Other));
+        assert_eq!(long("/v1/commands", 8 << 20), Ok(8 << 20));
+        assert_eq!(long("/v1/commands", (8 << 20) + 1), Err(Unlike::Other));
+    }
+
+    #[test]
+    fn a_stream_is_seen_by_its_path() {
+        let path = std::str::from_utf8(EVENT_STREAM).unwrap();
+        assert_eq!(Route::find("GET", path), Ok(Route::EventStream));
+        assert!(Plain::find(format!("GET {path}?after=1 HTTP/1.1\r\n\r\n").as_bytes()).is_err());
+        assert!(Plain::find(format!("GET {path}s HTTP/1.1\r\n\r\n").as_bytes()).is_ok());
+    }
+}

@@ -1,0 +1,58 @@
+//! Why a request is refused: what its caller is told, and what the log is told once if the server is to blame.
+
+use super::asked::Asked;
+use super::route::Route;
+use stockhold_api::problem::{Problem, Reason};
+use stockhold_domain::RequestId;
+use stockhold_store::Failure;
+
+/// See the module.
+pub(super) struct Refused {
+    pub(super) problem: Problem,
+    /// The methods that would have been possible.
+    pub(super) allow: Option<&'static str>,
+    /// What the caller is not told.
+    pub(super) why: Option<String>,
+}
+
+impl<P: Into<Problem>> From<P> for Refused {
+    fn from(problem: P) -> Self {
+        Self { problem: problem.into(), allow: None, why: None }
+    }
+}
+
+impl Refused {
+    /// A bug, or a broken promise of somebody else's.
+    pub(super) fn internal(why: impl Into<String>) -> Self {
+        Self { problem: Problem::internal(), allow: None, why: Some(why.into()) }
+    }
+
+    /// What the store could not do.
+    pub(super) fn failed(failure: &Failure) -> Self {
+        let why = match failure {
+            // Counted, and a log line for each would be the next load.
+            Failure::Overloaded => None,
+            other => Some(other.to_string()),
+        };
+        Self { problem: failure.into(), allow: None, why }
+    }
+
+    /// The store answered another question.
+    pub(super) fn mixed_up() -> Self {
+        Self::internal("the store answered another question")
+    }
+
+    /// Writes to the log what there is to say.
+    pub(super) fn log(&self, asked: &Asked<'_>, route: Option<Route<'_>>, request_id: &RequestId) {
+        let Some(why) = &self.why else { return };
+        let route = route.map_or("none", Route::name);
+        let trace_id = asked.trace().map(|trace| format!("{:032x}", trace.trace_id)).unwrap_or_default();
+        match self.problem.reason() {
+            Reason::Internal => tracing::error!(why, route, %request_id, trace_id, "a request failed"),
+            Reason::OutcomeUnknown => {
+                tracing::warn!(why, route, %request_id, trace_id, "a request's outcome is unknown");
+            }
+            _ => tracing::debug!(why, route, %request_id, trace_id, "a request was turned away"),
+        }
+    }
+}

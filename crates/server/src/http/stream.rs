@@ -1,0 +1,133 @@
+//! Events as they come, as server-sent events: `id` is the position, `event` the type, `data` the event. A reader that comes
+//! back with the last id it has seen misses nothing and gets nothing twice, since the events are read from the log.
+//!
+//! Nothing is kept for readers: each is sent a piece when it has taken the one before. One that takes nothing for too long
+//! is cut off (`socket.rs`), and there is no gap to tell it of: it goes on from its last id when it comes back.
+
+use super::asked::Asked;
+use super::handle::{Busy, Handled, Worker};
+use super::lists::EVENTS_AT_ONCE;
+use super::refused::Refused;
+use super::reply;
+use super::tail::{Follower, LOOK_EVERY};
+use bytes::Bytes;
+use hyper::body::{Body, Frame};
+use std::convert::Infallible;
+use std::io::Write;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use stockhold_api::encode;
+use stockhold_api::problem::Problem;
+use tokio::sync::mpsc;
+
+/// Streams that may be open at once.
+const STREAMS: usize = 256;
+/// Bytes after which a piece is sent, whatever it lacks: the event that reaches it goes in whole.
+const PIECE: usize = 64 * 1024;
+/// How long nothing may be sent before a comment is, so that both ends see that the other is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long a reader waits before it comes back, in milliseconds.
+const RETRY_MILLIS: u32 = 1_000;
+
+/// What is sent to one reader.
+#[derive(Debug)]
+pub(super) struct EventStream {
+    pieces: mpsc::Receiver<Bytes>,
+    _open: Busy,
+}
+
+impl Body for EventStream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.pieces.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+impl Worker {
+    /// Begins a stream after a position, or after the newest event.
+    pub(super) fn event_stream(self: &Rc<Self>, asked: Asked<'_>, after: Option<u64>) -> Handled {
+        if asked.method == "HEAD" {
+            return Ok(reply::stream(None));
+        }
+        let open = Busy::new(&self.streams);
+        if self.streams.load(Ordering::Relaxed) > STREAMS {
+            return Err(Problem::too_many_streams(STREAMS).into());
+        }
+        let (sender, pieces) = mpsc::channel(1);
+        let after = after.unwrap_or_else(|| self.store.newest());
+        tokio::task::spawn_local(feed(Rc::clone(self), after, sender));
+        Ok(reply::stream(Some(EventStream { pieces, _open: open })))
+    }
+}
+
+/// Sends what there is until the reader goes away or the server stops.
+async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>) {
+    let follower = worker.tail.follow();
+    let mut stop = worker.stop.subscribe();
+    let sent = async {
+        // The id alone is remembered by the reader, so that it comes back to the right place before its first event.
+        if pieces.send(format!("retry: {RETRY_MILLIS}\nid: {position}\n\n").into()).await.is_ok() {
+            follow(&worker, &follower, &mut position, &pieces).await;
+        }
+    };
+    tokio::select! {
+        () = sent => {}
+        () = pieces.closed() => {}
+        _ = stop.wait_for(|stop| *stop) => {
+            // A reader that has room for it is told; it comes back by itself in any case.
+            let _ = pieces.try_send(Bytes::from_static(b": the server stops; go on from the last id\n\n"));
+        }
+    }
+}
+
+async fn follow(worker: &Worker, follower: &Follower, position: &mut u64, pieces: &mpsc::Sender<Bytes>) {
+    let mut ask = EVENTS_AT_ONCE;
+    loop {
+        let piece = match tokio::time::timeout(KEEP_ALIVE, follower.past(*position)).await {
+            Err(_) => Bytes::from_static(b":\n\n"),
+            Ok(()) => match next(worker, position, &mut ask).await {
+                Ok(piece) if piece.is_empty() => {
+                    // Committed, and not to be read yet.
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    continue;
+                }
+                Ok(piece) => piece,
+                Err(refused) => {
+                    tracing::debug!(why = refused.why, "an event stream ends: the events can't be read");
+                    return;
+                }
+            },
+        };
+        if pieces.send(piece).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The events after a position, as far as they go into one piece. `ask` is how many are read: fewer where they are large.
+async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<Bytes, Refused> {
+    let rows = worker.events_after(*position, *ask).await?;
+    let mut piece = Vec::new();
+    let mut fit = 0;
+    for row in &rows {
+        // Writing to a Vec does not fail.
+        let _ = write!(piece, "id: {}\nevent: {}\ndata: ", row.position, encode::event_type(&row.event));
+        encode::event(&mut piece, row);
+        piece.extend_from_slice(b"\n\n");
+        *position = row.position;
+        fit += 1;
+        if piece.len() >= PIECE {
+            break;
+        }
+    }
+    *ask = (2 * fit).clamp(1, EVENTS_AT_ONCE);
+    Ok(piece.into())
+}
