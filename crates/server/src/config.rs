@@ -5,9 +5,10 @@ use clap::{Args, ValueEnum};
 use figment::providers::{Env, Format, Serialized, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// Address of health and metrics.
     pub(crate) admin_listen: SocketAddr,
+    /// `embedded`, or the address of a database.
+    pub(crate) store: StoreAddress,
     /// Directory of the embedded store.
     pub(crate) data_dir: PathBuf,
     /// Threads that serve requests; 0 for one per core.
@@ -49,6 +52,55 @@ pub(crate) struct Config {
     pub(crate) log_format: LogFormat,
     /// Locations whose holds last differently.
     pub(crate) locations: BTreeMap<String, LocationTimes>,
+}
+
+/// What [`StoreAddress`] is called when it is no database.
+const EMBEDDED: &str = "embedded";
+
+/// Where the data is. Shown and written without its password.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct StoreAddress(String);
+
+impl StoreAddress {
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.0 == EMBEDDED
+    }
+
+    /// The address, password included.
+    pub(crate) fn url(&self) -> &str {
+        &self.0
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let known = ["postgres://", "postgresql://", "mysql://", "mariadb://"];
+        if self.is_embedded() || known.iter().any(|scheme| self.0.starts_with(scheme)) {
+            return Ok(());
+        }
+        Err(format!("store {self}: must be {EMBEDDED}, or begin with {}", known.join(", ")))
+    }
+}
+
+impl fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((scheme, rest)) = self.0.split_once("://") else { return f.write_str(&self.0) };
+        // A password may hold any of the characters that end it elsewhere: what is shown is what cannot be one.
+        let Some((user, host)) = rest.rsplit_once('@') else { return f.write_str(&self.0) };
+        let user = user.split_once(':').map_or(user, |(user, _)| user);
+        write!(f, "{scheme}://{user}:***@{host}")
+    }
+}
+
+impl fmt::Debug for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for StoreAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// See [`Config::locations`].
@@ -76,6 +128,7 @@ impl Default for Config {
         Self {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
+            store: StoreAddress(EMBEDDED.to_owned()),
             data_dir: "./stockhold-data".into(),
             threads: 0,
             default_ttl_seconds: limits::DEFAULT_TTL_SECONDS.into(),
@@ -104,7 +157,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     admin_listen: Option<SocketAddr>,
-    /// Directory of the store; made if it is not there [default: ./stockhold-data]
+    /// Where the data is: `embedded` for the data directory, or postgres://USER:PASSWORD@HOST/DATABASE
+    /// or mysql://… for a database that several servers may share. With a password, better in
+    /// STOCKHOLD_STORE or the file [default: embedded]
+    #[arg(long, value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
+    /// Directory of the embedded store; made if it is not there [default: ./stockhold-data]
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     data_dir: Option<PathBuf>,
@@ -198,7 +257,7 @@ impl Flags {
 struct Variables;
 
 /// Keys whose values are text, whatever they look like.
-const TEXTS: [&str; 5] = ["listen", "admin_listen", "data_dir", "log_level", "log_format"];
+const TEXTS: [&str; 6] = ["listen", "admin_listen", "store", "data_dir", "log_level", "log_format"];
 
 impl Provider for Variables {
     fn metadata(&self) -> Metadata {
@@ -271,6 +330,7 @@ impl Loaded {
 impl Config {
     fn check(&self) -> Result<(), String> {
         self.rules()?;
+        self.store.check()?;
         for (key, address) in [("listen", self.listen), ("admin_listen", self.admin_listen)] {
             if !address.ip().is_loopback() {
                 return Err(format!(
@@ -327,5 +387,26 @@ impl Config {
             max_hold: seconds("max_hold_seconds", self.max_hold_seconds)?,
             locations,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Any bytes: a configuration that can be run, or words that say what is wrong.
+    #[test]
+    fn files_that_are_nearly_right() {
+        fn parse(bytes: &[u8]) {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), bytes).unwrap();
+            match (Flags { config: Some(file.path().to_owned()), ..Flags::default() }).load() {
+                Err(why) => assert!(!why.is_empty()),
+                Ok(loaded) => drop(loaded.config.options()),
+            }
+        }
+        let good = "listen = \"127.0.0.1:8101\"\ndata_dir = \"2026\"\nthreads = 2\ndefault_ttl_seconds = 600\n\
+            key_retention_hours = 48\nlog_format = \"json\"\n[locations.hub]\nmax_hold_seconds = 30\n";
+        stockhold_store::mangle::mangle(("stockhold.toml", parse), &[good.as_bytes().to_vec()], 2_000);
     }
 }

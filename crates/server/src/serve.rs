@@ -1,5 +1,6 @@
 //! `stockhold serve`: opens the store, serves, and ends in order.
 
+use crate::backend::Backend;
 use crate::config::Config;
 use crate::exit;
 use crate::http::{self, Admin, Http};
@@ -11,8 +12,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use stockhold_domain::Label;
-use stockhold_embedded::{EmbeddedStore, OpenError};
-use stockhold_store::Store;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -35,20 +34,14 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
     if let Err(error) = logging::start(&config.log_level, config.log_format) {
         return exit::because(exit::USAGE, error);
     }
-    let options = match config.options() {
-        Ok(options) => options,
-        Err(error) => return exit::because(exit::USAGE, error),
-    };
     let metrics = match metrics() {
         Ok(metrics) => metrics,
         Err(error) => return exit::because(exit::FAILED, error),
     };
     introduce(config);
-    let clock = Arc::clone(&options.clock);
-    let store = match EmbeddedStore::open(&config.data_dir, options) {
-        Ok(store) => Arc::new(store),
-        Err(error @ OpenError::Io { .. }) => return exit::because(exit::FAILED, error),
-        Err(error) => return exit::because(exit::DATA, error),
+    let (store, clock) = match Backend::open(config) {
+        Ok(opened) => opened,
+        Err(code) => return code,
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -58,12 +51,11 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(principal) => principal,
         Err(error) => return exit::because(exit::FAILED, error),
     };
-    let api: Arc<dyn Store> = store.clone();
-    let http = match Http::start(config.workers(), api, Arc::clone(&clock), principal) {
+    let http = match Http::start(config.workers(), store.store(), Arc::clone(&clock), principal) {
         Ok(http) => http,
         Err(error) => return exit::because(exit::FAILED, format!("starting the workers: {error}")),
     };
-    let admin = match Admin::new(Arc::clone(&store), metrics, http.gauges(), clock) {
+    let admin = match Admin::new(store.clone(), metrics, http.gauges(), clock) {
         Ok(admin) => admin,
         Err(error) => return exit::because(exit::FAILED, format!("starting the admin listener: {error}")),
     };
@@ -74,7 +66,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
     ended
 }
 
-async fn run(config: &Config, http: Http, admin: Admin, store: &EmbeddedStore) -> ExitCode {
+async fn run(config: &Config, http: Http, admin: Admin, store: &Backend) -> ExitCode {
     let (api, admin_api) = match (listen(config.listen), listen(config.admin_listen)) {
         (Ok(api), Ok(admin)) => (api, admin),
         (Err(error), _) | (_, Err(error)) => return exit::because(exit::FAILED, error),
@@ -86,7 +78,7 @@ async fn run(config: &Config, http: Http, admin: Admin, store: &EmbeddedStore) -
                 return exit::because(exit::FAILED, format!("listening for signals: {error}"));
             }
         };
-    say_hello(config);
+    say_hello(config, store);
     let admin = tokio::spawn(admin.serve(admin_api));
     tokio::select! {
         () = http.accept(&api) => {}
@@ -101,7 +93,7 @@ async fn run(config: &Config, http: Http, admin: Admin, store: &EmbeddedStore) -
     http.quieten(api).await;
     http.drain().await;
     admin.abort();
-    if let Some(why) = store.trouble() {
+    if let Some(why) = store.failure() {
         return exit::because(exit::STORE_FAILED, why);
     }
     tracing::info!("drained");
@@ -118,22 +110,24 @@ fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     open().map_err(|error| format!("listening on {address}: {error}"))
 }
 
-async fn failure(store: &EmbeddedStore) -> String {
+async fn failure(store: &Backend) -> String {
     loop {
-        if let Some(why) = store.trouble() {
+        if let Some(why) = store.failure() {
             return why;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-fn say_hello(config: &Config) {
+fn say_hello(config: &Config, store: &Backend) {
     tracing::info!(
         api = %config.listen,
         admin = %config.admin_listen,
-        data_dir = %config.data_dir.display(),
+        store = %config.store,
+        data_dir = config.store.is_embedded().then(|| config.data_dir.display().to_string()),
         threads = config.workers(),
-        "serving; everything answered survives a crash and a power cut, not the loss of this disk"
+        "serving; {}",
+        store.durability()
     );
     tracing::info!("no credentials are configured: listening on loopback only");
 }
@@ -143,7 +137,7 @@ fn say_hello(config: &Config) {
 fn introduce(config: &Config) {
     let labels = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("store", "embedded".to_owned()),
+        ("store", Backend::kind(config).to_owned()),
         ("durability", "synced".to_owned()),
         ("listen", config.listen.to_string()),
     ];

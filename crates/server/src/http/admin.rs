@@ -2,6 +2,7 @@
 //! workers are busy.
 
 use super::metrics::Gauges;
+use crate::backend::Backend;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -17,8 +18,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stockhold_api::problem::{self, Problem, Reason, page_html};
 use stockhold_domain::{EventId, RequestId};
-use stockhold_embedded::EmbeddedStore;
-use stockhold_store::Store;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
 use tokio::net::TcpListener;
@@ -39,7 +38,7 @@ const PATHS: [&str; 4] = ["/livez", "/readyz", "/startupz", "/metrics"];
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Admin {
-    store: Arc<EmbeddedStore>,
+    store: Backend,
     metrics: PrometheusHandle,
     gauges: Gauges,
     clock: Arc<dyn Clock>,
@@ -48,7 +47,7 @@ pub(crate) struct Admin {
 
 impl Admin {
     pub(crate) fn new(
-        store: Arc<EmbeddedStore>,
+        store: Backend,
         metrics: PrometheusHandle,
         gauges: Gauges,
         clock: Arc<dyn Clock>,
@@ -138,12 +137,8 @@ impl Admin {
         self.store.trouble()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "gauges")]
     fn scrape(&self) -> String {
-        metrics::gauge!("stockhold_active_holds").set(self.store.active_holds() as f64);
-        metrics::gauge!("stockhold_queue_depth").set(self.store.queue_len() as f64);
-        metrics::gauge!("stockhold_unindexed_events").set(self.store.unindexed() as f64);
-        metrics::gauge!("stockhold_sweep_lag_seconds").set(self.store.sweep_lag().as_secs_f64());
+        self.store.gauge();
         metrics::gauge!("stockhold_cpu_seconds").set(crate::serve::cpu_seconds());
         self.gauges.set();
         self.metrics.render()

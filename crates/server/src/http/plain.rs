@@ -155,6 +155,43 @@ mod tests {
         assert_eq!(long("/v1/commands", (8 << 20) + 1), Err(Unlike::Other));
     }
 
+    /// Any bytes: what is plain lies within them, and nothing that hyper would read otherwise is taken for plain.
+    #[test]
+    fn bytes_that_are_nearly_right() {
+        fn parse(bytes: &[u8]) {
+            let Ok(plain) = Plain::find(bytes) else { return };
+            let head = bytes.get(..plain.head).expect("a head within the bytes");
+            assert!(head.ends_with(b"\n") && head.starts_with(plain.method.as_bytes()));
+            let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+            let mut request = httparse::Request::new(&mut headers);
+            request.parse(head).expect("a head that is whole");
+            let named = |name: &str| {
+                let found = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+                found.map(|header| header.value).collect::<Vec<_>>()
+            };
+            assert_eq!(named("transfer-encoding"), Vec::<&[u8]>::new());
+            let length = match named("content-length").as_slice() {
+                [] => 0,
+                [one] => std::str::from_utf8(one).unwrap().parse().unwrap(),
+                more => panic!("{} lengths", more.len()),
+            };
+            assert_eq!(plain.body, length);
+            let asked = plain.asked(bytes, Instant::from_micros(0));
+            let target = request.path.unwrap();
+            assert_eq!(asked.path, target.split('?').next().unwrap());
+            assert_eq!(asked.query, target.split_once('?').map(|(_, query)| query));
+        }
+        let examples = [
+            "GET /v1/inventory/a%2Fb?location=hub HTTP/1.1\r\nHost: h\r\nX-Request-Id: r\r\n\r\n",
+            "POST /v1/inventory/a/reserve HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n\
+             Content-Length: 16\r\nIdempotency-Key: \"k\"\r\n\r\n{\"owner_id\":\"o\"}",
+            "DELETE /v1/reservations/x?reason=no HTTP/1.1\r\nconnection: keep-alive\r\nIf-Match: \"3\"\r\n\r\n",
+            "PUT /v1/inventory/a HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
+        ];
+        let examples = examples.map(|text| text.as_bytes().to_vec());
+        stockhold_store::mangle::mangle(("plain head", parse), &examples, 40_000);
+    }
+
     #[test]
     fn a_stream_is_seen_by_its_path() {
         let path = std::str::from_utf8(EVENT_STREAM).unwrap();

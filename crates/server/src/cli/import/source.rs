@@ -272,6 +272,19 @@ mod tests {
         Ok(rows)
     }
 
+    /// Any bytes: rows, what is wrong with them and where, or why the file ends; never a panic.
+    #[test]
+    fn files_that_are_nearly_right() {
+        fn parse(format: Format, content: &[u8]) {
+            let rows = read(format, content).unwrap_or_default();
+            assert!(rows.iter().flatten().all(|row| row.line > 0 && !row.sku.is_empty()));
+        }
+        let csv = b"sku,location,total_units,safety_stock,metadata,note\na,,5,,,\n\"b,b\",hub,7,1,\"{\"\"x\"\":1}\",x\n";
+        let json = b"{\"sku\":\"a\",\"total_units\":5}\n\n{\"sku\":\"b\",\"location\":\"hub\",\"metadata\":{\"x\":[1]}}\n";
+        stockhold_store::mangle::mangle(("items.csv", |bytes| parse(Format::Csv, bytes)), &[csv.to_vec()], 2_000);
+        stockhold_store::mangle::mangle(("items.jsonl", |bytes| parse(Format::Jsonl, bytes)), &[json.to_vec()], 2_000);
+    }
+
     #[test]
     fn every_bad_row_has_its_line_and_column() {
         let rows = read(

@@ -244,6 +244,30 @@ fn parse_time(text: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
+    /// Any bytes: every line is used or among the junk, and none is lost.
+    #[test]
+    fn files_that_are_nearly_right() {
+        fn parse(bytes: &[u8]) {
+            let mut input = Input { lines: Vec::new(), junk: Junk::new(&[]), read: 0, digest: String::new() };
+            let columns = Columns {
+                order: "InvoiceNo".to_owned(),
+                sku: "StockCode".to_owned(),
+                quantity: "Quantity".to_owned(),
+                time: "InvoiceDate".to_owned(),
+                customer: "CustomerID".to_owned(),
+            };
+            match read_file(&mut input, (0, Path::new("orders.csv")), bytes, &columns, &["POST".to_owned()]) {
+                Ok(()) => assert!(input.lines.len() as u64 <= input.read),
+                Err(why) => assert!(why.starts_with("orders.csv: "), "{why}"),
+            }
+            assert!(input.lines.iter().all(|line| line.quantity != 0 && Label::check(&line.sku).is_ok()));
+        }
+        let good = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID\n\
+            536365,85123A,\"WHITE, HANGING\",6,12/1/2010 8:26,2.55,17850.0\n\
+            C536379,D,Discount,-1,2010-12-01 09:41:00,27.5,14527\n536370,POST,POSTAGE,3,2010-12-01T08:45:00Z,18,\n";
+        stockhold_store::mangle::mangle(("orders", parse), &[good.as_bytes().to_vec()], 20_000);
+    }
+
     #[test]
     fn times_of_all_forms_share_an_origin() {
         let expected = parse_time("2011-11-14 08:10:00");

@@ -1,0 +1,100 @@
+//! Which store is served. The rest of the server knows a [`Store`]; what differs by store stands here: how it is opened, what
+//! its trouble means, what it tells for metrics.
+
+use crate::config::Config;
+use crate::exit;
+use std::process::ExitCode;
+use std::sync::Arc;
+use stockhold_embedded::{EmbeddedStore, OpenError};
+use stockhold_store::Store;
+use stockhold_store::clock::Clock;
+
+/// The store that is served.
+#[derive(Clone)]
+pub(crate) enum Backend {
+    /// In the data directory.
+    Embedded(Arc<EmbeddedStore>),
+    /// A database that several servers may share.
+    Sql(Arc<dyn Store>),
+}
+
+impl Backend {
+    /// Opens the store that the configuration names; what went wrong is told already.
+    pub(crate) fn open(config: &Config) -> Result<(Self, Arc<dyn Clock>), ExitCode> {
+        let options = config.options().map_err(|error| exit::because(exit::USAGE, error))?;
+        let clock = Arc::clone(&options.clock);
+        if config.store.is_embedded() {
+            return match EmbeddedStore::open(&config.data_dir, options) {
+                Ok(store) => Ok((Self::Embedded(Arc::new(store)), clock)),
+                Err(error @ OpenError::Io { .. }) => Err(exit::because(exit::FAILED, error)),
+                Err(error) => Err(exit::because(exit::DATA, error)),
+            };
+        }
+        let options = stockhold_sql::Options {
+            rules: options.rules,
+            key_retention: options.key_retention,
+            ..stockhold_sql::Options::default()
+        };
+        match stockhold_sql::open(config.store.url(), options) {
+            Ok(store) => Ok((Self::Sql(store), clock)),
+            Err(error @ (stockhold_sql::OpenError::Address(_) | stockhold_sql::OpenError::Option(_))) => {
+                Err(exit::because(exit::USAGE, format!("store: {error}")))
+            }
+            Err(error @ stockhold_sql::OpenError::NewerSchema { .. }) => {
+                Err(exit::because(exit::DATA, error))
+            }
+            Err(error) => Err(exit::because(exit::FAILED, error)),
+        }
+    }
+
+    /// The store as the API knows it.
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded(store) => Arc::clone(store) as Arc<dyn Store>,
+            Self::Sql(store) => Arc::clone(store),
+        }
+    }
+
+    /// Why no commands are taken, if they are not.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Embedded(store) => store.trouble(),
+            Self::Sql(store) => store.trouble(),
+        }
+    }
+
+    /// Trouble that only a restart ends. A database that can't be reached comes back by itself.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match self {
+            Self::Embedded(store) => store.trouble(),
+            Self::Sql(_) => None,
+        }
+    }
+
+    /// Its kind, for metrics.
+    pub(crate) fn kind(config: &Config) -> &'static str {
+        match config.store.url().split_once("://").map(|(scheme, _)| scheme) {
+            Some("postgres" | "postgresql") => "postgresql",
+            Some("mysql" | "mariadb") => "mysql",
+            _ => "embedded",
+        }
+    }
+
+    /// What becomes of what was answered, in a sentence for the log.
+    pub(crate) fn durability(&self) -> &'static str {
+        match self {
+            Self::Embedded(_) => "everything answered survives a crash and a power cut, not the loss of this disk",
+            Self::Sql(_) => "everything answered is committed in the database, and as safe as that is",
+        }
+    }
+
+    /// Sets what it tells of itself.
+    #[expect(clippy::cast_precision_loss, reason = "gauges")]
+    pub(crate) fn gauge(&self) {
+        let Self::Embedded(store) = self else { return };
+        metrics::gauge!("stockhold_active_holds").set(store.active_holds() as f64);
+        metrics::gauge!("stockhold_queue_depth").set(store.queue_len() as f64);
+        metrics::gauge!("stockhold_unindexed_events").set(store.unindexed() as f64);
+        metrics::gauge!("stockhold_sweep_lag_seconds").set(store.sweep_lag().as_secs_f64());
+    }
+}
