@@ -42,7 +42,7 @@ impl Kind for Mentions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Term(u64);
 
-/// Makes terms: SipHash under a key of the index's own, so that nobody can choose names that meet.
+/// Makes terms: `SipHash` under a key of the index's own, so that nobody can choose names that meet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms(SipHasher13);
 
@@ -104,7 +104,7 @@ impl Mention {
         bytes
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let wrong = DecodeError { what: "mention", left: bytes.len() };
         let ([term, first, last], []) = bytes.as_chunks::<8>() else { return Err(wrong) };
         let [term, first, last] = [term, first, last].map(|number| u64::from_be_bytes(*number));

@@ -60,13 +60,13 @@ fn crowd(stage: &mut Stage) -> Checked<Crowd> {
     // Those that were not extended fall due.
     stage.pass(601 * SECOND);
     stage.sweep()?;
-    for n in 0..3 {
-        holds.push(stage.hold(reserve_by(&owners[0], &[(&items[n], 1)]))?.id);
+    for item in &items {
+        holds.push(stage.hold(reserve_by(&owners[0], &[(item, 1)]))?.id);
     }
     Ok(Crowd { owners, items, holds })
 }
 
-fn page(world: &mut dyn World, filter: Filter) -> Checked<Page> {
+fn page(world: &mut dyn World, filter: &Filter) -> Checked<Page> {
     match world.find(Query::Reservations(filter.clone())) {
         Ok(Found::Reservations(page)) => {
             ensure!(page.holds.len() <= filter.limit, "a page has more than its limit");
@@ -80,7 +80,7 @@ fn page(world: &mut dyn World, filter: Filter) -> Checked<Page> {
 fn all(world: &mut dyn World, mut filter: Filter) -> Checked<Vec<Hold>> {
     let mut holds = Vec::new();
     loop {
-        let page = page(world, filter.clone())?;
+        let page = page(world, &filter)?;
         holds.extend(page.holds);
         let Some(next) = page.next else { return Ok(holds) };
         ensure!(filter.after != Some(next), "a page that leads to itself");
@@ -180,11 +180,11 @@ fn pages_follow_each_other(world: &mut dyn World) -> Checked {
     // What is made meanwhile does not come into the pages that are left.
     let filter = Filter { owner_id: Some(crowd.owners[0].clone()), limit: 5, ..Filter::default() };
     let before = all(stage.world, filter.clone())?;
-    let first = page(stage.world, filter.clone())?;
+    let first = page(stage.world, &filter)?;
     let made = stage.hold(reserve_by(&crowd.owners[0], &[(&crowd.items[0], 1)]))?;
     let rest = all(stage.world, Filter { after: first.next, ..filter.clone() })?;
     ensure_eq!([first.holds, rest].concat(), before, "the pages of before");
-    let newest = page(stage.world, filter)?;
+    let newest = page(stage.world, &filter)?;
     ensure_eq!(newest.holds.first().map(|hold| hold.id), Some(made.id), "the newest reservation");
     let beyond = Filter {
         after: Some(Cursor(0)),
@@ -192,7 +192,7 @@ fn pages_follow_each_other(world: &mut dyn World) -> Checked {
         limit: 5,
         ..Filter::default()
     };
-    ensure_eq!(page(stage.world, beyond)?.holds.len(), 0, "reservations before the first");
+    ensure_eq!(page(stage.world, &beyond)?.holds.len(), 0, "reservations before the first");
     Ok(())
 }
 
@@ -208,15 +208,15 @@ fn lists_show_what_was_answered(world: &mut dyn World) -> Checked {
     };
     for _ in 0..5 {
         let hold = stage.hold(reserve_by(&owner, &[(&item, 1)]))?;
-        let active = page(stage.world, list(Status::Active))?.holds;
+        let active = page(stage.world, &list(Status::Active))?.holds;
         ensure_eq!(active, vec![hold.clone()], "what is active");
         stage.done(confirm(hold.id))?;
         ensure_eq!(
-            page(stage.world, list(Status::Active))?.holds.len(),
+            page(stage.world, &list(Status::Active))?.holds.len(),
             0,
             "what is active after the confirm"
         );
-        let sold = page(stage.world, list(Status::Confirmed))?.holds;
+        let sold = page(stage.world, &list(Status::Confirmed))?.holds;
         ensure_eq!(sold.first().map(|hold| hold.id), Some(hold.id), "the newest sale");
     }
     Ok(())
