@@ -83,7 +83,9 @@ impl Backend {
     /// What becomes of what was answered, in a sentence for the log.
     pub(crate) fn durability(&self) -> &'static str {
         match self {
-            Self::Embedded(_) => "everything answered survives a crash and a power cut, not the loss of this disk",
+            Self::Embedded(_) => {
+                "everything answered survives a crash and a power cut, not the loss of this disk"
+            }
             Self::Sql(_) => "everything answered is committed in the database, and as safe as that is",
         }
     }

@@ -54,6 +54,11 @@ pub(crate) struct Config {
     pub(crate) locations: BTreeMap<String, LocationTimes>,
 }
 
+const STORE_HELP: &str = "\
+    Where the data is: embedded for the data directory, or postgres://USER:PASSWORD@HOST/DATABASE or \
+    mysql://… for a database that several servers may share. A password stands better in STOCKHOLD_STORE or the \
+    configuration file, where other users of the machine don't see it [default: embedded]";
+
 /// What [`StoreAddress`] is called when it is no database.
 const EMBEDDED: &str = "embedded";
 
@@ -157,10 +162,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     admin_listen: Option<SocketAddr>,
-    /// Where the data is: `embedded` for the data directory, or postgres://USER:PASSWORD@HOST/DATABASE
-    /// or mysql://… for a database that several servers may share. With a password, better in
-    /// STOCKHOLD_STORE or the file [default: embedded]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = STORE_HELP)]
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<String>,
     /// Directory of the embedded store; made if it is not there [default: ./stockhold-data]
