@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "listen",
     "admin_listen",
+    "store",
     "data_dir",
     "threads",
     "default_ttl_seconds",
@@ -40,6 +41,23 @@ fn settings(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Value {
     keys.sort_unstable();
     assert_eq!(names, keys);
     settings
+}
+
+#[test]
+fn the_address_of_a_store_is_shown_without_its_password() {
+    assert_eq!(settings("", &[], &[])["store"]["value"], "embedded");
+    for password in ["secret", "sec/ret", "sec:ret", "sec@ret", "sec?ret#"] {
+        let url = format!("postgres://shop:{password}@127.0.0.1:1/stock");
+        let shown = settings("", &[("STOCKHOLD_STORE", &url)], &[]);
+        assert_eq!(shown["store"]["value"], "postgres://shop:***@127.0.0.1:1/stock");
+        let served = run("", &[("STOCKHOLD_STORE", &url)], &["serve"]);
+        assert!(!served.status.success());
+        let told = [text(&served.stdout), text(&served.stderr)].concat();
+        assert!(!told.contains(password), "{told}");
+    }
+    let unknown = run("", &[], &["serve", "--store", "ftp://somewhere"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(said(&unknown).contains("must be embedded, or begin with postgres://"), "{}", said(&unknown));
 }
 
 #[test]
