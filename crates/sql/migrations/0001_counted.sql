@@ -2,8 +2,8 @@
 -- are compared byte by byte; instants are microseconds since 1970. The CHECK constraints are assertions behind the
 -- rules, never rules: one that fires is a bug. There are no foreign keys: the rules see to it, on the hot path for less.
 
--- One row per (location, SKU). Its row lock is what orders everything that happens to the item, so room is left on
--- the page for updates that touch no index.
+-- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
+-- changes, and room is left on the page, so an update writes one row version and no index. Kept for good.
 CREATE TABLE stockhold.items (
     bucket smallint NOT NULL,
     location text COLLATE "C" NOT NULL,
@@ -31,24 +31,32 @@ CREATE TABLE stockhold.items (
     CONSTRAINT items_counted_up CHECK (sequence >= 1 AND version >= 1 AND safety_stock >= 0)
 ) WITH (fillfactor = 50);
 
--- One row per reservation, its lines packed in `body`; the columns beside it are what an index needs.
+-- The shelf: all items in order.
+CREATE INDEX items_shelf ON stockhold.items (location, sku);
+
+-- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. What
+-- changes is in no index, as with items. `history` is the serials of its batches of events, 8 bytes each. Kept for good.
 CREATE TABLE stockhold.holds (
     bucket smallint NOT NULL,
     id uuid NOT NULL,
     status smallint NOT NULL,
     expires_at bigint NOT NULL,
+    owner_id text COLLATE "C" NOT NULL,
+    history bytea NOT NULL,
     body bytea NOT NULL,
     PRIMARY KEY (bucket, id),
     CONSTRAINT holds_status CHECK (status BETWEEN 0 AND 3),
-    CONSTRAINT holds_whole_milliseconds CHECK (expires_at % 1000 = 0)
-);
+    CONSTRAINT holds_whole_milliseconds CHECK (expires_at % 1000 = 0),
+    CONSTRAINT holds_history CHECK (octet_length(history) >= 8 AND octet_length(history) % 8 = 0)
+) WITH (fillfactor = 70);
 
--- What the sweep reads: active reservations by deadline.
-CREATE INDEX holds_due ON stockhold.holds (expires_at, id) WHERE status = 0;
+-- Lists, the newest first: an id sorts by the time it was made.
+CREATE INDEX holds_by_owner ON stockhold.holds (owner_id, id);
+CREATE INDEX holds_by_id ON stockhold.holds (id);
 
 -- One row per line of an active reservation, gone when it ends: "the earliest deadline on this item" is one step into
 -- the primary key. Lines span items, so an index over `holds` can't answer that, and an index over an array of items
--- can't answer it in order. `quantity` lets an audit compare the sum with the item's `held`.
+-- can't answer it in order. `quantity` lets an audit compare the sum with the item's `held`. A queue, so it is vacuumed often.
 CREATE TABLE stockhold.active_lines (
     bucket smallint NOT NULL,
     location text COLLATE "C" NOT NULL,
@@ -56,11 +64,16 @@ CREATE TABLE stockhold.active_lines (
     expires_at bigint NOT NULL,
     id uuid NOT NULL,
     quantity bigint NOT NULL,
+    leads boolean NOT NULL,
     PRIMARY KEY (bucket, location, sku, expires_at, id),
     CONSTRAINT active_lines_quantity CHECK (quantity >= 1)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
--- Idempotency keys. Rows are never updated: the primary key decides between two instances.
+-- What the sweeper reads: active reservations by deadline, each once.
+CREATE INDEX active_lines_due ON stockhold.active_lines (expires_at, id) WHERE leads;
+
+-- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept as long as is set, at least
+-- 24 hours.
 CREATE TABLE stockhold.keys (
     bucket smallint NOT NULL,
     hash bytea NOT NULL,
@@ -70,29 +83,32 @@ CREATE TABLE stockhold.keys (
     CONSTRAINT keys_hash CHECK (octet_length(hash) = 16)
 );
 
--- Pauses of everything (the empty location, which no label is) and of locations. Not spread. A row is there as soon as
--- its location has an item, so that there is something to lock.
+-- What is forgotten first.
+CREATE INDEX keys_by_use ON stockhold.keys (used_at);
+
+-- Pauses of everything (the empty location, which no label is) and of locations. Not spread. Whoever reads it locks the table
+-- against whoever changes it, and no row.
 CREATE TABLE stockhold.pauses (
     location text COLLATE "C" PRIMARY KEY,
     paused boolean NOT NULL
 );
-INSERT INTO stockhold.pauses VALUES ('', false);
 
 -- One row per committed batch, its events packed in `body`. `serial` is drawn while the batch's locks are held, so of
 -- two batches that share an item the later one has the larger; it has gaps and is no position. `last_position` is
--- given after the commit, by whoever holds the sequencer's row.
+-- given after the commit, by whoever holds the sequencer's row. Kept for good: state is the fold of events.
 CREATE SEQUENCE stockhold.event_serial;
 CREATE TABLE stockhold.events (
     bucket smallint NOT NULL,
-    serial bigint NOT NULL DEFAULT nextval('stockhold.event_serial'),
+    serial bigint NOT NULL,
     count bigint NOT NULL,
     last_position bigint,
     body bytea NOT NULL,
     PRIMARY KEY (bucket, serial),
-    CONSTRAINT events_count CHECK (count >= 1)
+    CONSTRAINT events_count CHECK (count >= 1),
+    CONSTRAINT events_bucket CHECK (bucket = serial % 1024)
 );
 CREATE INDEX events_unnumbered ON stockhold.events (serial) WHERE last_position IS NULL;
-CREATE INDEX events_position ON stockhold.events (last_position) WHERE last_position IS NOT NULL;
+CREATE UNIQUE INDEX events_by_position ON stockhold.events (last_position) WHERE last_position IS NOT NULL;
 
 CREATE TABLE stockhold.sequencer (
     one boolean PRIMARY KEY DEFAULT true,

@@ -2,101 +2,112 @@
 //!
 //! A connection whose state is in doubt is dropped, never reused: a transaction may be open on it.
 
-use super::Config;
-use super::statements::Statements;
-use core::fmt;
+use super::migrate;
+use super::statements::{CLOCK, Statements};
+use super::tls;
+use super::trouble::open_error;
+use crate::engine::{OpenError, Options};
 use core::future::poll_fn;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio_postgres::error::{Severity, SqlState};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::error::Severity;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 1;
+/// Oldest server that is known to do: 15.0.
+const OLDEST_SERVER: i32 = 150_000;
+/// Silence after which a connection is asked whether it is still there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_counted.sql")];
-const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
-
-/// Instances that start at once trip over each other's `CREATE … IF NOT EXISTS`, which is not atomic; each trip means
-/// that another one got further, so a few tries are enough.
-const MIGRATION_TRIES: u32 = 10;
-
-/// Why a store could not be connected.
-#[derive(Debug)]
-pub enum ConnectError {
-    /// The address is no PostgreSQL URL.
-    Address(String),
-    /// The thread that serves the store could not be started.
-    Thread(std::io::Error),
-    /// The database can't be reached, or refuses.
-    Database(tokio_postgres::Error),
-    /// The database did not answer in time.
-    Silent,
-    /// The database keeps texts in an encoding that can't hold every SKU.
-    Encoding(String),
-    /// The schema is newer than this program.
-    NewerSchema {
-        /// The schema's version.
-        found: i32,
-    },
+/// Where the database is and who connects.
+#[derive(Clone)]
+pub(super) struct Target {
+    config: tokio_postgres::Config,
+    /// What encrypts the connection, if anything is to.
+    tls: Option<MakeRustlsConnect>,
+    /// What is connected to, for people: never with the password.
+    pub(super) name: String,
+    /// The clock, as an expression.
+    pub(super) clock: String,
 }
 
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(why) => write!(f, "not the address of a PostgreSQL database: {why}"),
-            Self::Thread(why) => write!(f, "the store's thread could not be started: {why}"),
-            Self::Database(why) => match why.as_db_error() {
-                Some(answer) => write!(f, "the database refused: {answer}"),
-                None => write!(f, "the database can't be reached: {why}"),
-            },
-            Self::Silent => f.write_str("the database did not answer in time"),
-            Self::Encoding(found) => write!(f, "the database's encoding is {found}; it has to be UTF8"),
-            Self::NewerSchema { found } => write!(
-                f,
-                "the database has schema version {found}, and this program knows {SCHEMA_VERSION}: run a newer one"
-            ),
+impl Target {
+    pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
+        let asked = tls::Asked::of(url)?;
+        let mut config: tokio_postgres::Config = asked.url.parse().map_err(|error| unparsed(&error))?;
+        config.ssl_mode(asked.driver_mode());
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(options.connect_timeout);
         }
+        if config.get_application_name().is_none() {
+            config.application_name("stockhold");
+        }
+        config.keepalives_idle(KEEPALIVE_IDLE);
+        let clock = options.clock.as_ref().map_or_else(|| CLOCK.to_owned(), |query| format!("({query})"));
+        let over_sockets = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+        // What PostgreSQL's own clients do: nobody listens in on a socket of the file system.
+        let tls = if over_sockets { None } else { asked.connector()? };
+        if over_sockets {
+            config.ssl_mode(SslMode::Disable);
+        }
+        Ok(Self { name: name_of(&config), config, tls, clock })
+    }
+
+    /// A connection with a driver of its own, and whether the server warned of anything since that was last cleared.
+    pub(super) async fn connect(&self) -> Result<(Client, Driver), OpenError> {
+        let failed = |error| open_error(&error);
+        Ok(match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await.map_err(failed)?;
+                (client, Driver::of(connection))
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
+                (client, Driver::of(connection))
+            }
+        })
     }
 }
 
-impl std::error::Error for ConnectError {}
-
-impl From<tokio_postgres::Error> for ConnectError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(error)
-    }
+/// The driver's own text may quote parts of the address, and one with a stray character may quote a password.
+fn unparsed(error: &tokio_postgres::Error) -> OpenError {
+    let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    let form = "postgres://user:password@host:port/database, with special characters percent-encoded";
+    let known = said
+        .strip_prefix("invalid value for option")
+        .map(|option| format!(": the value of{option} is wrong"));
+    OpenError::Address(format!("it has to be {form}{}", known.unwrap_or_default()))
 }
 
-/// An open connection that is ready for batches.
-pub(super) struct Connection {
-    pub(super) client: Client,
-    pub(super) statements: Statements,
-    /// Whether the server has warned of anything since this was last cleared.
+/// Host, port and database.
+fn name_of(config: &tokio_postgres::Config) -> String {
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("{}/{database}", hosts.collect::<Vec<_>>().join(","))
+}
+
+/// What reads the socket. Dropped, it closes the socket at once, whatever was going on: the server rolls back what it had
+/// not committed.
+pub(super) struct Driver {
+    task: tokio::task::JoinHandle<()>,
     warned: Arc<AtomicBool>,
-    driver: tokio::task::JoinHandle<()>,
 }
 
-impl Drop for Connection {
-    /// Closes the socket at once, whatever was going on: the server rolls back what it had not committed.
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
-
-impl Connection {
-    /// Opens, migrates, prepares; all of it within the deadline of a batch.
-    pub(super) async fn open(config: &Config) -> Result<Self, ConnectError> {
-        let opened = tokio::time::timeout(config.batch_deadline, Self::open_slowly(config)).await;
-        opened.unwrap_or(Err(ConnectError::Silent))
-    }
-
-    async fn open_slowly(config: &Config) -> Result<Self, ConnectError> {
-        let (client, mut connection) = config.database.connect(NoTls).await?;
+impl Driver {
+    fn of<S, T>(mut connection: tokio_postgres::Connection<S, T>) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let warned = Arc::new(AtomicBool::new(false));
         let warn = Arc::clone(&warned);
-        let driver = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
                 match message {
                     Ok(AsyncMessage::Notice(notice)) => {
@@ -110,90 +121,93 @@ impl Connection {
                 }
             }
         });
-        let timeouts = format!(
-            "SET lock_timeout = {}; SET statement_timeout = {}; SET client_min_messages = 'warning'",
-            millis(config.lock_timeout),
-            millis(config.batch_deadline)
-        );
-        client.batch_execute(&timeouts).await?;
-        let encoding: String = client.query_one("SHOW server_encoding", &[]).await?.get(0);
-        if encoding != "UTF8" {
-            return Err(ConnectError::Encoding(encoding));
-        }
-        migrate(&client).await?;
-        let statements = Statements::prepare(&client, &config.clock).await?;
-        Ok(Self { client, statements, warned, driver })
+        Self { task, warned }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// An open connection that is ready for batches.
+pub(crate) struct Connection {
+    pub(super) client: Client,
+    pub(super) statements: Statements,
+    driver: Driver,
+    /// Whether the sweeper has begun a transaction that a lock is to go on in.
+    pub(super) begun: bool,
+}
+
+impl Connection {
+    /// Opens, migrates, prepares; all of it within the deadlines.
+    pub(super) async fn open(target: &Target, options: &Options) -> Result<Self, OpenError> {
+        let within = options.connect_timeout + options.batch_deadline;
+        let opened = tokio::time::timeout(within, Box::pin(Self::open_slowly(target, options))).await;
+        opened.unwrap_or_else(|_| {
+            Err(OpenError::Unreachable(format!("{} did not answer in time", target.name)))
+        })
     }
 
-    /// Commits. `false` when the server warned: a synchronous standby did not confirm, so the commit may not outlive
-    /// this server. The server sends a warning ahead of the answer, so it has been seen when the answer has.
-    pub(super) async fn commit(&self) -> Result<bool, tokio_postgres::Error> {
-        self.warned.store(false, Ordering::SeqCst);
-        self.client.batch_execute("COMMIT").await?;
-        Ok(!self.warned.load(Ordering::SeqCst))
+    async fn open_slowly(target: &Target, options: &Options) -> Result<Self, OpenError> {
+        let (client, driver) = target.connect().await?;
+        ready(&client, options).await?;
+        migrate::migrate(&client).await?;
+        let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
+        let statements = prepared.map_err(|error| open_error(&error))?;
+        Ok(Self { client, statements, driver, begun: false })
     }
+
+    /// Nothing has been warned of from here on.
+    pub(super) fn clear_warnings(&self) {
+        self.driver.warned.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the server warned. It sends a warning ahead of the answer, so it has been seen when the answer has.
+    pub(super) fn was_warned(&self) -> bool {
+        self.driver.warned.load(Ordering::SeqCst)
+    }
+}
+
+/// Sets time limits and what plans are made of, and looks whether the server is one that can be worked with.
+/// Every statement looks rows up by key. Without a word the planner would read a table that is young and small as a whole, keep
+/// that plan, and read it as a whole when a sale has filled it. What it then reads as a whole for want of an index it takes for
+/// so dear that it would compile the statement first, which takes longer than all the rest.
+pub(super) async fn ready(client: &Client, options: &Options) -> Result<(), OpenError> {
+    let settings = format!(
+        "SET lock_timeout = {}; SET statement_timeout = {}; SET client_min_messages = 'warning';
+         SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = force_generic_plan;
+         SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+         SET jit = off",
+        millis(options.lock_timeout),
+        millis(options.batch_deadline)
+    );
+    let look = "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'),
+        current_setting('transaction_read_only')::boolean";
+    let looked = async {
+        client.batch_execute(&settings).await?;
+        client.query_one(look, &[]).await
+    };
+    let row = looked.await.map_err(|error| open_error(&error))?;
+    let (version, encoding, read_only): (i32, String, bool) = (row.get(0), row.get(1), row.get(2));
+    if version < OLDEST_SERVER {
+        return Err(OpenError::Unfit(format!(
+            "the server's version is {}.{}, and it has to be {} or newer",
+            version / 10_000,
+            version % 10_000,
+            OLDEST_SERVER / 10_000
+        )));
+    }
+    if encoding != "UTF8" {
+        return Err(OpenError::Unfit(format!("its encoding is {encoding}, and it has to be UTF8")));
+    }
+    if read_only {
+        return Err(OpenError::Unfit("it is read-only: a standby, or set so".to_owned()));
+    }
+    Ok(())
 }
 
 fn millis(duration: Duration) -> u128 {
     duration.as_millis().max(1)
-}
-
-async fn migrate(client: &Client) -> Result<(), ConnectError> {
-    // Most connections find the schema as it should be, and then write nothing and wait for nobody.
-    let made: bool =
-        client.query_one("SELECT to_regclass('stockhold.schema_version') IS NOT NULL", &[]).await?.get(0);
-    if made {
-        let found = client.query_opt("SELECT version FROM stockhold.schema_version", &[]).await?;
-        if found.map(|row| row.get(0)) == Some(SCHEMA_VERSION) {
-            return Ok(());
-        }
-    }
-    let mut tries = 1;
-    loop {
-        match migrate_once(client).await {
-            Err(ConnectError::Database(error)) if tries < MIGRATION_TRIES && is_race(&error) => {
-                client.batch_execute("ROLLBACK").await?;
-                tries += 1;
-            }
-            other => return other,
-        }
-    }
-}
-
-fn is_race(error: &tokio_postgres::Error) -> bool {
-    let races = [
-        SqlState::UNIQUE_VIOLATION,
-        SqlState::DUPLICATE_TABLE,
-        SqlState::DUPLICATE_SCHEMA,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::LOCK_NOT_AVAILABLE,
-    ];
-    error.code().is_some_and(|code| races.contains(code))
-}
-
-/// The version's row is the lock: a second instance waits for it, and then finds nothing to do.
-async fn migrate_once(client: &Client) -> Result<(), ConnectError> {
-    client
-        .batch_execute(
-            "BEGIN;
-             CREATE SCHEMA IF NOT EXISTS stockhold;
-             CREATE TABLE IF NOT EXISTS stockhold.schema_version (
-                 one boolean PRIMARY KEY DEFAULT true CHECK (one),
-                 version integer NOT NULL
-             );
-             INSERT INTO stockhold.schema_version (version) VALUES (0) ON CONFLICT DO NOTHING",
-        )
-        .await?;
-    let found = client.query_one("SELECT version FROM stockhold.schema_version FOR UPDATE", &[]).await?;
-    let found: i32 = found.get(0);
-    if found > SCHEMA_VERSION {
-        return Err(ConnectError::NewerSchema { found });
-    }
-    for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
-        client.batch_execute(migration).await?;
-    }
-    client.execute("UPDATE stockhold.schema_version SET version = $1", &[&SCHEMA_VERSION]).await?;
-    client.batch_execute("COMMIT").await?;
-    Ok(())
 }

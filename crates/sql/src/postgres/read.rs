@@ -1,120 +1,171 @@
-//! What is read and not decided: queries and events. Nothing here locks what commands lock.
+//! The rest of what a session does: queries, positions, and the contract's methods in one place.
 //!
-//! Positions are given by a sequencer, after the commit: whoever reads events first numbers the committed rows that have
+//! Positions are given by a sequencer, after the commit: whoever wants events first numbers the committed rows that have
 //! no position, while holding the sequencer's one row. So positions are dense (they are counted, not drawn), a reader
 //! that resumes after one misses nothing (what becomes visible later is numbered later), and no commit waits for
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
 
 use super::connect::Connection;
-use super::load::{read_holds, read_items};
-use super::queue::Link;
-use super::rows::{self, HoldArrays, ItemArrays};
-use super::stop::{Cure, Stop, cure};
-use std::collections::BTreeMap;
-use stockhold_domain::ItemKey;
-use stockhold_store::codec::{self, Reader};
-use stockhold_store::{Answer, EventRow, Failure, Query};
+use super::load::hold;
+use super::rows::{self, column, uuid};
+use crate::engine::{
+    Changes, CommitSent, Committed, Deadline, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
+    event_bucket, events_from, serials_from,
+};
+use std::collections::BTreeSet;
+use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId};
+use stockhold_store::{EventRow, Shelf};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
-/// Most rows of events that are numbered at once. A row has at least one event, so a reader that asks for no more events
-/// than this gets all it asked for, if there are so many.
-const NUMBERED_AT_ONCE: i64 = 8_192;
+/// Here, and only here, two sets of many rows are joined, both sorted by their serials.
+const BEGIN_NUMBERING: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_mergejoin = on; SET LOCAL enable_hashjoin = on";
+/// Most rows of events that are numbered at once.
+const NUMBERED_AT_ONCE: usize = 8_192;
 
-/// Answers a query from what is committed.
-pub(super) async fn query(link: &mut Link, query: &Query) -> Result<Answer, Failure> {
-    let deadline = link.config.batch_deadline;
-    let connection = link.get().await?;
-    let answer = async {
-        match query {
-            Query::Reservation(id) => {
-                let rows = read_holds(connection, &HoldArrays::new([*id].into_iter())).await?;
-                Ok(Answer::Reservation(rows.first().map(rows::hold).transpose()?))
-            }
-            Query::Items(keys) => Ok(Answer::Items(items(connection, keys).await?)),
-        }
-    };
-    let answer = tokio::time::timeout(deadline, answer).await;
-    answered(link, answer)
-}
-
-async fn items(
-    connection: &Connection,
-    keys: &[ItemKey],
-) -> Result<Vec<Option<stockhold_domain::Item>>, Stop> {
-    let distinct: std::collections::BTreeSet<&ItemKey> = keys.iter().collect();
-    let rows = read_items(connection, &ItemArrays::new(distinct.into_iter())).await?;
-    let mut found = BTreeMap::new();
-    for row in &rows {
-        let item = rows::item(row)?;
-        found.insert(item.key.clone(), item);
+impl Session for Connection {
+    fn is_lost(&self) -> bool {
+        self.client.is_closed()
     }
-    Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
-}
 
-/// Events after a position.
-pub(super) async fn events(link: &mut Link, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
-    let deadline = link.config.batch_deadline;
-    let connection = link.get().await?;
-    let answer = async {
-        number(connection).await?;
-        read(connection, after, limit).await
-    };
-    let answer = tokio::time::timeout(deadline, answer).await;
-    answered(link, answer)
-}
+    async fn read(&mut self, wants: &Wants) -> Result<Rows, Trouble> {
+        self.load(wants).await
+    }
 
-/// The position is read by a statement of its own, after the row is locked, and the rows to number by the next: each
-/// sees what the sequencer before had committed.
-async fn number(connection: &Connection) -> Result<(), Stop> {
-    let Connection { client, statements, .. } = connection;
-    client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
-    let row = client.query_one(&statements.lock_sequencer, &[]).await?;
-    let position: i64 = row.try_get(0)?;
-    client.execute(&statements.number_events, &[&position, &NUMBERED_AT_ONCE]).await?;
-    client.batch_execute("COMMIT").await?;
-    Ok(())
-}
+    async fn lock(&mut self, wants: &Wants) -> Result<Locked, Trouble> {
+        self.lock_and_load(wants).await
+    }
 
-async fn read(connection: &Connection, after: u64, limit: usize) -> Result<Vec<EventRow>, Stop> {
-    let Ok(from) = i64::try_from(after) else { return Ok(Vec::new()) };
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = connection.client.query(&connection.statements.read_events, &[&from, &most]).await?;
-    let mut events = Vec::new();
-    for row in &rows {
-        let (last, count): (i64, i64) = (row.try_get("last_position")?, row.try_get("count")?);
-        let mut reader = Reader::new(row.try_get("body")?);
-        for position in last - count + 1..=last {
-            let event = codec::event(&mut reader)?;
-            let position = u64::try_from(position)
-                .map_err(|_| Stop::Damaged(format!("an event has position {position}")))?;
-            if position > after && events.len() < limit {
-                events.push(EventRow { position, event });
+    async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<Committed, Trouble> {
+        self.write_and_commit(changes, sent).await
+    }
+
+    async fn roll_back(&mut self) -> Result<(), Trouble> {
+        self.begun = false;
+        Ok(self.client.batch_execute("ROLLBACK").await?)
+    }
+
+    async fn shelf(&mut self, page: &Shelf) -> Result<Vec<Item>, Trouble> {
+        let s = &self.statements;
+        let limit = rows::rows(page.limit);
+        let after = page.after.as_ref();
+        let rows = match &page.location {
+            Some(location) => {
+                // Another location's item has this one before it as a whole, or behind it.
+                let sku = match after.map(|key| (key.location().cmp(location.as_str()), key.sku())) {
+                    Some((core::cmp::Ordering::Greater, _)) => return Ok(Vec::new()),
+                    Some((core::cmp::Ordering::Equal, sku)) => sku,
+                    Some((core::cmp::Ordering::Less, _)) | None => "",
+                };
+                self.client.query(&s.shelf_at, &[&location.as_str(), &sku, &limit]).await?
+            }
+            None => {
+                let (location, sku) = after.map_or(("", ""), |key| (key.location(), key.sku()));
+                self.client.query(&s.shelf, &[&location, &sku, &limit]).await?
+            }
+        };
+        rows.iter().map(rows::item).collect()
+    }
+
+    async fn scan(&mut self, scan: &Scan<'_>) -> Result<Scanned, Trouble> {
+        let s = &self.statements;
+        let status = scan.status.map(rows::status);
+        let before = scan.before.map_or(Uuid::max(), uuid);
+        let limit = rows::rows(scan.limit);
+        let rows = match scan.owner_id.map(Label::as_str) {
+            Some(owner) => self.client.query(&s.scan_owner, &[&status, &before, &limit, &owner]).await?,
+            None => self.client.query(&s.scan_all, &[&status, &before, &limit]).await?,
+        };
+        let mut holds = Vec::new();
+        for row in &rows {
+            if row.try_get::<_, Option<&[u8]>>("body")?.is_some() {
+                holds.push(hold(row)?);
             }
         }
-        reader.finish()?;
+        let last = rows.last().filter(|_| rows.len() == scan.limit);
+        Ok(Scanned { holds, next: last.map(rows::id).transpose()? })
     }
-    Ok(events)
+
+    async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, Trouble> {
+        let found =
+            self.client.query_opt(&self.statements.read_history, &[&column(id.bucket()), &uuid(id)]).await?;
+        let Some(row) = found else { return Ok(None) };
+        serials_from(row.try_get(0)?).map(Some)
+    }
+
+    async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, Trouble> {
+        let buckets: Vec<i16> = serials.iter().map(|serial| column(event_bucket(*serial))).collect();
+        let wanted = serials.iter().map(|serial| rows::stored(*serial)).collect::<Result<Vec<i64>, _>>()?;
+        let rows = self.client.query(&self.statements.read_batches, &[&buckets, &wanted]).await?;
+        let mut events = Vec::new();
+        for row in &rows {
+            events.append(&mut batch(row)?);
+        }
+        Ok(events)
+    }
+
+    async fn events(&mut self, after: u64, limit: usize) -> Result<Vec<EventRow>, Trouble> {
+        let Ok(from) = i64::try_from(after) else { return Ok(Vec::new()) };
+        let rows = self.client.query(&self.statements.read_events, &[&from, &rows::rows(limit)]).await?;
+        let mut events = Vec::new();
+        for row in &rows {
+            if events.len() >= limit {
+                break;
+            }
+            events.extend(batch(row)?.into_iter().filter(|row| row.position > after));
+        }
+        events.truncate(limit);
+        Ok(events)
+    }
+
+    async fn number(&mut self) -> Result<u64, Trouble> {
+        let s = &self.statements;
+        loop {
+            let row = self.client.query_one(&s.look_for_unnumbered, &[]).await?;
+            if !row.try_get::<_, bool>("unnumbered")? {
+                let position: i64 = row.try_get("position")?;
+                return u64::try_from(position)
+                    .map_err(|_| Trouble::Alarm(format!("the position {position}")));
+            }
+            let (client, most) = (&self.client, rows::rows(NUMBERED_AT_ONCE));
+            let most: [&(dyn ToSql + Sync); 1] = [&most];
+            tokio::try_join!(
+                biased;
+                client.batch_execute(BEGIN_NUMBERING),
+                client.query_one(&s.lock_sequencer, &[]),
+                client.execute(&s.number_events, &most),
+                client.batch_execute("COMMIT"),
+            )?;
+        }
+    }
+
+    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), Trouble> {
+        let rows = self.client.query(&self.statements.read_overdue, &[&rows::rows(limit)]).await?;
+        let first = rows.first().ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?;
+        let now = Instant::from_micros(first.try_get("now")?);
+        let mut overdue = Vec::new();
+        for row in &rows {
+            if row.try_get::<_, Option<i64>>("expires_at")?.is_some_and(|due| due <= now.micros()) {
+                overdue.push(rows::deadline(row)?);
+            }
+        }
+        Ok((now, overdue))
+    }
+
+    async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
+        self.lock_free_items(items).await
+    }
+
+    async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, Trouble> {
+        let (before, limit) = (before.micros(), rows::rows(limit));
+        let gone = self.client.execute(&self.statements.forget_keys, &[&before, &limit]).await?;
+        Ok(usize::try_from(gone).unwrap_or(usize::MAX))
+    }
 }
 
-/// A read changes nothing, so whatever went wrong, nothing was done; but a transaction may be open, so the connection
-/// is not used again.
-fn answered<T>(
-    link: &mut Link,
-    answer: Result<Result<T, Stop>, tokio::time::error::Elapsed>,
-) -> Result<T, Failure> {
-    let stop = match answer {
-        Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(stop)) => stop,
-        Err(_) => return Err(link.cut("the database did not answer in time".to_owned())),
-    };
-    tracing::warn!(?stop, "a read failed");
-    match stop {
-        Stop::Database(error) => {
-            let failure = link.cut(error.to_string());
-            Err(if cure(&error) == Cure::Wait { Failure::Overloaded } else { failure })
-        }
-        Stop::Damaged(what) => Err(Failure::Internal(what)),
-        Stop::Failed(failure) => Err(failure),
-        Stop::Missing | Stop::Broken(..) => Err(Failure::Internal("a read was judged".to_owned())),
-    }
+fn batch(row: &Row) -> Result<Vec<EventRow>, Trouble> {
+    events_from(row.try_get("body")?, row.try_get("last_position")?, row.try_get("count")?)
 }

@@ -1,14 +1,13 @@
 //! How rows become values and values become arrays. A row that makes no sense is damage, said aloud and never guessed
 //! around.
 
-use super::slice::Deadline;
-use super::stop::Stop;
+use crate::engine::{Deadline, Trouble, key_bucket};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
-    Figures, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Mode, ReservationId, Seconds, Settings,
-    Status, bucket_of,
+    Figures, Instant, Item, ItemKey, KeyHash, Label, Mode, ReservationId, Seconds, Settings, Status,
+    bucket_of,
 };
-use stockhold_store::codec::{self, DecodeError, Reader};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -40,8 +39,8 @@ pub(super) struct HoldArrays {
 }
 
 impl HoldArrays {
-    pub(super) fn new(ids: impl Iterator<Item = ReservationId>) -> Self {
-        let mut sorted: Vec<_> = ids.map(|id| (id.bucket(), id)).collect();
+    pub(super) fn new(ids: &BTreeSet<ReservationId>) -> Self {
+        let mut sorted: Vec<_> = ids.iter().map(|id| (id.bucket(), *id)).collect();
         sorted.sort_unstable();
         Self {
             buckets: sorted.iter().map(|(bucket, _)| column(*bucket)).collect(),
@@ -57,11 +56,11 @@ pub(super) struct KeyArrays {
 }
 
 impl KeyArrays {
-    pub(super) fn new(hashes: impl Iterator<Item = KeyHash>) -> Self {
-        let mut sorted: Vec<_> = hashes.map(|hash| (key_bucket(hash), hash)).collect();
+    pub(super) fn new<'a>(hashes: impl Iterator<Item = &'a KeyHash>) -> Self {
+        let mut sorted: Vec<_> = hashes.map(|hash| (key_bucket(*hash), hash)).collect();
         sorted.sort_unstable();
         Self {
-            buckets: sorted.iter().map(|(bucket, _)| *bucket).collect(),
+            buckets: sorted.iter().map(|(bucket, _)| column(*bucket)).collect(),
             hashes: sorted.iter().map(|(_, hash)| hash.0.to_be_bytes().to_vec()).collect(),
         }
     }
@@ -72,18 +71,18 @@ pub(super) fn column(bucket: u16) -> i16 {
     bucket.cast_signed()
 }
 
-/// A key is found by its digest alone, so its bucket comes from that.
-pub(super) fn key_bucket(hash: KeyHash) -> i16 {
-    column(ReservationId::from_u128(hash.0).bucket())
-}
-
 pub(super) fn uuid(id: ReservationId) -> Uuid {
     Uuid::from_u128(id.as_u128())
 }
 
 /// A figure as its column has it: limits keep real ones far inside.
-pub(super) fn stored(figure: u64) -> Result<i64, Stop> {
-    i64::try_from(figure).map_err(|_| Stop::Damaged(format!("the figure {figure} does not fit its column")))
+pub(super) fn stored(figure: u64) -> Result<i64, Trouble> {
+    i64::try_from(figure).map_err(|_| Trouble::Alarm(format!("the figure {figure} does not fit its column")))
+}
+
+/// A number of rows as a statement takes it.
+pub(super) fn rows(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 pub(super) fn status(status: Status) -> i16 {
@@ -102,46 +101,46 @@ pub(super) fn mode(mode: Mode) -> i16 {
     }
 }
 
-fn figure(row: &Row, column: &str) -> Result<u64, Stop> {
+fn figure(row: &Row, column: &str) -> Result<u64, Trouble> {
     let value: i64 = row.try_get(column)?;
-    u64::try_from(value).map_err(|_| Stop::Damaged(format!("an item's {column} is {value}")))
+    u64::try_from(value).map_err(|_| Trouble::Alarm(format!("an item's {column} is {value}")))
 }
 
-fn safety_stock(row: &Row) -> Result<u64, Stop> {
+fn safety_stock(row: &Row) -> Result<u64, Trouble> {
     let text: &str = row.try_get("safety_stock")?;
-    text.parse().map_err(|_| Stop::Damaged(format!("an item's safety stock is {text}")))
+    text.parse().map_err(|_| Trouble::Alarm(format!("an item's safety stock is {text}")))
 }
 
-fn seconds(row: &Row, column: &str) -> Result<Option<Seconds>, Stop> {
+fn seconds(row: &Row, column: &str) -> Result<Option<Seconds>, Trouble> {
     let value: Option<i64> = row.try_get(column)?;
     let Some(value) = value else { return Ok(None) };
     let valid = u64::try_from(value).ok().and_then(|value| Seconds::new(value).ok());
-    valid.map(Some).ok_or_else(|| Stop::Damaged(format!("an item's {column} is {value}")))
+    valid.map(Some).ok_or_else(|| Trouble::Alarm(format!("an item's {column} is {value}")))
 }
 
-fn instant(row: &Row, column: &str) -> Result<Instant, Stop> {
+fn instant(row: &Row, column: &str) -> Result<Instant, Trouble> {
     Ok(Instant::from_micros(row.try_get(column)?))
 }
 
-fn label(row: &Row, column: &str) -> Result<Label, Stop> {
+fn label(row: &Row, column: &str) -> Result<Label, Trouble> {
     let text: &str = row.try_get(column)?;
-    Label::new(text).map_err(|error| Stop::Damaged(format!("an item's {column} {error}")))
+    Label::new(text).map_err(|error| Trouble::Alarm(format!("an item's {column} {error}")))
 }
 
-fn metadata(row: &Row) -> Result<Option<Arc<str>>, Stop> {
+fn metadata(row: &Row) -> Result<Option<Arc<str>>, Trouble> {
     let bytes: Option<&[u8]> = row.try_get("metadata")?;
     let text = bytes.map(core::str::from_utf8).transpose();
-    Ok(text.map_err(|_| Stop::Damaged("an item's metadata is no UTF-8".to_owned()))?.map(Arc::from))
+    Ok(text.map_err(|_| Trouble::Alarm("an item's metadata is no UTF-8".to_owned()))?.map(Arc::from))
 }
 
 /// An item from its row.
-pub(super) fn item(row: &Row) -> Result<Item, Stop> {
+pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
     Ok(Item {
         key: ItemKey::new(&label(row, "location")?, &label(row, "sku")?),
         mode: match row.try_get::<_, i16>("mode")? {
             0 => Mode::Counted,
             1 => Mode::Units,
-            other => return Err(Stop::Damaged(format!("an item's mode is {other}"))),
+            other => return Err(Trouble::Alarm(format!("an item's mode is {other}"))),
         },
         figures: Figures {
             total_units: figure(row, "total_units")?,
@@ -164,24 +163,12 @@ pub(super) fn item(row: &Row) -> Result<Item, Stop> {
 }
 
 /// A deadline from its row.
-pub(super) fn deadline(row: &Row) -> Result<Deadline, Stop> {
+pub(super) fn deadline(row: &Row) -> Result<Deadline, Trouble> {
+    Ok((instant(row, "expires_at")?, id(row)?))
+}
+
+/// A reservation's id.
+pub(super) fn id(row: &Row) -> Result<ReservationId, Trouble> {
     let id: Uuid = row.try_get("id")?;
-    Ok((instant(row, "expires_at")?, ReservationId::from_u128(id.as_u128())))
-}
-
-/// A reservation from its row.
-pub(super) fn hold(row: &Row) -> Result<Hold, Stop> {
-    whole(row, codec::hold)
-}
-
-/// A used key from its row.
-pub(super) fn key_record(row: &Row) -> Result<KeyRecord, Stop> {
-    whole(row, codec::key_record)
-}
-
-fn whole<T>(row: &Row, read: fn(&mut Reader<'_>) -> Result<T, DecodeError>) -> Result<T, Stop> {
-    let mut reader = Reader::new(row.try_get("body")?);
-    let value = read(&mut reader)?;
-    reader.finish()?;
-    Ok(value)
+    Ok(ReservationId::from_u128(id.as_u128()))
 }

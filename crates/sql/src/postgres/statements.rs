@@ -1,90 +1,162 @@
-//! Every statement of a batch, prepared once per connection. What is written here loads, locks and stores; it never
-//! judges.
+//! Every statement of a connection, prepared once. What is written here loads, locks and stores; it never judges.
 //!
 //! Locks are taken row by row in the order of the arrays given: a subquery with a locking clause is never flattened, so
-//! the plan is a loop over the array with a look-up by primary key inside, whatever the planner thinks of the tables.
+//! the plan is a loop over the array with a look-up by key inside, whatever the planner thinks of the tables. What it
+//! yields of a row is what was committed when the lock was had, since a locking read reads a row again that it waited for.
 
 use tokio_postgres::{Client, Error, Statement};
+
+/// The store's clock, in microseconds.
+pub(super) const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
 macro_rules! statements {
     ($($name:ident: $text:expr;)*) => {
         /// The statements of one connection.
         pub(super) struct Statements {
-            /// The store's clock, in microseconds: a setting, so that tests can move it.
-            pub(super) clock: Statement,
             $(pub(super) $name: Statement,)*
         }
 
         impl Statements {
+            /// `clock` is an expression.
             pub(super) async fn prepare(client: &Client, clock: &str) -> Result<Self, Error> {
-                Ok(Self {
-                    clock: client.prepare(clock).await?,
-                    $($name: client.prepare($text).await?,)*
-                })
+                let ready = |text: &'static str| {
+                    let text = text.replace("{clock}", clock);
+                    async move { client.prepare(&text).await }
+                };
+                // Sent one after the other without waiting.
+                let ($($name,)*) = tokio::try_join!(biased; $(ready($text),)*)?;
+                Ok(Self { $($name,)* })
             }
         }
     };
 }
 
-/// The statements that lock rows, and the primary key that each has to go through: for whoever looks at their plans.
-pub const LOCK_STATEMENTS: [(&str, &str); 2] = [(LOCK_ITEMS, "items_pkey"), (LOCK_HOLDS, "holds_pkey")];
+/// A statement, the index that its plan has to go through, and the parameter types: for whoever looks at its plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// What it is for.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+    /// The index, or what those of which any will do begin with.
+    pub index: &'static str,
+    /// Whether rows have to be locked in the order of the arrays.
+    pub locks: bool,
+}
 
-const LOCK_ITEMS: &str = "
-    SELECT 1 FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
-    CROSS JOIN LATERAL (
-        SELECT FROM stockhold.items i
-        WHERE i.bucket = want.bucket AND i.location = want.location AND i.sku = want.sku
-        FOR NO KEY UPDATE
-    ) AS locked";
+/// The statements whose plans matter.
+pub const PLANS: [Plan; 11] = [
+    Plan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
+    Plan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
+    Plan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
+    Plan { name: "read items", text: READ_ITEMS, index: "items_", locks: false },
+    Plan { name: "read reservations", text: READ_HOLDS, index: "holds_", locks: false },
+    Plan { name: "look a key up", text: READ_KEYS, index: "keys_pkey", locks: false },
+    Plan { name: "deadlines of an item", text: READ_DUE, index: "active_lines_pkey", locks: false },
+    Plan { name: "sweep", text: READ_ANY_DUE, index: "active_lines_due", locks: false },
+    Plan { name: "an owner's list", text: SCAN_OWNER, index: "holds_by_owner", locks: false },
+    Plan { name: "the list of all", text: SCAN_ALL, index: "holds_by_id", locks: false },
+    Plan { name: "events after a position", text: READ_EVENTS, index: "events_by_position", locks: false },
+];
 
+macro_rules! item_columns {
+    () => {
+        "location, sku, mode, total_units, confirmed_sold, held, active, sequence, decided_at,
+         safety_stock::text AS safety_stock, default_ttl, max_hold, metadata, version, paused, created_at"
+    };
+}
+
+macro_rules! lock_items {
+    ($how:literal) => {
+        concat!(
+            "SELECT locked.* FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
+             CROSS JOIN LATERAL (
+                 SELECT ",
+            item_columns!(),
+            " FROM stockhold.items i
+                 WHERE i.bucket = want.bucket AND i.location = want.location AND i.sku = want.sku
+                 FOR NO KEY UPDATE ",
+            $how,
+            ") AS locked"
+        )
+    };
+}
+
+macro_rules! scan {
+    ($owner:literal) => {
+        concat!(
+            "SELECT id, status, CASE WHEN status = coalesce($1, status) THEN body END AS body
+             FROM stockhold.holds WHERE id < $2 ",
+            $owner,
+            " ORDER BY id DESC LIMIT $3"
+        )
+    };
+}
+
+const LOCK_ITEMS: &str = lock_items!("");
+const LOCK_FREE_ITEMS: &str = lock_items!("SKIP LOCKED");
 const LOCK_HOLDS: &str = "
-    SELECT 1 FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
+    SELECT locked.body FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
     CROSS JOIN LATERAL (
-        SELECT FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
+        SELECT h.body FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
         FOR NO KEY UPDATE
     ) AS locked";
+const READ_ITEMS: &str = concat!(
+    "SELECT found.* FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
+     CROSS JOIN LATERAL (
+         SELECT ",
+    item_columns!(),
+    " FROM stockhold.items i
+         WHERE i.bucket = want.bucket AND i.location = want.location AND i.sku = want.sku
+         OFFSET 0
+     ) AS found"
+);
+const READ_HOLDS: &str = "
+    SELECT found.body FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
+    CROSS JOIN LATERAL (
+        SELECT h.body FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id OFFSET 0
+    ) AS found";
+const READ_KEYS: &str = "
+    SELECT found.body FROM unnest($1::smallint[], $2::bytea[]) AS want (bucket, hash)
+    CROSS JOIN LATERAL (
+        SELECT k.body FROM stockhold.keys k WHERE k.bucket = want.bucket AND k.hash = want.hash OFFSET 0
+    ) AS found";
+const READ_DUE: &str = "
+    SELECT want.number, first.expires_at, first.id
+    FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY
+        AS want (bucket, location, sku, depth, number)
+    CROSS JOIN LATERAL (
+        SELECT a.expires_at, a.id FROM stockhold.active_lines a
+        WHERE a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
+        ORDER BY a.expires_at, a.id LIMIT want.depth
+    ) AS first";
+const READ_ANY_DUE: &str =
+    "SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1";
+const SCAN_OWNER: &str = scan!("AND owner_id = $4");
+const SCAN_ALL: &str = scan!("");
+const READ_EVENTS: &str = "
+    SELECT last_position, count, body FROM stockhold.events WHERE last_position > $1
+    ORDER BY last_position LIMIT $2";
 
 statements! {
     lock_items: LOCK_ITEMS;
+    lock_free_items: LOCK_FREE_ITEMS;
     lock_holds: LOCK_HOLDS;
-    // Whoever only asks whether a sale is paused shares the row, so that a pause waits for those who asked before it.
-    share_pauses: "
-        SELECT 1 FROM unnest($1::text[]) AS want (location)
-        CROSS JOIN LATERAL (
-            SELECT FROM stockhold.pauses p WHERE p.location = want.location FOR SHARE
-        ) AS locked";
-    lock_pauses: "
-        SELECT 1 FROM unnest($1::text[]) AS want (location)
-        CROSS JOIN LATERAL (
-            SELECT FROM stockhold.pauses p WHERE p.location = want.location FOR NO KEY UPDATE
-        ) AS locked";
-    make_pauses: "
-        INSERT INTO stockhold.pauses SELECT location, false FROM unnest($1::text[]) AS new (location)
-        ON CONFLICT DO NOTHING";
+    // After the locks, in one statement of its own: nothing in it reads what is locked.
+    clock_and_serial: "SELECT {clock}, nextval('stockhold.event_serial')";
 
-    read_pauses: "SELECT location, paused FROM stockhold.pauses WHERE location = ANY ($1::text[])";
-    read_items: "
-        SELECT i.location, i.sku, i.mode, i.total_units, i.confirmed_sold, i.held, i.active, i.sequence,
-               i.decided_at, i.safety_stock::text, i.default_ttl, i.max_hold, i.metadata, i.version, i.paused, i.created_at
-        FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
-        JOIN stockhold.items i USING (bucket, location, sku)";
-    read_holds: "
-        SELECT h.body FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
-        JOIN stockhold.holds h USING (bucket, id)";
-    read_keys: "
-        SELECT k.body FROM unnest($1::smallint[], $2::bytea[]) AS want (bucket, hash)
-        JOIN stockhold.keys k USING (bucket, hash)";
-    read_due: "
-        SELECT want.number, d.expires_at, d.id
-        FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[])
-            WITH ORDINALITY AS want (bucket, location, sku, depth, number)
-        CROSS JOIN LATERAL (
-            SELECT a.expires_at, a.id FROM stockhold.active_lines a
-            WHERE a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
-            ORDER BY a.expires_at, a.id LIMIT want.depth
-        ) AS d";
-    read_any_due: "
-        SELECT expires_at, id FROM stockhold.holds WHERE status = 0 ORDER BY expires_at, id LIMIT $1";
+    read_pauses: "SELECT location FROM stockhold.pauses WHERE location = ANY ($1::text[]) AND paused";
+    read_items: READ_ITEMS;
+    read_holds: READ_HOLDS;
+    read_keys: READ_KEYS;
+    read_due: READ_DUE;
+    read_any_due: READ_ANY_DUE;
+    read_overdue: "
+        SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n)
+        LEFT JOIN (
+            SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1
+        ) AS first ON true
+        ORDER BY first.expires_at, first.id";
 
     insert_items: "
         INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence,
@@ -93,58 +165,91 @@ statements! {
             $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]::numeric[], $12::bigint[], $13::bigint[],
             $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])";
     update_items: "
-        UPDATE stockhold.items i
-        SET mode = n.mode, total_units = n.total_units, confirmed_sold = n.confirmed_sold, held = n.held,
-            active = n.active, sequence = n.sequence, decided_at = n.decided_at, safety_stock = n.safety_stock,
-            default_ttl = n.default_ttl, max_hold = n.max_hold, metadata = n.metadata, version = n.version,
-            paused = n.paused, created_at = n.created_at
-        FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]::numeric[], $12::bigint[], $13::bigint[],
-            $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])
-            AS n (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence, decided_at,
-                safety_stock, default_ttl, max_hold, metadata, version, paused, created_at)
-        WHERE i.bucket = n.bucket AND i.location = n.location AND i.sku = n.sku";
+        WITH done AS (
+            UPDATE stockhold.items i
+            SET mode = n.mode, total_units = n.total_units, confirmed_sold = n.confirmed_sold, held = n.held,
+                active = n.active, sequence = n.sequence, decided_at = n.decided_at, safety_stock = n.safety_stock,
+                default_ttl = n.default_ttl, max_hold = n.max_hold, metadata = n.metadata, version = n.version,
+                paused = n.paused, created_at = n.created_at
+            FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
+                $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]::numeric[], $12::bigint[],
+                $13::bigint[], $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])
+                AS n (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence, decided_at,
+                    safety_stock, default_ttl, max_hold, metadata, version, paused, created_at)
+            WHERE i.bucket = n.bucket AND i.location = n.location AND i.sku = n.sku
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    // All of a batch have the same new entry in their histories.
     insert_holds: "
-        INSERT INTO stockhold.holds (bucket, id, status, expires_at, body)
-        SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bytea[])";
+        INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, body, history)
+        SELECT n.*, $7::bytea FROM unnest($1::smallint[], $2::uuid[], $3::smallint[], $4::bigint[], $5::text[], $6::bytea[])
+            AS n";
     update_holds: "
-        UPDATE stockhold.holds h SET status = n.status, expires_at = n.expires_at, body = n.body
-        FROM unnest($1::smallint[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bytea[])
-            AS n (bucket, id, status, expires_at, body)
-        WHERE h.bucket = n.bucket AND h.id = n.id";
+        WITH done AS (
+            UPDATE stockhold.holds h
+            SET status = n.status, expires_at = n.expires_at, body = n.body, history = h.history || $6::bytea
+            FROM unnest($1::smallint[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bytea[])
+                AS n (bucket, id, status, expires_at, body)
+            WHERE h.bucket = n.bucket AND h.id = n.id
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     delete_lines: "
-        DELETE FROM stockhold.active_lines a
-        USING unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[])
-            AS o (bucket, location, sku, expires_at, id)
-        WHERE a.bucket = o.bucket AND a.location = o.location AND a.sku = o.sku
-          AND a.expires_at = o.expires_at AND a.id = o.id";
+        WITH done AS (
+            DELETE FROM stockhold.active_lines a
+            USING unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[])
+                AS o (bucket, location, sku, expires_at, id)
+            WHERE a.bucket = o.bucket AND a.location = o.location AND a.sku = o.sku
+              AND a.expires_at = o.expires_at AND a.id = o.id
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_lines: "
-        INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity)
-        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[])";
-    update_pauses: "
-        UPDATE stockhold.pauses p SET paused = n.paused
-        FROM unnest($1::text[], $2::boolean[]) AS n (location, paused) WHERE p.location = n.location";
+        INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
+        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[], $7::boolean[])";
+    set_pauses: "
+        INSERT INTO stockhold.pauses SELECT * FROM unnest($1::text[], $2::boolean[]) AS n (location, paused)
+        ON CONFLICT (location) DO UPDATE SET paused = excluded.paused";
     insert_keys: "
         INSERT INTO stockhold.keys (bucket, hash, used_at, body)
         SELECT * FROM unnest($1::smallint[], $2::bytea[], $3::bigint[], $4::bytea[])";
-    insert_events: "INSERT INTO stockhold.events (bucket, count, body) VALUES ($1, $2, $3)";
+    insert_events: "INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($1, $2, $3, $4)";
+    forget_keys: "
+        DELETE FROM stockhold.keys WHERE (bucket, hash) IN (
+            SELECT bucket, hash FROM stockhold.keys WHERE used_at < $1 ORDER BY used_at LIMIT $2)";
 
+    shelf: concat!(
+        "SELECT ", item_columns!(), " FROM stockhold.items WHERE (location, sku) > ($1, $2) ORDER BY location, sku LIMIT $3"
+    );
+    shelf_at: concat!(
+        "SELECT ", item_columns!(), " FROM stockhold.items WHERE location = $1 AND sku > $2 ORDER BY sku LIMIT $3"
+    );
+    scan_owner: SCAN_OWNER;
+    scan_all: SCAN_ALL;
+    read_history: "SELECT history FROM stockhold.holds WHERE bucket = $1 AND id = $2";
+    read_batches: "
+        SELECT e.last_position, e.count, e.body
+        FROM unnest($1::smallint[], $2::bigint[]) WITH ORDINALITY AS want (bucket, serial, number)
+        JOIN stockhold.events e USING (bucket, serial)
+        WHERE e.last_position IS NOT NULL ORDER BY want.number";
+    read_events: READ_EVENTS;
+
+    look_for_unnumbered: "
+        SELECT position, EXISTS (SELECT FROM stockhold.events WHERE last_position IS NULL) AS unnumbered
+        FROM stockhold.sequencer";
     lock_sequencer: "SELECT position FROM stockhold.sequencer FOR UPDATE";
+    // Begins after the lock is held, so it sees the position that the sequencer before it had committed.
     number_events: "
         WITH fresh AS (
-            SELECT serial, bucket, $1::bigint + sum(count) OVER (ORDER BY serial) AS last_position
+            SELECT serial, bucket,
+                (SELECT position FROM stockhold.sequencer) + sum(count) OVER (ORDER BY serial) AS last_position
             FROM (
                 SELECT serial, bucket, count FROM stockhold.events WHERE last_position IS NULL
-                ORDER BY serial LIMIT $2
+                ORDER BY serial LIMIT $1
             ) AS unnumbered
         ), numbered AS (
             UPDATE stockhold.events e SET last_position = fresh.last_position FROM fresh
-            WHERE e.bucket = fresh.bucket AND e.serial = fresh.serial
+            WHERE e.bucket = fresh.bucket AND e.serial = fresh.serial AND e.last_position IS NULL
             RETURNING e.last_position
         )
         UPDATE stockhold.sequencer SET position = (SELECT max(last_position) FROM numbered)
         WHERE EXISTS (SELECT FROM numbered)";
-    read_events: "
-        SELECT last_position, count, body FROM stockhold.events WHERE last_position > $1
-        ORDER BY last_position LIMIT $2";
 }

@@ -1,71 +1,91 @@
-//! What the commands of a batch changed, written at once: arrays, one statement per table. The commit is not done here.
+//! What the commands of a batch changed, written at once: arrays, one statement per table, and COMMIT behind them.
 
 use super::connect::Connection;
 use super::rows::{self, column, stored, uuid};
-use super::slice::{Entry, Slice};
-use super::stop::Stop;
-use stockhold_domain::{Effects, Event, Hold, Item, KeyRecord, Status, bucket_of};
-use stockhold_store::codec;
+use crate::engine::{
+    Changes, CommitSent, Committed, LineRow, Trouble, event_bucket, events_body, hold_body, key_body,
+    key_bucket,
+};
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+use stockhold_domain::{Hold, Item, KeyRecord, bucket_of};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// Sends every write of the batch in one go.
-pub(super) async fn write(connection: &Connection, slice: &Slice, effects: &Effects) -> Result<(), Stop> {
-    let s = &connection.statements;
-    let (new_items, old_items) = split(slice.items.values());
-    let (new_items, old_items) = (ItemRows::new(&new_items)?, ItemRows::new(&old_items)?);
-    let (new_holds, old_holds) = split(slice.holds.values());
-    let (gone, come) = line_rows(slice);
-    let (new_holds, old_holds) = (HoldRows::new(&new_holds), HoldRows::new(&old_holds));
-    let keys = KeyRows::new(&effects.keys);
-    let sales = slice.pauses.iter().filter_map(|(location, entry)| Some((location, entry.after?)));
-    let (locations, paused): (Vec<&String>, Vec<bool>) = sales.unzip();
-    let events = EventsRow::new(&effects.events)?;
-
-    tokio::try_join!(
-        biased;
-        rows_written(connection, &s.insert_items, new_items.buckets.len(), new_items.params()),
-        rows_written(connection, &s.update_items, old_items.buckets.len(), old_items.params()),
-        rows_written(connection, &s.insert_holds, new_holds.ids.len(), new_holds.params()),
-        rows_written(connection, &s.update_holds, old_holds.ids.len(), old_holds.params()),
-        rows_written(connection, &s.delete_lines, gone.ids.len(), gone.params(false)),
-        rows_written(connection, &s.insert_lines, come.ids.len(), come.params(true)),
-        rows_written(connection, &s.update_pauses, locations.len(), vec![&locations, &paused]),
-        rows_written(connection, &s.insert_keys, keys.hashes.len(), keys.params()),
-        rows_written(connection, &s.insert_events, events.rows(), events.params()),
-    )?;
-    Ok(())
-}
-
-/// Runs a statement that has to write exactly `count` rows: another number is an assertion that failed.
-async fn rows_written(
-    connection: &Connection,
-    statement: &Statement,
-    count: usize,
-    arrays: Vec<&(dyn ToSql + Sync)>,
-) -> Result<(), Stop> {
-    if count == 0 {
-        return Ok(());
-    }
-    let written = connection.client.execute(statement, &arrays).await?;
-    if usize::try_from(written) == Ok(count) {
-        return Ok(());
-    }
-    Err(Stop::Damaged(format!("{count} rows were to be written and {written} were")))
-}
-
-/// What is new, and what replaces a row.
-fn split<'a, T: 'a>(entries: impl Iterator<Item = &'a Entry<T>>) -> (Vec<&'a T>, Vec<&'a T>) {
-    let mut new = Vec::new();
-    let mut old = Vec::new();
-    for Entry { before, after } in entries {
-        if let Some(after) = after {
-            let list = if before.is_some() { &mut old } else { &mut new };
-            list.push(after);
+impl Connection {
+    /// Sends every write of the batch and COMMIT in one go.
+    pub(super) async fn write_and_commit(
+        &mut self,
+        changes: &Changes<'_>,
+        sent: &CommitSent,
+    ) -> Result<Committed, Trouble> {
+        let this = &*self;
+        this.clear_warnings();
+        let mut writes = pin!(this.write(changes));
+        // Looked at once, all of it is sent. What the driver itself refuses to send is known by then, and must not be
+        // committed without.
+        let done = poll_fn(|context| Poll::Ready(writes.as_mut().poll(context))).await;
+        if let Poll::Ready(Err(trouble)) = done {
+            return Err(trouble);
         }
+        sent.mark();
+        let commit = async { Ok::<_, Trouble>(this.client.batch_execute("COMMIT").await?) };
+        match done {
+            Poll::Ready(_) => commit.await?,
+            Poll::Pending => {
+                let (writes, commit) = tokio::join!(biased; writes, commit);
+                // After a failed write the server's answer to COMMIT is a rollback.
+                writes?;
+                commit?;
+            }
+        }
+        if this.was_warned() {
+            return Ok(Committed::InDoubt("the server warned at COMMIT".to_owned()));
+        }
+        Ok(Committed::Durable)
     }
-    (new, old)
+
+    async fn write(&self, changes: &Changes<'_>) -> Result<(), Trouble> {
+        let s = &self.statements;
+        let (new_items, changed_items) =
+            (ItemRows::new(&changes.new_items)?, ItemRows::new(&changes.changed_items)?);
+        let (new_holds, changed_holds) =
+            (HoldRows::new(&changes.new_holds), HoldRows::new(&changes.changed_holds));
+        let (gone, come) = (LineRows::new(&changes.gone), LineRows::new(&changes.come));
+        let keys = KeyRows::new(&changes.keys);
+        let (locations, paused): (Vec<&str>, Vec<bool>) = changes.pauses.iter().copied().unzip();
+        let serial = stored(changes.serial)?;
+        let entry = changes.serial.to_be_bytes().to_vec();
+        let (bucket, count) = (column(event_bucket(changes.serial)), rows::rows(changes.events.len()));
+        let events = events_body(changes.events);
+        tokio::try_join!(
+            biased;
+            self.put(&s.insert_items, new_items.buckets.len(), new_items.params()),
+            self.put(&s.update_items, changed_items.buckets.len(), changed_items.params()),
+            self.put(&s.insert_holds, new_holds.ids.len(), new_holds.params(true, &entry)),
+            self.put(&s.update_holds, changed_holds.ids.len(), changed_holds.params(false, &entry)),
+            self.put(&s.delete_lines, gone.ids.len(), gone.params(false)),
+            self.put(&s.insert_lines, come.ids.len(), come.params(true)),
+            self.put(&s.set_pauses, locations.len(), vec![&locations, &paused]),
+            self.put(&s.insert_events, changes.events.len(), vec![&bucket, &serial, &count, &events]),
+            self.put(&s.insert_keys, keys.hashes.len(), keys.params()),
+        )?;
+        Ok(())
+    }
+
+    async fn put(
+        &self,
+        statement: &Statement,
+        count: usize,
+        arrays: Vec<&(dyn ToSql + Sync)>,
+    ) -> Result<(), Trouble> {
+        if count > 0 {
+            self.client.execute(statement, &arrays).await?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -90,13 +110,10 @@ struct ItemRows<'a> {
 }
 
 impl<'a> ItemRows<'a> {
-    fn new(items: &[&'a Item]) -> Result<Self, Stop> {
+    fn new(items: &[&'a Item]) -> Result<Self, Trouble> {
         let mut rows = Self::default();
-        // By key: two instances that insert the same new items have to wait for each other in one order.
-        let mut items: Vec<_> = items.iter().map(|item| (bucket_of(&item.key), *item)).collect();
-        items.sort_by(|a, b| (a.0, &a.1.key).cmp(&(b.0, &b.1.key)));
-        for (bucket, Item { key, mode, figures, settings, version, paused, created_at }) in items {
-            rows.buckets.push(column(bucket));
+        for Item { key, mode, figures, settings, version, paused, created_at } in items {
+            rows.buckets.push(column(bucket_of(key)));
             rows.locations.push(key.location());
             rows.skus.push(key.sku());
             rows.modes.push(rows::mode(*mode));
@@ -140,36 +157,40 @@ impl<'a> ItemRows<'a> {
     }
 }
 
-struct HoldRows {
+struct HoldRows<'a> {
     buckets: Vec<i16>,
     ids: Vec<Uuid>,
     statuses: Vec<i16>,
     expires_at: Vec<i64>,
+    owners: Vec<&'a str>,
     bodies: Vec<Vec<u8>>,
 }
 
-impl HoldRows {
-    fn new(holds: &[&Hold]) -> Self {
-        let body = |hold: &&Hold| {
-            let mut bytes = Vec::new();
-            codec::put_hold(&mut bytes, hold);
-            bytes
-        };
+impl<'a> HoldRows<'a> {
+    fn new(holds: &[&'a Hold]) -> Self {
         Self {
             buckets: holds.iter().map(|hold| column(hold.id.bucket())).collect(),
             ids: holds.iter().map(|hold| uuid(hold.id)).collect(),
             statuses: holds.iter().map(|hold| rows::status(hold.status)).collect(),
             expires_at: holds.iter().map(|hold| hold.expires_at.micros()).collect(),
-            bodies: holds.iter().map(body).collect(),
+            owners: holds.iter().map(|hold| hold.terms.owner_id.as_str()).collect(),
+            bodies: holds.iter().map(|hold| hold_body(hold)).collect(),
         }
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        vec![&self.buckets, &self.ids, &self.statuses, &self.expires_at, &self.bodies]
+    /// Owners only where a row is made: they never change. `entry` is what the histories get.
+    fn params<'b>(&'b self, owners: bool, entry: &'b Vec<u8>) -> Vec<&'b (dyn ToSql + Sync)> {
+        let mut params: Vec<&(dyn ToSql + Sync)> =
+            vec![&self.buckets, &self.ids, &self.statuses, &self.expires_at];
+        if owners {
+            params.push(&self.owners);
+        }
+        params.push(&self.bodies);
+        params.push(entry);
+        params
     }
 }
 
-/// Lines that are in the queue of deadlines, or were.
 #[derive(Default)]
 struct LineRows<'a> {
     buckets: Vec<i16>,
@@ -178,49 +199,34 @@ struct LineRows<'a> {
     expires_at: Vec<i64>,
     ids: Vec<Uuid>,
     quantities: Vec<i64>,
+    leads: Vec<bool>,
 }
 
 impl<'a> LineRows<'a> {
-    fn add(&mut self, hold: &'a Hold) {
-        for line in &*hold.lines {
-            self.buckets.push(column(bucket_of(&line.item)));
-            self.locations.push(line.item.location());
-            self.skus.push(line.item.sku());
-            self.expires_at.push(hold.expires_at.micros());
-            self.ids.push(uuid(hold.id));
-            self.quantities.push(i64::from(line.quantity));
+    fn new(lines: &[LineRow<'a>]) -> Self {
+        let mut rows = Self::default();
+        for line in lines {
+            rows.buckets.push(column(bucket_of(line.item)));
+            rows.locations.push(line.item.location());
+            rows.skus.push(line.item.sku());
+            rows.expires_at.push(line.expires_at.micros());
+            rows.ids.push(uuid(line.id));
+            rows.quantities.push(i64::from(line.quantity));
+            rows.leads.push(line.leads);
         }
+        rows
     }
 
-    /// Quantities only where a row is made: they are no part of the key.
-    fn params(&self, quantities: bool) -> Vec<&(dyn ToSql + Sync)> {
+    /// What is no part of the key only where a row is made.
+    fn params(&self, whole: bool) -> Vec<&(dyn ToSql + Sync)> {
         let mut params: Vec<&(dyn ToSql + Sync)> =
             vec![&self.buckets, &self.locations, &self.skus, &self.expires_at, &self.ids];
-        if quantities {
+        if whole {
             params.push(&self.quantities);
+            params.push(&self.leads);
         }
         params
     }
-}
-
-/// The lines that leave the queue, and those that enter it. A hold that keeps its deadline does neither.
-fn line_rows(slice: &Slice) -> (LineRows<'_>, LineRows<'_>) {
-    let (mut gone, mut come) = (LineRows::default(), LineRows::default());
-    let queued = |hold: &&Hold| hold.status == Status::Active;
-    for Entry { before, after } in slice.holds.values() {
-        let Some(after) = after else { continue };
-        let before = before.as_ref().filter(queued);
-        let after = Some(after).filter(queued);
-        if before.map(|hold| hold.expires_at) != after.map(|hold| hold.expires_at) {
-            if let Some(before) = before {
-                gone.add(before);
-            }
-            if let Some(after) = after {
-                come.add(after);
-            }
-        }
-    }
-    (gone, come)
 }
 
 struct KeyRows {
@@ -231,54 +237,16 @@ struct KeyRows {
 }
 
 impl KeyRows {
-    fn new(records: &[KeyRecord]) -> Self {
-        // By key, for the same reason as items.
-        let mut records: Vec<_> =
-            records.iter().map(|record| (rows::key_bucket(record.hash), record)).collect();
-        records.sort_by_key(|(bucket, record)| (*bucket, record.hash));
-        let body = |(_, record): &(i16, &KeyRecord)| {
-            let mut bytes = Vec::new();
-            codec::put_key_record(&mut bytes, record);
-            bytes
-        };
+    fn new(records: &[&KeyRecord]) -> Self {
         Self {
-            buckets: records.iter().map(|(bucket, _)| *bucket).collect(),
-            hashes: records.iter().map(|(_, record)| record.hash.0.to_be_bytes().to_vec()).collect(),
-            used_at: records.iter().map(|(_, record)| record.at.micros()).collect(),
-            bodies: records.iter().map(body).collect(),
+            buckets: records.iter().map(|record| column(key_bucket(record.hash))).collect(),
+            hashes: records.iter().map(|record| record.hash.0.to_be_bytes().to_vec()).collect(),
+            used_at: records.iter().map(|record| record.at.micros()).collect(),
+            bodies: records.iter().map(|record| key_body(record)).collect(),
         }
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         vec![&self.buckets, &self.hashes, &self.used_at, &self.bodies]
-    }
-}
-
-/// The batch's events as the one row that they become, one after the other.
-struct EventsRow {
-    bucket: i16,
-    count: i64,
-    body: Vec<u8>,
-}
-
-impl EventsRow {
-    fn new(events: &[Event]) -> Result<Self, Stop> {
-        let mut body = Vec::new();
-        for event in events {
-            codec::put_event(&mut body, event);
-        }
-        // Any bucket would do; that of an event's id spreads the rows.
-        let bucket =
-            events.first().map_or(0, |event| event.id.as_u128() % u128::from(stockhold_domain::BUCKETS));
-        let bucket = i16::try_from(bucket).unwrap_or(0);
-        Ok(Self { bucket, count: stored(events.len() as u64)?, body })
-    }
-
-    fn rows(&self) -> usize {
-        usize::from(self.count > 0)
-    }
-
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        vec![&self.bucket, &self.count, &self.body]
     }
 }

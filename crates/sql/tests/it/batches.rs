@@ -2,7 +2,6 @@
 
 use crate::fixture::{Bench, Desk, reservation, sold_out, stock};
 use stockhold_domain::Instant;
-use stockhold_sql::postgres::PostgresStore;
 use stockhold_store::Failure;
 use stockhold_store::conformance::{Maker, START, maker};
 
@@ -35,9 +34,9 @@ fn what_waits_together_is_one_batch_and_each_inbox_is_flushed_once() {
 #[test]
 fn a_full_queue_is_overloaded_at_once() {
     let mut bench = Bench::new();
-    let mut config = bench.config();
+    let mut config = Bench::options();
     config.queue = 2;
-    let store = PostgresStore::connect(config).unwrap();
+    let store = bench.connect_with(config);
     let mut maker = Maker::new(23, "full-");
     let item_key = stock(&store, &mut maker, "a", 100);
     let mut holder = bench.lock(&item_key);

@@ -1,6 +1,7 @@
 //! Locks held by others, connections that die, commits of which nobody knows, rows that make no sense.
 
-use crate::fixture::{Bench, Desk, hold, item, reservation, run, stock};
+use crate::counts::{self, count};
+use crate::fixture::{Bench, Desk, events, hold, item, reservation, run, run_again, stock};
 use crate::support::Server;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Failure, Store};
 
 const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND application_name = 'store'";
+    WHERE datname = current_database() AND application_name = 'stockhold'";
 
 fn later(seconds: i64) -> Instant {
     Instant::from_micros(START.micros() + seconds * 1_000_000)
@@ -56,9 +57,9 @@ fn what_another_instance_committed_under_the_awaited_lock_is_seen() {
 #[test]
 fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done() {
     let mut bench = Bench::new();
-    let mut config = bench.config();
+    let mut config = Bench::options();
     config.lock_timeout = Duration::from_millis(20);
-    let store = PostgresStore::connect(config).unwrap();
+    let store = bench.connect_with(config);
     let mut maker = Maker::new(24, "never-");
     let item_key = stock(&store, &mut maker, "a", 100);
     let mut holder = bench.lock(&item_key);
@@ -72,6 +73,8 @@ fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done() {
 
 #[test]
 fn the_victim_of_a_deadlock_is_run_again() {
+    counts::start();
+    let before = count("stockhold_database_deadlocks_total");
     let mut bench = Bench::new();
     let store = bench.connect();
     let mut maker = Maker::new(32, "deadlock-");
@@ -87,21 +90,14 @@ fn the_victim_of_a_deadlock_is_run_again() {
     other.run(&format!("SELECT FROM stockhold.items WHERE sku = '{}' FOR UPDATE; COMMIT", first.sku()));
     let outcome = pending.only();
     assert!(reservation(&outcome).is_some(), "{outcome:?}");
-    bench.session.wait_for("SELECT deadlocks = 1 FROM pg_stat_database WHERE datname = current_database()");
+    assert!(count("stockhold_database_deadlocks_total") > before);
     bench.audit();
-}
-
-/// A store whose session can be told from others'.
-fn named_store(bench: &Bench) -> PostgresStore {
-    let mut config = bench.config();
-    config.database.application_name("store");
-    PostgresStore::connect(config).unwrap()
 }
 
 #[test]
 fn a_connection_lost_before_commit_is_unavailable_and_the_retry_takes_effect() {
     let mut bench = Bench::new();
-    let store = named_store(&bench);
+    let store = bench.connect();
     let mut maker = Maker::new(25, "lost-");
     let item_key = stock(&store, &mut maker, "a", 10);
     let mut holder = bench.lock(&item_key);
@@ -111,9 +107,8 @@ fn a_connection_lost_before_commit_is_unavailable_and_the_retry_takes_effect() {
     bench.session.run(TERMINATE);
     let outcome = pending.only();
     assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
-    assert!(store.trouble().is_some());
     holder.run("COMMIT");
-    let again = run(&store, maker.again(&envelope));
+    let again = run_again(&store, &mut maker, &envelope);
     assert!(matches!(again, Ok(Outcome::Done(_))), "nothing had been done: {again:?}");
     assert!(store.trouble().is_none());
     assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
@@ -123,19 +118,21 @@ fn a_connection_lost_before_commit_is_unavailable_and_the_retry_takes_effect() {
 #[test]
 fn an_idle_connection_that_was_lost_is_replaced() {
     let mut bench = Bench::new();
-    let store = named_store(&bench);
+    let store = bench.connect();
     let mut maker = Maker::new(26, "idle-");
     let item_key = stock(&store, &mut maker, "a", 10);
+    bench.session.run(
+        "CREATE TABLE public.lost AS SELECT pid FROM pg_stat_activity
+         WHERE application_name = 'stockhold' AND datname = current_database()",
+    );
     bench.session.run(TERMINATE);
     bench.session.wait_for(
-        "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'store' AND datname = current_database()",
+        "SELECT count(*) = 0 FROM pg_stat_activity JOIN public.lost USING (pid)
+         WHERE application_name = 'stockhold' AND datname = current_database()",
     );
     // The store may learn of it only now, in which case nothing was done.
     let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
-    let mut outcome = run(&store, envelope.clone());
-    if matches!(outcome, Err(Failure::Unavailable(_))) {
-        outcome = run(&store, maker.again(&envelope));
-    }
+    let outcome = run_again(&store, &mut maker, &envelope);
     assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
 }
 
@@ -145,6 +142,8 @@ fn standby_gone<T>(before: impl FnOnce(&mut Bench) -> T) -> (Bench, T) {
     let server = Arc::new(Server::start());
     let mut bench = Bench::on(&server);
     let done = before(&mut bench);
+    // All events have their positions, so no other commit than the test's waits for the standby.
+    events(&bench.connect());
     bench.session.run("SET synchronous_commit = 'local'");
     bench.session.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     bench.session.run("SELECT pg_reload_conf()");
@@ -160,14 +159,16 @@ fn standby_gone<T>(before: impl FnOnce(&mut Bench) -> T) -> (Bench, T) {
 fn commit_ended_by(how: &str, seed: u64) {
     let mut maker = Maker::new(seed, "unknown-");
     let (mut bench, item_key) = standby_gone(|bench| stock(&bench.connect(), &mut maker, "a", 10));
-    let store = named_store(&bench);
+    let store = bench.connect();
     let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
     let pending = commit_that_waits(&mut bench, &store, &envelope);
-    bench.session.run(&format!("SELECT {how}(pid) FROM pg_stat_activity WHERE application_name = 'store'"));
+    bench
+        .session
+        .run(&format!("SELECT {how}(pid) FROM pg_stat_activity WHERE application_name = 'stockhold'"));
     assert_eq!(pending.only(), Err(Failure::OutcomeUnknown));
 
     // It had taken effect on this server, and the retry says so.
-    let again = run(&store, maker.again(&envelope));
+    let again = run_again(&store, &mut maker, &envelope);
     assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
     assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
     bench.audit();
@@ -180,7 +181,7 @@ fn commit_that_waits(
 ) -> crate::fixture::Pending {
     let pending = Desk::new().send(store, vec![envelope.clone()]);
     bench.session.wait_for(
-        "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'store' AND wait_event = 'SyncRep'",
+        "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'stockhold' AND wait_event = 'SyncRep'",
     );
     pending
 }
@@ -199,14 +200,14 @@ fn a_warning_at_commit_is_unknown_and_the_retry_converges() {
 fn a_commit_that_is_not_answered_in_time_is_unknown_and_the_retry_converges() {
     let mut maker = Maker::new(33, "deadline-");
     let (mut bench, item_key) = standby_gone(|bench| stock(&bench.connect(), &mut maker, "a", 10));
-    let mut config = bench.config();
+    let mut config = Bench::options();
     config.commit_deadline = Duration::from_millis(100);
-    let store = PostgresStore::connect(config).unwrap();
+    let store = bench.connect_with(config);
     let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
     assert_eq!(run(&store, envelope.clone()), Err(Failure::OutcomeUnknown));
     bench.session.run("ALTER SYSTEM RESET synchronous_standby_names");
     bench.session.run("SELECT pg_reload_conf()");
-    let again = run(&store, maker.again(&envelope));
+    let again = run_again(&store, &mut maker, &envelope);
     assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
     assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
     bench.audit();

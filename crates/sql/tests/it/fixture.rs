@@ -7,9 +7,10 @@ use std::time::Duration;
 use stockhold_domain::{
     Command, Envelope, Hold, Instant, Item, ItemKey, Outcome, Rejection, Reply, ReservationId,
 };
-use stockhold_sql::postgres::{Config, PostgresStore};
+use stockhold_sql::Options;
+use stockhold_sql::postgres::PostgresStore;
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Answer, Ask, EventRow, Failure, Inbox, Query, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Ask, EventRow, Failure, Found, Inbox, Query, ReplyTo, Store, Work};
 
 /// Patience with an answer that has to come.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -33,18 +34,27 @@ impl Bench {
         Self { database, session }
     }
 
-    pub(crate) fn config(&self) -> Config {
-        let mut config = Config::new(&self.database.url).expect("a valid URL");
-        "SELECT micros FROM public.test_clock".clone_into(&mut config.clock);
-        // Tests hold locks for as long as they like.
-        config.lock_timeout = PATIENCE;
-        config.batch_deadline = PATIENCE;
-        config.commit_deadline = PATIENCE;
-        config
+    /// A store's options: its clock in the test's hands, its sweeper off, few connections.
+    pub(crate) fn options() -> Options {
+        Options {
+            clock: Some("SELECT micros FROM public.test_clock".to_owned()),
+            connections: 3,
+            most_connections: 3,
+            sweep_every: None,
+            // Tests hold locks for as long as they like.
+            lock_timeout: PATIENCE,
+            batch_deadline: PATIENCE,
+            commit_deadline: PATIENCE,
+            ..Options::default()
+        }
     }
 
     pub(crate) fn connect(&self) -> PostgresStore {
-        PostgresStore::connect(self.config()).expect("the store connects")
+        self.connect_with(Self::options())
+    }
+
+    pub(crate) fn connect_with(&self, options: Options) -> PostgresStore {
+        PostgresStore::open(&self.database.url, options).expect("the store connects")
     }
 
     pub(crate) fn another_session(&self) -> Session {
@@ -189,8 +199,13 @@ impl Desk {
         self.ask(store, commands.into_iter().map(|envelope| Ask::Command(Box::new(envelope))).collect())
     }
 
-    fn query(self: &Arc<Self>, store: &dyn Store, query: Query) -> Answer {
-        self.ask(store, vec![Ask::Query(query)]).wait().remove(0).expect("a query is answered")
+    /// One query, alone.
+    pub(crate) fn find(self: &Arc<Self>, store: &dyn Store, query: Query) -> Result<Found, Failure> {
+        match self.ask(store, vec![Ask::Query(query)]).wait().remove(0) {
+            Ok(Answer::Found(found)) => Ok(found),
+            Err(failure) => Err(failure),
+            Ok(other) => panic!("a query was answered with {other:?}"),
+        }
     }
 }
 
@@ -199,16 +214,37 @@ pub(crate) fn run(store: &dyn Store, envelope: Envelope) -> Result<Outcome, Fail
     Desk::new().send(store, vec![envelope]).only()
 }
 
+/// The same command once more, until the store has a connection again: who is told that nothing was done may ask again.
+pub(crate) fn run_again(
+    store: &dyn Store,
+    maker: &mut Maker,
+    envelope: &Envelope,
+) -> Result<Outcome, Failure> {
+    loop {
+        let outcome = run(store, maker.again(envelope));
+        if !matches!(outcome, Err(Failure::Unavailable(_))) {
+            return outcome;
+        }
+    }
+}
+
 pub(crate) fn item(store: &dyn Store, key: &ItemKey) -> Option<Item> {
-    match Desk::new().query(store, Query::Items(vec![key.clone()])) {
-        Answer::Items(mut items) => items.remove(0),
+    match Desk::new().find(store, Query::Items(vec![key.clone()])) {
+        Ok(Found::Items(mut items)) => items.remove(0),
         other => panic!("answered with {other:?}"),
     }
 }
 
 pub(crate) fn hold(store: &dyn Store, id: ReservationId) -> Option<Hold> {
-    match Desk::new().query(store, Query::Reservation(id)) {
-        Answer::Reservation(hold) => hold,
+    match Desk::new().find(store, Query::Reservation(id)) {
+        Ok(Found::Reservation(hold)) => hold,
+        other => panic!("answered with {other:?}"),
+    }
+}
+
+pub(crate) fn events_after(store: &dyn Store, after: u64, limit: usize) -> Vec<EventRow> {
+    match Desk::new().find(store, Query::Events { after, limit }) {
+        Ok(Found::Events(rows)) => rows,
         other => panic!("answered with {other:?}"),
     }
 }
@@ -218,7 +254,7 @@ pub(crate) fn events(store: &dyn Store) -> Vec<EventRow> {
     let mut rows: Vec<EventRow> = Vec::new();
     loop {
         let after = rows.last().map_or(0, |row| row.position);
-        let more = store.events(after, 300).expect("events are read");
+        let more = events_after(store, after, 300);
         if more.is_empty() {
             return rows;
         }

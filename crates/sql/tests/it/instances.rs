@@ -1,86 +1,73 @@
 //! Several stores over one database.
 
-use crate::fixture::{Bench, Desk, events, hold, item, reservation, run, sold_out, stock};
-use std::collections::BTreeSet;
-use std::sync::Barrier;
+use crate::fixture::{Bench, Desk, events, events_after, hold, item, reservation, run, stock};
+use crate::workload::{self, race};
 use std::thread;
+use std::time::Duration;
 use stockhold_domain::{
-    Command, Envelope, Instant, ItemKey, Outcome, Rejection, Reply, ReservationId, Scope, SetSale, Status,
-    Transition,
+    Command, Instant, Outcome, Rejection, Reply, ReservationId, Scope, SetSale, Status, Transition,
 };
+use stockhold_sql::Options;
 use stockhold_sql::postgres::PostgresStore;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Failure, Store};
 
-/// Hands each store its commands at the same time, some at once, and collects the answers.
-fn race(
-    stores: [&PostgresStore; 2],
-    commands: [Vec<Envelope>; 2],
-    at_once: usize,
-) -> [Vec<Result<Outcome, Failure>>; 2] {
-    let start = Barrier::new(2);
-    let run = |store: &PostgresStore, commands: Vec<Envelope>| {
-        start.wait();
-        let mut outcomes = Vec::new();
-        let mut commands = commands.into_iter();
-        loop {
-            let some: Vec<_> = commands.by_ref().take(at_once).collect();
-            if some.is_empty() {
-                return outcomes;
-            }
-            outcomes.extend(Desk::new().send(store, some).outcomes());
-        }
-    };
-    let [first, second] = commands;
-    thread::scope(|scope| {
-        let first = scope.spawn(|| run(stores[0], first));
-        let second = scope.spawn(|| run(stores[1], second));
-        [first.join().unwrap(), second.join().unwrap()]
-    })
+/// So many instances over one database.
+fn instances(bench: &Bench, count: usize) -> Vec<PostgresStore> {
+    (0..count).map(|_| bench.connect()).collect()
+}
+
+fn each(stores: &[PostgresStore]) -> Vec<&dyn Store> {
+    stores.iter().map(|store| store as &dyn Store).collect()
 }
 
 #[test]
-fn two_instances_never_oversell_one_item() {
-    let mut bench = Bench::new();
-    let stores = [bench.connect(), bench.connect()];
-    let mut makers = [Maker::new(1, "race-"), Maker::new(2, "race-")];
-    let item_key = stock(&stores[0], &mut makers[0], "hot", 500);
-    let commands = makers.each_mut().map(|maker| {
-        (0..600).map(|_| maker.wrap(maker::reserve_for(600, &[(&item_key, 1)]))).collect::<Vec<_>>()
-    });
-    let outcomes = race([&stores[0], &stores[1]], commands, 7);
-    let all = || outcomes.iter().flatten();
-    assert_eq!(all().filter_map(reservation).count(), 500);
-    assert_eq!(all().filter(|outcome| sold_out(outcome)).count(), 700);
-    let sequences: BTreeSet<u64> = all().filter_map(reservation).map(|hold| hold.lines[0].sequence).collect();
-    assert_eq!(sequences, (2..=501).collect(), "gapless over both instances");
-    let shown = item(&stores[1], &item_key).unwrap();
-    assert_eq!((shown.figures.held, shown.figures.active, shown.available()), (500, 500, 0));
-    bench.audit();
-}
-
-#[test]
-fn one_key_used_at_two_instances_at_once_has_one_effect() {
-    let mut bench = Bench::new();
-    let stores = [bench.connect(), bench.connect()];
-    let mut maker = Maker::new(3, "keys-");
-    let item_key = stock(&stores[0], &mut maker, "a", 1_000);
-    let first: Vec<_> =
-        (0..200).map(|n| maker.keyed(&format!("k{n}"), maker::reserve_for(600, &[(&item_key, 1)]))).collect();
-    let mut second: Vec<_> = first.iter().map(|envelope| maker.again(envelope)).collect();
-    second.reverse();
-    let [first, mut second] = race([&stores[0], &stores[1]], [first, second], 20);
-    second.reverse();
-    for (one, other) in first.iter().zip(&second) {
-        let ids =
-            [one, other].map(|outcome| reservation(outcome).unwrap_or_else(|| panic!("{outcome:?}")).id);
-        assert_eq!(ids[0], ids[1]);
-        let replayed =
-            [one, other].iter().filter(|outcome| matches!(outcome, Ok(Outcome::Replayed(_)))).count();
-        assert_eq!(replayed, 1, "{one:?} and {other:?}");
+fn a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units() {
+    for count in [2_usize, 4] {
+        let mut bench = Bench::new();
+        workload::buyers(&each(&instances(&bench, count)), count as u64);
+        bench.audit();
     }
-    assert_eq!(item(&stores[0], &item_key).unwrap().figures.held, 200);
-    bench.audit();
+}
+
+#[test]
+fn one_key_used_at_several_instances_at_once_has_one_effect() {
+    for count in [2_usize, 4] {
+        let mut bench = Bench::new();
+        workload::same_keys(&each(&instances(&bench, count)), count as u64);
+        bench.audit();
+    }
+}
+
+#[test]
+fn baskets_in_opposite_orders_at_several_instances_do_not_deadlock() {
+    for count in [2_usize, 4] {
+        let mut bench = Bench::new();
+        workload::opposite_baskets(&each(&instances(&bench, count)), count as u64);
+        bench.session.run("SELECT pg_stat_force_next_flush()");
+        let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+        assert_eq!(bench.session.text(deadlocks), "0");
+        bench.audit();
+    }
+}
+
+/// With the database's own clock and the stores' own sweepers, so that much falls due on the way.
+#[test]
+fn whatever_callers_do_at_several_instances_the_books_balance() {
+    for count in [2_usize, 4] {
+        let mut bench = Bench::new();
+        let options = Options {
+            clock: None,
+            sweep_every: Some(Duration::from_millis(100)),
+            connections: 4,
+            most_connections: 6,
+            ..Bench::options()
+        };
+        let stores: Vec<_> = (0..count).map(|_| bench.connect_with(options.clone())).collect();
+        workload::mixed(&each(&stores), count as u64, 120);
+        drop(stores);
+        bench.audit();
+    }
 }
 
 #[test]
@@ -170,7 +157,7 @@ fn two_instances_that_create_the_same_items_create_each_once() {
         sets.into_iter().map(|set| maker.wrap(Command::SetStock(set))).collect::<Vec<_>>()
     });
     commands[1].reverse();
-    let outcomes = race([&stores[0], &stores[1]], commands, 10);
+    let outcomes = race(&[&stores[0], &stores[1]], commands.into(), 10);
     let created = |outcome: &&Result<Outcome, Failure>| {
         matches!(outcome, Ok(Outcome::Done(Reply::Item { created: true, .. })))
     };
@@ -179,27 +166,6 @@ fn two_instances_that_create_the_same_items_create_each_once() {
     };
     assert_eq!(outcomes.iter().flatten().filter(created).count(), names.len());
     assert_eq!(outcomes.iter().flatten().filter(found).count(), names.len());
-    bench.audit();
-}
-
-#[test]
-fn baskets_in_opposite_orders_at_two_instances_do_not_deadlock() {
-    let mut bench = Bench::new();
-    let stores = [bench.connect(), bench.connect()];
-    let mut makers = [Maker::new(7, "order-"), Maker::new(8, "order-")];
-    let mut items: Vec<ItemKey> =
-        (0..12).map(|n| stock(&stores[0], &mut makers[0], &format!("i{n}"), 10_000)).collect();
-    let mut commands: [Vec<Envelope>; 2] = [Vec::new(), Vec::new()];
-    for (maker, commands) in makers.iter_mut().zip(&mut commands) {
-        let wants: Vec<_> = items.iter().map(|item| (item, 1)).collect();
-        commands.extend((0..150).map(|_| maker.wrap(maker::reserve_for(600, &wants))));
-        items.reverse();
-    }
-    let outcomes = race([&stores[0], &stores[1]], commands, 5);
-    assert_eq!(outcomes.iter().flatten().filter_map(reservation).count(), 300);
-    let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-    bench.session.run("SELECT pg_stat_force_next_flush()");
-    assert_eq!(bench.session.text(deadlocks), "0");
     bench.audit();
 }
 
@@ -218,7 +184,8 @@ fn confirm_release_and_expiry_at_two_instances_agree_on_one_end() {
         .collect();
     let confirms = ids.iter().map(|id| makers[0].wrap(maker::confirm(*id))).collect();
     let gone = ids.iter().rev().map(|id| makers[1].wrap(maker::release(*id))).collect();
-    let [confirmed, mut released] = race([&stores[0], &stores[1]], [confirms, gone], 9);
+    let mut outcomes = race(&[&stores[0], &stores[1]], vec![confirms, gone], 9);
+    let (mut released, confirmed) = (outcomes.remove(1), outcomes.remove(0));
     released.reverse();
     let mut sold = 0;
     for ((id, confirmed), released) in ids.iter().zip(&confirmed).zip(&released) {
@@ -248,11 +215,11 @@ fn positions_are_dense_and_follow_each_items_sequence() {
             let mut seen = Vec::new();
             while seen.len() < 403 {
                 let after = seen.last().map_or(0, |row: &EventRow| row.position);
-                seen.extend(stores[1].events(after, 50).unwrap());
+                seen.extend(events_after(&stores[1], after, 50));
             }
             seen
         });
-        race([&stores[0], &stores[1]], commands, 3);
+        race(&[&stores[0], &stores[1]], commands.into(), 3);
         reader.join().unwrap()
     });
     assert!(seen.iter().zip(1..).all(|(row, position)| row.position == position), "dense, from 1");
@@ -285,7 +252,7 @@ fn two_instances_that_sweep_at_once_expire_each_hold_once() {
     bench.set_clock(Instant::from_micros(START.micros() + 60_000_000));
     let sweeps =
         makers.each_mut().map(|maker| (0..12).map(|_| maker.wrap(Command::Sweep)).collect::<Vec<_>>());
-    let outcomes = race([&stores[0], &stores[1]], sweeps, 1);
+    let outcomes = race(&[&stores[0], &stores[1]], sweeps.into(), 1);
     let swept: Vec<u32> = outcomes
         .iter()
         .flatten()

@@ -1,12 +1,21 @@
-//! Tests of the PostgreSQL store against a real server of their own.
+//! Tests of the SQL stores against real servers of their own: PostgreSQL here, MySQL in a module of its own.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod counts;
 mod fixture;
+mod proxy;
+mod workload;
 
 mod batches;
 mod conformance;
+mod cuts;
 mod faults;
+mod flights;
 mod instances;
 mod schema;
+mod servers;
+mod sweeper;
+
+mod mysql;

@@ -2,16 +2,16 @@
 
 use crate::fixture::{Bench, item, stock};
 use std::thread;
-use stockhold_sql::postgres::{Config, ConnectError, LOCK_STATEMENTS, PostgresStore, SCHEMA_VERSION};
+use stockhold_sql::postgres::{PLANS, PostgresStore, SCHEMA_VERSION};
+use stockhold_sql::{Migrated, OpenError, Options, migrate};
 use stockhold_store::conformance::Maker;
 
 #[test]
 fn instances_that_start_at_once_make_one_schema() {
     let mut bench = Bench::new();
-    let config = bench.config();
     let stores: Vec<PostgresStore> = thread::scope(|scope| {
-        let starts: Vec<_> = (0..6).map(|_| scope.spawn(|| PostgresStore::connect(config.clone()))).collect();
-        starts.into_iter().map(|start| start.join().unwrap().unwrap()).collect()
+        let starts: Vec<_> = (0..6).map(|_| scope.spawn(|| bench.connect())).collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect()
     });
     assert_eq!(stores.len(), 6);
     assert_eq!(
@@ -20,12 +20,19 @@ fn instances_that_start_at_once_make_one_schema() {
     );
 }
 
+#[test]
+fn a_migration_by_itself_says_what_it_did() {
+    let bench = Bench::new();
+    let run = || migrate(&bench.database.url, Options::default()).unwrap();
+    assert_eq!(run(), Migrated { from: 0, to: SCHEMA_VERSION });
+    assert_eq!(run(), Migrated { from: SCHEMA_VERSION, to: SCHEMA_VERSION });
+}
+
 /// Every other test reads a clock of its own; this is the one that users have.
 #[test]
 fn without_any_setting_the_clock_is_the_databases() {
     let mut bench = Bench::new();
-    let config = Config::new(&bench.database.url).expect("a valid URL");
-    let store = PostgresStore::connect(config).expect("the store connects");
+    let store = PostgresStore::open(&bench.database.url, Options::default()).expect("the store connects");
     let mut maker = Maker::new(50, "clock-");
     let clock = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     let before: i64 = bench.session.text(clock).parse().unwrap();
@@ -40,11 +47,9 @@ fn a_newer_schema_is_refused() {
     let mut bench = Bench::new();
     drop(bench.connect());
     bench.session.run("UPDATE stockhold.schema_version SET version = version + 1");
-    match PostgresStore::connect(bench.config()) {
-        Err(ConnectError::NewerSchema { found }) => assert_eq!(found, SCHEMA_VERSION + 1),
-        Err(other) => panic!("{other}"),
-        Ok(_) => panic!("a newer schema was accepted"),
-    }
+    let newer = OpenError::NewerSchema { found: SCHEMA_VERSION + 1, known: SCHEMA_VERSION };
+    assert_eq!(PostgresStore::open(&bench.database.url, Options::default()).err(), Some(newer.clone()));
+    assert_eq!(migrate(&bench.database.url, Options::default()), Err(newer));
 }
 
 #[test]
@@ -53,46 +58,64 @@ fn a_database_that_cannot_hold_every_sku_is_refused() {
     bench
         .session
         .run("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'");
-    let mut config = bench.config();
-    config.database.dbname("latin");
-    let refused = PostgresStore::connect(config).err();
-    assert!(matches!(refused, Some(ConnectError::Encoding(_))), "{refused:?}");
+    let url = bench.database.url_of("latin");
+    let refused = PostgresStore::open(&url, Options::default()).err();
+    assert!(matches!(&refused, Some(OpenError::Unfit(why)) if why.contains("UTF8")), "{refused:?}");
     bench.session.run("DROP DATABASE latin");
 }
 
-/// Locks are taken in the order of the arrays, through the primary key, whatever the planner would rather do.
+/// Locks are taken in the order of the arrays, and everything goes through its index, whatever the planner would rather do.
 #[test]
-fn locks_are_taken_by_key_in_the_order_given() {
+fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     let mut bench = Bench::new();
     drop(bench.connect());
     bench.session.run(
         "INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence,
              decided_at, safety_stock, version, paused, created_at)
          SELECT n % 1024, 'default', n::text, 0, 1, 0, 0, 0, 1, 0, 0, 1, false, 0 FROM generate_series(1, 20000) n;
-         INSERT INTO stockhold.holds (bucket, id, status, expires_at, body)
-         SELECT n % 1024, gen_random_uuid(), 0, 0, '' FROM generate_series(1, 20000) n;
-         ANALYZE stockhold.items; ANALYZE stockhold.holds",
+         INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, history, body)
+         SELECT n % 1024, gen_random_uuid(), 0, 0, (n % 100)::text, '12345678', '' FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
+         SELECT n % 1024, 'default', n::text, n, gen_random_uuid(), 1, true FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.keys (bucket, hash, used_at, body)
+         SELECT n % 1024, decode(md5(n::text), 'hex'), n, '' FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.events (bucket, serial, count, last_position, body)
+         SELECT n % 1024, n, 1, n, '' FROM generate_series(1, 20000) n;
+         ANALYZE",
     );
-    let [(items, items_key), (holds, holds_key)] = LOCK_STATEMENTS;
-    bench.session.run(&format!("PREPARE lock_items AS {items}; PREPARE lock_holds AS {holds}"));
     let many: Vec<String> = (0..2_000).map(|n| n.to_string()).collect();
     let many = many.join(",");
-    let calls = [
-        (
-            format!("lock_items('{{{many}}}', array_fill('default'::text, '{{2000}}'), '{{{many}}}')"),
-            items_key,
-        ),
-        (format!("lock_holds('{{{many}}}', array_fill(gen_random_uuid(), '{{2000}}'))"), holds_key),
-    ];
+    let items = format!("'{{{many}}}', array_fill('default'::text, '{{2000}}'), '{{{many}}}'");
+    let holds = format!("'{{{many}}}', array_fill(gen_random_uuid(), '{{2000}}')");
+    let keys = format!("'{{{many}}}', array_fill('abcdefghijklmnop'::bytea, '{{2000}}')");
+    let highest = "'ffffffff-ffff-ffff-ffff-ffffffffffff'";
+    let parameters = |name: &str| match name {
+        "lock items" | "lock free items" | "read items" => items.clone(),
+        "lock reservations" | "read reservations" => holds.clone(),
+        "look a key up" => keys.clone(),
+        "deadlines of an item" => format!("{items}, array_fill(1::bigint, '{{2000}}')"),
+        "sweep" => "500".to_owned(),
+        "an owner's list" => format!("NULL, {highest}, 50, '7'"),
+        "the list of all" => format!("NULL, {highest}, 50"),
+        "events after a position" => "19000, 50".to_owned(),
+        other => panic!("{other}"),
+    };
     for mode in ["force_generic_plan", "force_custom_plan"] {
         for nested_loops in ["on", "off"] {
             bench.session.run(&format!("SET plan_cache_mode = {mode}; SET enable_nestloop = {nested_loops}"));
-            for (call, key) in &calls {
-                let plan = bench.session.texts(&format!("EXPLAIN (COSTS OFF) EXECUTE {call}")).join("\n");
-                let plan_says = |what: &str| plan.contains(what);
-                assert!(plan_says("Nested Loop") && plan_says("LockRows"), "{plan}");
-                assert!(plan_says(&format!("using {key}")), "{plan}");
-                assert!(!plan_says("Sort") && !plan_says("Seq Scan") && !plan_says("Hash"), "{plan}");
+            for plan in PLANS {
+                bench.session.run(&format!("PREPARE looked_at AS {}", plan.text));
+                let explain = format!("EXPLAIN (COSTS OFF) EXECUTE looked_at({})", parameters(plan.name));
+                let text = bench.session.texts(&explain).join("\n");
+                let says = |what: &str| text.contains(what);
+                let name = plan.name;
+                assert!(says(&format!("using {}", plan.index)), "{name}:\n{text}");
+                assert!(
+                    !says("Sort") && !says("Seq Scan") && !says("Hash") && !says("Bitmap"),
+                    "{name}:\n{text}"
+                );
+                assert!(!plan.locks || says("Nested Loop") && says("LockRows"), "{name}:\n{text}");
+                bench.session.run("DEALLOCATE looked_at");
             }
         }
     }

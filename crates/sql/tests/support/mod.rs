@@ -1,5 +1,5 @@
-//! A private PostgreSQL for tests: its own data directory, reached by a Unix socket only, gone when dropped. It syncs as
-//! a real one does. No test is skipped for want of a server: a machine without one fails loudly.
+//! A private PostgreSQL for tests: its own data directory, reached by a Unix socket and on demand by a port of the loopback
+//! interface, gone when dropped. It syncs as a real one does. No test is skipped for want of a server: a machine without one fails loudly.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -17,8 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running server.
 pub(crate) struct Server {
-    postgres: Child,
+    postgres: Mutex<Option<Child>>,
     directory: TempDir,
+    account: Account,
+    /// The port that it listens on, if it does.
+    port: Option<u16>,
     databases: AtomicU32,
 }
 
@@ -36,6 +39,34 @@ impl Server {
 
     /// One of its own, for a test that changes the server's settings.
     pub(crate) fn start() -> Self {
+        let server = Self::prepare(None);
+        server.run();
+        server
+    }
+
+    /// One that listens on a port, where it asks for passwords. `prepare` gets its data directory before it starts; what it
+    /// returns is added to the server's settings.
+    pub(crate) fn listening(prepare: impl FnOnce(&Path) -> String) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("its address").port();
+        drop(free);
+        let server = Self::prepare(Some(port));
+        let data = server.directory.path().join("data");
+        let settings = prepare(&data);
+        for (file, text) in [
+            ("postgresql.conf", settings.as_str()),
+            ("pg_hba.conf", "host all all 127.0.0.1/32 scram-sha-256\n"),
+        ] {
+            let file = std::fs::OpenOptions::new().append(true).open(data.join(file));
+            std::io::Write::write_all(&mut file.expect("a file of settings"), text.as_bytes())
+                .expect("it is written");
+        }
+        server.account.own_all(&data);
+        server.run();
+        server
+    }
+
+    fn prepare(port: Option<u16>) -> Self {
         let binaries = binaries();
         let directory = TempDir::with_prefix("stockhold-pg-").expect("a temporary directory");
         let account = Account::for_server();
@@ -55,21 +86,48 @@ impl Server {
             .output()
             .expect("initdb runs");
         assert!(made.status.success(), "initdb failed:\n{}", String::from_utf8_lossy(&made.stderr));
-        let log = std::fs::File::create(directory.path().join("log")).expect("a log file");
-        let postgres = account
-            .command(&binaries.join("postgres"))
-            .arg("-D")
-            .arg(&data)
-            .arg("-k")
-            .arg(directory.path())
-            .args(["-c", "listen_addresses=", "-c", "max_connections=60", "-c", "fsync=on"])
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("postgres starts");
-        let server = Self { postgres, directory, databases: AtomicU32::new(0) };
-        server.wait_until_ready();
-        server
+        // `initdb` lets everybody in from the loopback interface as well.
+        let hba = "local all all trust\n";
+        std::fs::write(data.join("pg_hba.conf"), hba).expect("the file of who may come in");
+        Self { postgres: Mutex::new(None), directory, account, port, databases: AtomicU32::new(0) }
+    }
+
+    /// Starts it, or starts it again.
+    pub(crate) fn run(&self) {
+        let log = std::fs::File::create(self.directory.path().join("log")).expect("a log file");
+        let listen = if self.port.is_some() { "listen_addresses=127.0.0.1" } else { "listen_addresses=" };
+        let mut command = self.account.command(&binaries().join("postgres"));
+        command.arg("-D").arg(self.directory.path().join("data")).arg("-k").arg(self.directory.path());
+        command.args(["-c", listen, "-c", "max_connections=100", "-c", "fsync=on"]);
+        if let Some(port) = self.port {
+            command.arg("-p").arg(port.to_string());
+        }
+        let postgres = command.stdout(Stdio::null()).stderr(log).spawn().expect("postgres starts");
+        *self.postgres.lock().unwrap_or_else(PoisonError::into_inner) = Some(postgres);
+        self.wait_until_ready();
+    }
+
+    /// Stops it at once, as a crash of the server does: what was not committed is gone.
+    pub(crate) fn stop(&self) {
+        let running = self.postgres.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut postgres) = running else { return };
+        // Immediate shutdown takes its children along; a SIGKILL would leave them for a while.
+        let pid = postgres.id().to_string();
+        let told = Command::new("kill").args(["-QUIT", &pid]).status();
+        if !told.is_ok_and(|status| status.success()) {
+            let _ = postgres.kill();
+        }
+        let _ = postgres.wait();
+    }
+
+    /// Where its socket is.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join(format!(".s.PGSQL.{}", self.port.unwrap_or(5432)))
+    }
+
+    /// The address by its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port.expect("a server that listens")
     }
 
     fn wait_until_ready(&self) {
@@ -87,7 +145,8 @@ impl Server {
 
     fn url(&self, database: &str) -> String {
         let socket = self.directory.path().to_str().expect("a path in UTF-8").replace('/', "%2F");
-        format!("postgres://stockhold@{socket}/{database}")
+        let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("postgres://stockhold@{socket}{port}/{database}")
     }
 
     /// A new, empty database.
@@ -95,19 +154,13 @@ impl Server {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
         let mut session = Session::open(&self.url("postgres"));
         session.run(&format!("CREATE DATABASE {name}"));
-        Database { url: self.url(&name), _server: Arc::clone(self) }
+        Database { url: self.url(&name), server: Arc::clone(self) }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Immediate shutdown takes its children along; a SIGKILL would leave them for a while.
-        let pid = self.postgres.id().to_string();
-        let told = Command::new("kill").args(["-QUIT", &pid]).status();
-        if !told.is_ok_and(|status| status.success()) {
-            let _ = self.postgres.kill();
-        }
-        let _ = self.postgres.wait();
+        self.stop();
     }
 }
 
@@ -115,7 +168,24 @@ impl Drop for Server {
 pub(crate) struct Database {
     /// How it is reached.
     pub(crate) url: String,
-    _server: Arc<Server>,
+    server: Arc<Server>,
+}
+
+impl Database {
+    /// How another database of the same server is reached.
+    pub(crate) fn url_of(&self, name: &str) -> String {
+        self.server.url(name)
+    }
+
+    /// The server it is on.
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or_default()
+    }
 }
 
 /// A plain session, for what a store would never do.
@@ -199,6 +269,13 @@ impl Account {
     fn own(&self, directory: &Path) {
         if let Some((user, group)) = self.0 {
             chown(directory, Some(user), Some(group)).expect("the directory changes hands");
+        }
+    }
+
+    /// A directory and what is in it.
+    fn own_all(&self, directory: &Path) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            self.own(&entry.path());
         }
     }
 

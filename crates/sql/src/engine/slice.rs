@@ -3,14 +3,12 @@
 //! It tells what was not loaded from what does not exist, and keeps what things were beside what they have become, so
 //! that only the difference is written. It never asks the database for anything: what it lacks is [`Missing`].
 
+use super::dialect::{Changes, Deadline, LineRow, Rows, Wants};
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name,
-    ReservationId, Scope, State, Status, Transition,
+    Effects, Event, Got, Hold, HoldChange, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name,
+    ReservationId, Scope, State, Status, Transition, bucket_of,
 };
-
-/// A deadline and whose it is, in the order that holds fall due.
-pub(super) type Deadline = (Instant, ReservationId);
 
 /// What a batch has loaded.
 #[derive(Debug, Default)]
@@ -78,11 +76,6 @@ impl Window {
         self.deadlines.extend(after);
     }
 
-    /// Whose deadlines have come, earliest first.
-    pub(super) fn fallen_due(&self, now: Instant) -> impl Iterator<Item = ReservationId> + '_ {
-        self.deadlines.iter().take_while(move |(due, _)| *due <= now).map(|(_, id)| *id)
-    }
-
     /// Whether a reservation is in view.
     pub(super) fn shows(&self, id: ReservationId) -> bool {
         self.deadlines.iter().any(|(_, other)| *other == id)
@@ -90,6 +83,93 @@ impl Window {
 }
 
 impl Slice {
+    /// What was read, out of what was asked for: the rest of it does not exist.
+    pub(super) fn of(wants: &Wants, rows: Rows) -> Self {
+        let Rows { paused, items, holds, keys, mut due, any_due } = rows;
+        let mut slice = Self::default();
+        slice.add(wants, items, holds, keys);
+        let pause = |location: &String| (location.clone(), Entry::loaded(Some(paused.contains(location))));
+        slice.pauses.extend(wants.pauses.iter().map(pause));
+        for (key, depth) in &wants.due {
+            slice.due.insert(key.clone(), Window::new(due.remove(key).unwrap_or_default(), *depth));
+        }
+        slice.any_due = wants.any_due.map(|depth| Window::new(any_due, depth));
+        slice
+    }
+
+    fn add(&mut self, wants: &Wants, items: Vec<Item>, holds: Vec<Hold>, keys: Vec<KeyRecord>) {
+        self.items.extend(wants.items.iter().map(|key| (key.clone(), Entry::loaded(None))));
+        self.items.extend(items.into_iter().map(|item| (item.key.clone(), Entry::loaded(Some(item)))));
+        self.holds.extend(wants.holds.iter().map(|id| (*id, Entry::loaded(None))));
+        self.holds.extend(holds.into_iter().map(|hold| (hold.id, Entry::loaded(Some(hold)))));
+        self.keys.extend(wants.keys.iter().map(|hash| (*hash, Entry::loaded(None))));
+        self.keys.extend(keys.into_iter().map(|record| (record.hash, Entry::loaded(Some(record)))));
+    }
+
+    /// Whether the rules would get an answer about it, be it that there is no such thing.
+    pub(super) fn has(&self, name: &Name) -> bool {
+        match name {
+            Name::Pause(location) => self.pauses.contains_key(&Self::pause_key(location.as_ref())),
+            Name::Item(key) => self.items.contains_key(key),
+            Name::Hold(id) => self.holds.contains_key(id),
+            Name::Due(key) => self.due.contains_key(key),
+            Name::AnyDue => self.any_due.is_some(),
+            Name::Key(hash) => self.keys.contains_key(hash),
+        }
+    }
+
+    /// What is to be written, in the order of the tables' keys: two instances that make the same new rows wait for each
+    /// other in one order.
+    pub(super) fn changes<'a>(&'a self, effects: &'a Effects, serial: u64) -> Changes<'a> {
+        let (mut new_items, mut changed_items) = split(self.items.values());
+        let by_key = |a: &&Item, b: &&Item| (bucket_of(&a.key), &a.key).cmp(&(bucket_of(&b.key), &b.key));
+        new_items.sort_by(by_key);
+        changed_items.sort_by(by_key);
+        let (mut new_holds, mut changed_holds) = split(self.holds.values());
+        let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
+        new_holds.sort_by_key(by_id);
+        changed_holds.sort_by_key(by_id);
+        let (gone, come) = self.moved_lines();
+        let pauses =
+            self.pauses.iter().filter_map(|(location, entry)| Some((location.as_str(), entry.after?)));
+        let mut keys: Vec<&KeyRecord> = effects.keys.iter().collect();
+        keys.sort_by_key(|record| (super::key_bucket(record.hash), record.hash));
+        Changes {
+            new_items,
+            changed_items,
+            new_holds,
+            changed_holds,
+            gone,
+            come,
+            pauses: pauses.collect(),
+            keys,
+            events: &effects.events,
+            serial,
+        }
+    }
+
+    /// The lines that leave the queue of deadlines, and those that enter it. A hold that keeps its deadline does neither.
+    fn moved_lines(&self) -> (Vec<LineRow<'_>>, Vec<LineRow<'_>>) {
+        let (mut gone, mut come) = (Vec::new(), Vec::new());
+        let queued = |hold: &&Hold| hold.status == Status::Active;
+        for Entry { before, after } in self.holds.values() {
+            let Some(after) = after else { continue };
+            let before = before.as_ref().filter(queued);
+            let after = Some(after).filter(queued);
+            if before.map(|hold| hold.expires_at) != after.map(|hold| hold.expires_at) {
+                gone.extend(before.into_iter().flat_map(lines_of));
+                come.extend(after.into_iter().flat_map(lines_of));
+            }
+        }
+        let by_key = |a: &LineRow<'_>, b: &LineRow<'_>| {
+            let key = |line: &LineRow<'_>| (bucket_of(line.item), line.expires_at, line.id);
+            (key(a), a.item).cmp(&(key(b), b.item))
+        };
+        gone.sort_by(by_key);
+        come.sort_by(by_key);
+        (gone, come)
+    }
+
     fn move_deadline(&mut self, before: Option<Deadline>, hold: &Hold) {
         let after = (hold.status == Status::Active).then_some((hold.expires_at, hold.id));
         for line in &*hold.lines {
@@ -111,6 +191,29 @@ impl Slice {
     pub(super) fn pause_key(location: Option<&Label>) -> String {
         location.map_or_else(String::new, |location| location.as_str().to_owned())
     }
+}
+
+fn lines_of(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
+    hold.lines.iter().zip(0_usize..).map(|(line, number)| LineRow {
+        item: &line.item,
+        expires_at: hold.expires_at,
+        id: hold.id,
+        quantity: line.quantity,
+        leads: number == 0,
+    })
+}
+
+/// What is new, and what replaces a row.
+fn split<'a, T: 'a>(entries: impl Iterator<Item = &'a Entry<T>>) -> (Vec<&'a T>, Vec<&'a T>) {
+    let mut new = Vec::new();
+    let mut changed = Vec::new();
+    for Entry { before, after } in entries {
+        if let Some(after) = after {
+            let list = if before.is_some() { &mut changed } else { &mut new };
+            list.push(after);
+        }
+    }
+    (new, changed)
 }
 
 impl State for Slice {
@@ -187,6 +290,7 @@ impl State for Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stockhold_domain::Instant;
 
     fn deadline(second: i64) -> Deadline {
         (Instant::from_millis(second * 1_000), ReservationId::from_u128(second.unsigned_abs().into()))

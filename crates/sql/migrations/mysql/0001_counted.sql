@@ -1,0 +1,112 @@
+-- Counted stock, for MySQL and MariaDB. Tables live in the database that the address names, under a prefix of their own. All
+-- of it is binary: default collations merge `abc`, `ABC` and `abc `. Instants are microseconds since 1970. The CHECK
+-- constraints are assertions behind the rules, never rules: one that fires is a bug. There are no foreign keys: the rules
+-- see to it, on the hot path for less. InnoDB keeps a table's rows in the order of its primary key, so a key that grows with
+-- time appends, and `bucket`, which PostgreSQL's tables begin with, would scatter. Statements can be run twice: DDL is not
+-- transactional, and what was cut off is begun again.
+
+-- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
+-- changes, and the columns that change have a fixed size, so an update is made in place. Kept for good.
+CREATE TABLE IF NOT EXISTS stockhold_items (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    mode TINYINT NOT NULL,
+    total_units BIGINT NOT NULL,
+    confirmed_sold BIGINT NOT NULL,
+    held BIGINT NOT NULL,
+    active BIGINT NOT NULL,
+    sequence BIGINT NOT NULL,
+    decided_at BIGINT NOT NULL,
+    -- Not a figure that anything is added to, and not bounded by the rules.
+    safety_stock BIGINT UNSIGNED NOT NULL,
+    default_ttl BIGINT NULL,
+    max_hold BIGINT NULL,
+    metadata BLOB NULL,
+    version BIGINT NOT NULL,
+    paused TINYINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    -- The batch of events that changed it last: since it always changes, a row that was updated is told from one that was not.
+    serial BIGINT UNSIGNED NOT NULL,
+    PRIMARY KEY (location, sku),
+    CONSTRAINT stockhold_items_mode CHECK (mode IN (0, 1)),
+    CONSTRAINT stockhold_items_never_oversold
+        CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units),
+    CONSTRAINT stockhold_items_active_within_held CHECK (active >= 0 AND active <= held),
+    CONSTRAINT stockhold_items_counted_up CHECK (sequence >= 1 AND version >= 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. An id
+-- sorts by the time it was made, so rows are appended. `history` is the serials of its batches of events, 8 bytes each.
+-- Kept for good.
+CREATE TABLE IF NOT EXISTS stockhold_holds (
+    id BINARY(16) NOT NULL,
+    status TINYINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    owner_id VARBINARY(128) NOT NULL,
+    history BLOB NOT NULL,
+    body MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (id),
+    -- Lists, the newest first.
+    KEY holds_by_owner (owner_id, id),
+    CONSTRAINT stockhold_holds_status CHECK (status BETWEEN 0 AND 3),
+    CONSTRAINT stockhold_holds_whole_milliseconds CHECK (expires_at % 1000 = 0),
+    CONSTRAINT stockhold_holds_history CHECK (OCTET_LENGTH(history) >= 8 AND OCTET_LENGTH(history) % 8 = 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- One row per line of an active reservation, gone when it ends: "the earliest deadline on this item" is one step into
+-- the primary key. `quantity` lets an audit compare the sum with the item's `held`. `due` is the deadline once more, on
+-- one line of each reservation only: its index is what the sweeper reads.
+CREATE TABLE IF NOT EXISTS stockhold_active_lines (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    expires_at BIGINT NOT NULL,
+    id BINARY(16) NOT NULL,
+    quantity BIGINT NOT NULL,
+    due BIGINT NULL,
+    PRIMARY KEY (location, sku, expires_at, id),
+    KEY active_lines_due (due, id),
+    CONSTRAINT stockhold_active_lines_quantity CHECK (quantity >= 1),
+    CONSTRAINT stockhold_active_lines_due CHECK (due IS NULL OR due = expires_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept as long as is set, at least
+-- 24 hours.
+CREATE TABLE IF NOT EXISTS stockhold_keys (
+    hash BINARY(16) NOT NULL,
+    used_at BIGINT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (hash),
+    -- What is forgotten first.
+    KEY keys_by_use (used_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- Pauses of everything (the empty location, which no label is) and of locations. The row of everything is always there:
+-- whoever reads pauses locks it against whoever sets one.
+CREATE TABLE IF NOT EXISTS stockhold_pauses (
+    location VARBINARY(128) NOT NULL,
+    paused TINYINT NOT NULL,
+    PRIMARY KEY (location)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
+
+-- One row per committed batch (more only where its events are very large), its events packed in `body`. `serial` is drawn
+-- while the batch's locks are held, so of two batches that share an item the later one has the larger; it has gaps and is no
+-- position. `last_position` is given after the commit, by whoever holds the sequencer's row. Kept for good: state is the fold
+-- of events. `NULL` sorts first, so one index has both what is not numbered and the numbered by position.
+CREATE TABLE IF NOT EXISTS stockhold_events (
+    serial BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+    event_count BIGINT NOT NULL,
+    last_position BIGINT NULL,
+    body MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (serial),
+    UNIQUE KEY events_by_position (last_position),
+    CONSTRAINT stockhold_events_count CHECK (event_count >= 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+CREATE TABLE IF NOT EXISTS stockhold_sequencer (
+    one TINYINT NOT NULL,
+    position BIGINT NOT NULL,
+    PRIMARY KEY (one),
+    CONSTRAINT stockhold_sequencer_one CHECK (one = 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+INSERT IGNORE INTO stockhold_sequencer (one, position) VALUES (1, 0);

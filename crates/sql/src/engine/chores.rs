@@ -1,0 +1,99 @@
+//! What is done behind the requests, each by its own clock: numbering events, forgetting old keys.
+
+use super::dialect::{Session, Trouble};
+use super::read::in_time;
+use core::time::Duration;
+use stockhold_domain::Instant;
+use tokio::time::Instant as Moment;
+
+/// How soon events are numbered that this instance has committed.
+const NUMBERED_WITHIN: Duration = Duration::from_millis(200);
+/// How often it is looked for events that other instances have committed and not numbered.
+const NUMBERED_ANYWAY: Duration = Duration::from_secs(1);
+/// How often old keys are looked for.
+const KEYS_EVERY: Duration = Duration::from_mins(1);
+/// Most keys that are forgotten at once: a statement of some milliseconds.
+const KEYS_AT_ONCE: usize = 2_000;
+/// How long what fell short is expected to fall short again.
+const SHORT_FOR: Duration = Duration::from_secs(10);
+
+/// What is due to be done, and when the next is.
+pub(super) struct Chores {
+    pub(super) sweep: Chore,
+    pub(super) number: Chore,
+    pub(super) keys: Chore,
+    pub(super) short: Chore,
+}
+
+/// Something done again and again, once at a time.
+pub(super) struct Chore {
+    every: Option<Duration>,
+    next: Moment,
+    pub(super) at_work: bool,
+}
+
+impl Chore {
+    fn new(every: Option<Duration>) -> Self {
+        Self { every, next: Moment::now(), at_work: false }
+    }
+
+    /// Whether it is to be begun now.
+    pub(super) fn is_due(&self, now: Moment) -> bool {
+        self.every.is_some() && !self.at_work && self.next <= now
+    }
+
+    /// When it is to be begun.
+    pub(super) fn when(&self) -> Option<Moment> {
+        (self.every.is_some() && !self.at_work).then_some(self.next)
+    }
+
+    /// It is done; the next comes after its pause, or at once if there is more to do.
+    pub(super) fn done(&mut self, more: bool) {
+        let now = Moment::now();
+        self.at_work = false;
+        self.next = if more { now } else { now + self.every.unwrap_or_default() };
+    }
+
+    /// Brings it forward.
+    fn within(&mut self, pause: Duration) {
+        self.next = self.next.min(Moment::now() + pause);
+    }
+}
+
+impl Chores {
+    pub(super) fn new(sweep_every: Option<Duration>) -> Self {
+        Self {
+            sweep: Chore::new(sweep_every),
+            number: Chore::new(Some(NUMBERED_ANYWAY)),
+            keys: Chore::new(Some(KEYS_EVERY)),
+            short: Chore::new(Some(SHORT_FOR)),
+        }
+    }
+
+    /// There are new events.
+    pub(super) fn has_committed(&mut self) {
+        self.number.within(NUMBERED_WITHIN);
+    }
+
+    /// When the next is to be begun. What is due and waits for a connection is begun when one comes back.
+    pub(super) fn next(&self, now: Moment) -> Option<Moment> {
+        let chores = [&self.sweep, &self.number, &self.keys, &self.short];
+        chores.into_iter().filter_map(Chore::when).filter(|when| *when > now).min()
+    }
+}
+
+/// Forgets old keys. Whether there may be more.
+pub(super) async fn forget_keys<S: Session>(
+    session: &mut S,
+    retention: Duration,
+    deadline: Duration,
+) -> Result<bool, Trouble> {
+    in_time(deadline, async {
+        // By the store's own clock, which is what the keys' instants were read from.
+        let (now, _) = session.overdue(1).await?;
+        let retention = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+        let before = Instant::from_micros(now.micros().saturating_sub(retention));
+        Ok(session.forget_keys(before, KEYS_AT_ONCE).await? == KEYS_AT_ONCE)
+    })
+    .await
+}

@@ -1,0 +1,283 @@
+//! Which commands go into which batch. Pure: it knows neither connections nor clocks.
+//!
+//! Commands that are about the same items wait for each other and go together; no two batches in flight share an item or an
+//! idempotency key. Nobody overtakes whoever waits for the same item. Unrelated commands are put together only as far as
+//! connections are scarce.
+
+use super::batch::Tries;
+use super::options::BATCH_LINES;
+use super::post::Owed;
+use super::slice::Slice;
+use super::wants::{Asked, Plan, named_hold};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use stockhold_domain::{Command, ItemKey, KeyHash, Name, ReservationId, Returning, footprint};
+
+/// What no other batch of this instance touches while one is in flight.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Claims {
+    pub(super) items: HashSet<ItemKey>,
+    pub(super) keys: HashSet<KeyHash>,
+}
+
+impl Claims {
+    fn meets(&self, other: &Self) -> bool {
+        fn shares<T: Eq + std::hash::Hash>(a: &HashSet<T>, b: &HashSet<T>) -> bool {
+            let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
+            few.iter().any(|one| many.contains(one))
+        }
+        shares(&self.items, &other.items) || shares(&self.keys, &other.keys)
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.items.extend(other.items.iter().cloned());
+        self.keys.extend(&other.keys);
+    }
+
+    fn remove(&mut self, other: &Self) {
+        other.items.iter().for_each(|item| {
+            self.items.remove(item);
+        });
+        other.keys.iter().for_each(|key| {
+            self.keys.remove(key);
+        });
+    }
+}
+
+/// Who is told.
+pub(super) enum Teller {
+    /// Whoever asked for one command.
+    One(Owed),
+    /// The sequence of this number; the commands' numbers within it.
+    Sequence(u64, Vec<usize>),
+}
+
+/// Commands that go together into whatever batch takes them: one, or the next of a sequence.
+pub(super) struct Unit {
+    pub(super) asked: Vec<Asked>,
+    pub(super) teller: Teller,
+    pub(super) claims: Claims,
+    pub(super) lines: usize,
+    /// How many of them still count as waiting.
+    pub(super) counted: usize,
+}
+
+impl Unit {
+    pub(super) fn new(asked: Vec<Asked>, teller: Teller, counted: usize) -> Self {
+        let lines = asked.iter().map(|asked| lines_of(&asked.envelope.command)).sum();
+        let mut unit = Self { asked, teller, claims: Claims::default(), lines, counted };
+        let (nothing, mut names) = (Slice::default(), Vec::new());
+        for asked in &unit.asked {
+            footprint(&nothing, &asked.envelope, &mut names);
+            unit.claims.items.extend(asked.items.iter().flat_map(|items| items.iter().cloned()));
+        }
+        for name in names {
+            match name {
+                Name::Item(item) => {
+                    unit.claims.items.insert(item);
+                }
+                Name::Key(hash) => {
+                    unit.claims.keys.insert(hash);
+                }
+                Name::Hold(_) | Name::Due(_) | Name::AnyDue | Name::Pause(_) => {}
+            }
+        }
+        unit
+    }
+
+    /// The sequence that it is of.
+    pub(super) fn sequence(&self) -> Option<u64> {
+        match &self.teller {
+            Teller::One(_) => None,
+            Teller::Sequence(number, _) => Some(*number),
+        }
+    }
+
+    /// Reservations that commands name and whose items are not known.
+    pub(super) fn unresolved(&self) -> impl Iterator<Item = ReservationId> {
+        let unknown = self.asked.iter().filter(|asked| asked.items.is_none());
+        unknown.filter_map(|asked| named_hold(&asked.envelope.command))
+    }
+
+    /// Fills in what is known by now; what is not does not exist.
+    pub(super) fn resolve(&mut self, items_of: impl Fn(ReservationId) -> Option<Arc<[ItemKey]>>) {
+        for asked in self.asked.iter_mut().filter(|asked| asked.items.is_none()) {
+            let items = named_hold(&asked.envelope.command).and_then(&items_of).unwrap_or_default();
+            self.claims.items.extend(items.iter().cloned());
+            asked.items = Some(items);
+        }
+    }
+}
+
+pub(super) fn lines_of(command: &Command) -> usize {
+    match command {
+        Command::Reserve(reserve) => reserve.basket.wants().len(),
+        Command::Return(returned) => match &returned.returning {
+            Returning::All => 1,
+            Returning::Lines(basket) => basket.wants().len(),
+        },
+        _ => 1,
+    }
+}
+
+/// What a batch is about.
+pub(super) enum Task {
+    /// Commands.
+    Commands(Vec<Unit>),
+    /// Overdue reservations with their items; whether their locks are waited for.
+    Sweep { due: Vec<(ReservationId, Arc<[ItemKey]>)>, patient: bool },
+}
+
+/// What goes into one transaction.
+pub(super) struct Batch {
+    pub(super) task: Task,
+    pub(super) claims: Arc<Claims>,
+    pub(super) plan: Plan,
+    pub(super) tries: Tries,
+}
+
+impl Batch {
+    /// Its commands.
+    pub(super) fn asked(&self) -> impl Iterator<Item = &Asked> {
+        let units = match &self.task {
+            Task::Commands(units) => units.as_slice(),
+            Task::Sweep { .. } => &[],
+        };
+        units.iter().flat_map(|unit| &unit.asked)
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Combiner {
+    /// Batches whose items are known, ahead of all others.
+    ready: VecDeque<Batch>,
+    /// In the order they came.
+    waiting: VecDeque<Unit>,
+    /// Those that were found to wait for something in flight: looked at again when something has landed.
+    parked: Vec<Unit>,
+    parked_claims: Claims,
+    busy: Claims,
+    /// Most commands in one batch.
+    most: usize,
+}
+
+impl Combiner {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+
+    /// Commands that have come.
+    pub(super) fn add(&mut self, unit: Unit) {
+        self.waiting.push_back(unit);
+    }
+
+    /// Commands that go on in the next batch, ahead of those that came after them.
+    pub(super) fn put_back(&mut self, units: Vec<Unit>) {
+        for unit in units.into_iter().rev() {
+            self.waiting.push_front(unit);
+        }
+    }
+
+    /// A batch that goes as it is, ahead of all that wait.
+    pub(super) fn add_batch(&mut self, batch: Batch) {
+        self.ready.push_back(batch);
+    }
+
+    /// Whether something in flight touches one of these items.
+    pub(super) fn is_busy(&self, item: &ItemKey) -> bool {
+        self.busy.items.contains(item)
+    }
+
+    /// Commands that are not known to wait for something in flight.
+    pub(super) fn free_units(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.waiting.is_empty() && self.parked.is_empty()
+    }
+
+    /// A batch that can go now, if there is one; its claims are busy from here on. Commands that share no item are put
+    /// together up to `share` of them.
+    pub(super) fn take(&mut self, share: usize) -> Option<Batch> {
+        let batch = match self.take_ready() {
+            Some(batch) => batch,
+            None => self.combine(share)?,
+        };
+        self.busy.add(&batch.claims);
+        Some(batch)
+    }
+
+    fn take_ready(&mut self) -> Option<Batch> {
+        let mut blocked = Claims::default();
+        let free = self.ready.iter().position(|batch| {
+            let free = !batch.claims.meets(&self.busy) && !batch.claims.meets(&blocked);
+            if !free {
+                blocked.add(&batch.claims);
+            }
+            free
+        });
+        self.ready.remove(free?)
+    }
+
+    fn combine(&mut self, share: usize) -> Option<Batch> {
+        // Whoever waits with its items known goes first, so nobody may start on these.
+        let mut blocked = Claims::default();
+        self.ready.iter().for_each(|batch| blocked.add(&batch.claims));
+        let (mut units, mut claims, mut commands, mut lines) = (Vec::new(), Claims::default(), 0, 0);
+        let mut left = VecDeque::new();
+        while let Some(unit) = self.waiting.pop_front() {
+            if unit.claims.meets(&self.busy) || unit.claims.meets(&self.parked_claims) {
+                self.parked_claims.add(&unit.claims);
+                self.parked.push(unit);
+                continue;
+            }
+            let count = unit.asked.len();
+            let fits = commands + count <= self.most && lines + unit.lines <= BATCH_LINES;
+            let wanted = commands < share || unit.claims.meets(&claims);
+            if (units.is_empty() || (fits && wanted)) && !unit.claims.meets(&blocked) {
+                (commands, lines) = (commands + count, lines + unit.lines);
+                claims.add(&unit.claims);
+                units.push(unit);
+            } else {
+                blocked.add(&unit.claims);
+                left.push_back(unit);
+            }
+            if commands >= self.most {
+                break;
+            }
+        }
+        left.append(&mut self.waiting);
+        self.waiting = left;
+        if units.is_empty() {
+            return None;
+        }
+        Some(Batch {
+            task: Task::Commands(units),
+            claims: Arc::new(claims),
+            plan: Plan::default(),
+            tries: Tries::default(),
+        })
+    }
+
+    /// What a batch had claimed is free again.
+    pub(super) fn landed(&mut self, claims: &Claims) {
+        self.busy.remove(claims);
+        self.parked_claims = Claims::default();
+        let parked = core::mem::take(&mut self.parked);
+        self.put_back(parked);
+    }
+
+    /// Everything that waits, to be answered otherwise.
+    pub(super) fn drain(&mut self) -> (Vec<Batch>, Vec<Unit>) {
+        self.parked_claims = Claims::default();
+        let units = self.parked.drain(..).chain(self.waiting.drain(..));
+        (self.ready.drain(..).collect(), units.collect())
+    }
+}
+
+#[cfg(test)]
+#[path = "combine_tests.rs"]
+mod tests;

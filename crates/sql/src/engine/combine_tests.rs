@@ -1,0 +1,133 @@
+use super::*;
+use std::sync::Mutex;
+use stockhold_domain::{
+    Basket, EventId, Fresh, Fulfilment, Instant, Label, Origin, RequestId, Reserve, Want,
+};
+use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
+
+struct Nobody(Mutex<u64>);
+
+impl Inbox for Nobody {
+    fn put(&self, _: u64, _: Result<Answer, Failure>) {
+        *self.0.lock().unwrap() += 1;
+    }
+
+    fn flush(&self) {}
+}
+
+fn label(text: &str) -> Label {
+    Label::new(text).unwrap()
+}
+
+/// A reserve of these items, told apart by its ticket.
+fn unit(number: u64, items: &[&str]) -> Unit {
+    let wants = items.iter().map(|sku| Want { item: ItemKey::new(&label("x"), &label(sku)), quantity: 1 });
+    let command = Command::Reserve(Reserve {
+        owner_id: label("owner"),
+        basket: Basket::new(wants.collect()).unwrap(),
+        ttl: None,
+        fulfilment: Fulfilment::All,
+        pool: None,
+        channel: None,
+        customer_id: None,
+        session_id: None,
+        metadata: None,
+    });
+    let now = Instant::from_micros(0);
+    let envelope = stockhold_domain::Envelope {
+        command,
+        key: None,
+        fresh: Fresh { reservation: ReservationId::new(now, number.into(), 0), event: EventId::new(now, 0) },
+        origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
+    };
+    let reply = ReplyTo { inbox: Arc::new(Nobody(Mutex::new(0))), ticket: number };
+    let asked = Asked { envelope: Box::new(envelope), items: None, sequence: None };
+    Unit::new(vec![asked], Teller::One(super::super::post::Owed::new(reply)), 1)
+}
+
+fn crowd(units: &[(u64, &[&str])]) -> Combiner {
+    let mut combiner = Combiner::new(4);
+    for (number, items) in units {
+        combiner.add(unit(*number, items));
+    }
+    combiner
+}
+
+/// The numbers of a batch's commands.
+fn numbers(batch: Option<&Batch>) -> Vec<u128> {
+    let number = |asked: &Asked| match asked.envelope.origin.request_id {
+        RequestId::Made(number) => number,
+        RequestId::Given(_) => panic!("a number"),
+    };
+    batch.into_iter().flat_map(Batch::asked).map(number).collect()
+}
+
+#[test]
+fn what_is_about_the_same_item_goes_together_however_small_the_share() {
+    let mut combiner = crowd(&[(1, &["a"]), (2, &["b"]), (3, &["a"]), (4, &["a", "c"])]);
+    let first = combiner.take(1);
+    assert_eq!(numbers(first.as_ref()), [1, 3, 4]);
+    assert_eq!(numbers(combiner.take(1).as_ref()), [2]);
+    assert!(combiner.take(1).is_none());
+}
+
+#[test]
+fn no_two_batches_in_flight_share_an_item() {
+    let mut combiner = crowd(&[(1, &["a"])]);
+    let first = combiner.take(9).unwrap();
+    combiner.add(unit(2, &["b", "a"]));
+    combiner.add(unit(3, &["b"]));
+    combiner.add(unit(4, &["c"]));
+    // The third waits for the second, which came before it and waits for the first.
+    assert_eq!(numbers(combiner.take(9).as_ref()), [4]);
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&first.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [2, 3]);
+}
+
+#[test]
+fn unrelated_commands_share_a_batch_up_to_the_share_and_a_batch_has_its_limit() {
+    let mut combiner = crowd(&[(1, &["a"]), (2, &["b"]), (3, &["c"]), (4, &["d"]), (5, &["e"]), (6, &["f"])]);
+    assert_eq!(numbers(combiner.take(2).as_ref()), [1, 2]);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3, 4, 5, 6]);
+    let same: Vec<(u64, &[&str])> = (1..=6).map(|n| (n, ["a"].as_slice())).collect();
+    let mut combiner = crowd(&same);
+    let first = combiner.take(1);
+    assert_eq!(numbers(first.as_ref()), [1, 2, 3, 4]);
+    assert!(combiner.take(1).is_none());
+    combiner.landed(&first.unwrap().claims);
+    assert_eq!(numbers(combiner.take(1).as_ref()), [5, 6]);
+}
+
+#[test]
+fn what_needs_more_items_waits_for_them_and_nobody_overtakes_it() {
+    let mut combiner = crowd(&[(1, &["a"]), (2, &["b"])]);
+    let (first, second) = (combiner.take(1).unwrap(), combiner.take(1).unwrap());
+    // The first turns out to need the second's item.
+    combiner.landed(&first.claims);
+    let mut claims = Claims::clone(&first.claims);
+    claims.add(&second.claims);
+    combiner.add_batch(Batch { claims: Arc::new(claims), ..first });
+    combiner.add(unit(3, &["a"]));
+    combiner.add(unit(4, &["c"]));
+    assert_eq!(numbers(combiner.take(9).as_ref()), [4]);
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&second.claims);
+    let again = combiner.take(9).unwrap();
+    assert_eq!(numbers(Some(&again)), [1]);
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&again.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3]);
+}
+
+#[test]
+fn what_goes_on_later_stays_ahead() {
+    let mut combiner = crowd(&[(1, &["a"]), (2, &["a"])]);
+    let batch = combiner.take(9).unwrap();
+    combiner.add(unit(3, &["a"]));
+    combiner.landed(&batch.claims);
+    let Task::Commands(units) = batch.task else { panic!("commands") };
+    combiner.put_back(units);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [1, 2, 3]);
+    assert!(combiner.is_empty());
+}

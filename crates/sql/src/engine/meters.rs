@@ -1,0 +1,114 @@
+//! What a SQL store counts. The recorder is the program's; without one all of this does nothing.
+
+use core::time::Duration;
+
+/// Says what the figures mean.
+pub(super) fn describe() {
+    metrics::describe_counter!(
+        "stockhold_invariant_alarms_total",
+        "Broken invariants: each is a bug or damage"
+    );
+    metrics::describe_histogram!(
+        "stockhold_commit_seconds",
+        "Time from a batch's writes to the end of its commit"
+    );
+    metrics::describe_histogram!("stockhold_batch_answers", "Answers that one commit made durable");
+    metrics::describe_counter!(
+        "stockhold_database_retries_total",
+        "Batches that were rolled back and run again"
+    );
+    metrics::describe_counter!(
+        "stockhold_database_deadlocks_total",
+        "Deadlocks and serialization errors of which a batch was the victim"
+    );
+    metrics::describe_counter!("stockhold_database_lock_timeouts_total", "Locks that were not given in time");
+    metrics::describe_histogram!(
+        "stockhold_database_lock_wait_seconds",
+        "Time in which a batch got its locks and read its state"
+    );
+    metrics::describe_counter!(
+        "stockhold_database_pool_waits_total",
+        "Times that work was ready and no connection was free"
+    );
+    metrics::describe_gauge!("stockhold_database_connections", "Open connections to the database");
+    metrics::describe_counter!("stockhold_database_outcomes_unknown_total", "Commits of which nobody knows");
+    metrics::describe_gauge!(
+        "stockhold_sweeper_lag_seconds",
+        "How long the oldest overdue hold is overdue, as the sweeper last saw it"
+    );
+    metrics::describe_counter!("stockhold_sweeper_expired_total", "Holds that the sweeper expired");
+    metrics::describe_counter!("stockhold_sweeper_failures_total", "Holds that the sweeper could not expire");
+    metrics::describe_gauge!("stockhold_queue_depth", "Commands and queries that wait for a connection");
+    // There from the start, so that a rise from nothing is a rise.
+    for counter in [
+        "stockhold_invariant_alarms_total",
+        "stockhold_database_retries_total",
+        "stockhold_database_deadlocks_total",
+        "stockhold_database_lock_timeouts_total",
+        "stockhold_database_pool_waits_total",
+        "stockhold_database_outcomes_unknown_total",
+        "stockhold_sweeper_failures_total",
+    ] {
+        metrics::counter!(counter).increment(0);
+    }
+}
+
+pub(super) fn alarm() {
+    metrics::counter!("stockhold_invariant_alarms_total").increment(1);
+}
+
+pub(super) fn locked(took: Duration) {
+    metrics::histogram!("stockhold_database_lock_wait_seconds").record(took);
+}
+
+pub(super) fn committed(took: Duration) {
+    metrics::histogram!("stockhold_commit_seconds").record(took);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a batch has few hundred answers")]
+pub(super) fn answered(answers: usize) {
+    metrics::histogram!("stockhold_batch_answers").record(answers as f64);
+}
+
+pub(super) fn unknown() {
+    metrics::counter!("stockhold_database_outcomes_unknown_total").increment(1);
+}
+
+pub(super) fn deadlock() {
+    metrics::counter!("stockhold_database_deadlocks_total").increment(1);
+}
+
+pub(super) fn lock_timeout() {
+    metrics::counter!("stockhold_database_lock_timeouts_total").increment(1);
+}
+
+pub(super) fn retry() {
+    metrics::counter!("stockhold_database_retries_total").increment(1);
+}
+
+pub(super) fn pool_wait() {
+    metrics::counter!("stockhold_database_pool_waits_total").increment(1);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "few connections")]
+pub(super) fn connections(open: usize) {
+    metrics::gauge!("stockhold_database_connections").set(open as f64);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the queue is bounded")]
+pub(super) fn waiting(depth: usize) {
+    metrics::gauge!("stockhold_queue_depth").set(depth as f64);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of a lag")]
+pub(super) fn lag(micros: i64) {
+    metrics::gauge!("stockhold_sweeper_lag_seconds").set(micros.max(0) as f64 / 1e6);
+}
+
+pub(super) fn swept(holds: usize) {
+    metrics::counter!("stockhold_sweeper_expired_total").increment(holds as u64);
+}
+
+pub(super) fn sweep_failed() {
+    metrics::counter!("stockhold_sweeper_failures_total").increment(1);
+}

@@ -1,0 +1,213 @@
+//! Queries: what is read and not decided. Nothing here locks what commands lock.
+
+use super::batch::alarm;
+use super::dialect::{Rows, Scan, Session, Trouble, Wants};
+use super::post::{Owed, Post};
+use super::shown::Shown;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use stockhold_domain::{Item, ItemKey, ReservationId, Transition};
+use stockhold_store::{Answer, Cursor, EventRow, Failure, Filter, Found, Page, Query};
+
+/// Most queries that are answered together.
+const AT_ONCE: usize = 256;
+/// Most slow queries that one connection answers before others get their turn.
+const SLOW_AT_ONCE: usize = 8;
+/// Most reservations that are looked at for one page where no index leads to them. A page may be short: its cursor goes on.
+const SCANNED: usize = 2_000;
+
+/// A query that waits.
+pub(super) type Asked = (Query, Owed);
+
+/// Queries that wait.
+#[derive(Default)]
+pub(super) struct Reads {
+    quick: VecDeque<Asked>,
+    slow: VecDeque<Asked>,
+}
+
+impl Reads {
+    pub(super) fn add(&mut self, asked: Asked) {
+        match asked.0 {
+            Query::Reservation(_) | Query::Items(_) => self.quick.push_back(asked),
+            Query::Shelf(_) | Query::Reservations(_) | Query::History(_) | Query::Events { .. } => {
+                self.slow.push_back(asked);
+            }
+        }
+    }
+
+    /// Look-ups by key, to be answered by one round trip.
+    pub(super) fn take_quick(&mut self) -> Vec<Asked> {
+        let count = self.quick.len().min(AT_ONCE);
+        self.quick.drain(..count).collect()
+    }
+
+    /// Everything else.
+    pub(super) fn take_slow(&mut self) -> Vec<Asked> {
+        let count = self.slow.len().min(SLOW_AT_ONCE);
+        self.slow.drain(..count).collect()
+    }
+
+    pub(super) fn has_quick(&self) -> bool {
+        !self.quick.is_empty()
+    }
+
+    pub(super) fn has_slow(&self) -> bool {
+        !self.slow.is_empty()
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Asked> + '_ {
+        self.quick.drain(..).chain(self.slow.drain(..))
+    }
+}
+
+/// Answers look-ups by key. The session, if it is still good.
+pub(super) async fn quick<S: Session>(mut session: S, asked: Vec<Asked>, deadline: Duration) -> Option<S> {
+    let mut wants = Wants::default();
+    for (query, _) in &asked {
+        match query {
+            Query::Reservation(id) => {
+                wants.holds.insert(*id);
+            }
+            Query::Items(keys) => wants.items.extend(keys.iter().cloned()),
+            _ => {}
+        }
+    }
+    let read = in_time(deadline, session.read(&wants)).await;
+    let mut post = Post::default();
+    match read {
+        Ok(rows) => {
+            answer_quick(asked, rows, &mut post);
+            Some(session)
+        }
+        Err(trouble) => {
+            let (failure, session) = after(session, trouble, deadline).await;
+            for (_, owed) in asked {
+                post.put(owed, Err(failure.clone()));
+            }
+            session
+        }
+    }
+}
+
+fn answer_quick(asked: Vec<Asked>, rows: Rows, post: &mut Post) {
+    let items: BTreeMap<ItemKey, Item> =
+        rows.items.into_iter().map(|item| (item.key.clone(), item)).collect();
+    let holds: BTreeMap<_, _> = rows.holds.into_iter().map(|hold| (hold.id, hold)).collect();
+    for (query, owed) in asked {
+        let found = match query {
+            Query::Reservation(id) => Found::Reservation(holds.get(&id).cloned()),
+            Query::Items(keys) => Found::Items(keys.iter().map(|key| items.get(key).cloned()).collect()),
+            _ => {
+                post.put(owed, Err(Failure::Internal("a slow query among the quick ones".to_owned())));
+                continue;
+            }
+        };
+        post.put(owed, Ok(Answer::Found(found)));
+    }
+}
+
+/// Answers other queries, one after the other. The session, if it is still good.
+pub(super) async fn slow<S: Session>(
+    session: S,
+    asked: Vec<Asked>,
+    deadline: Duration,
+    shown: &Shown,
+) -> Option<S> {
+    let mut session = Some(session);
+    for (query, owed) in asked {
+        let Some(mut at_work) = session.take() else {
+            owed.answer(Err(Failure::Unavailable("the connection was lost".to_owned())));
+            continue;
+        };
+        match in_time(deadline, find(&mut at_work, &query, shown)).await {
+            Ok(found) => {
+                owed.answer(Ok(Answer::Found(found)));
+                session = Some(at_work);
+            }
+            Err(trouble) => {
+                let (failure, kept) = after(at_work, trouble, deadline).await;
+                owed.answer(Err(failure));
+                session = kept;
+            }
+        }
+    }
+    session
+}
+
+async fn find<S: Session>(session: &mut S, query: &Query, shown: &Shown) -> Result<Found, Trouble> {
+    Ok(match query {
+        Query::Shelf(shelf) => Found::Shelf(session.shelf(shelf).await?),
+        Query::Reservations(filter) => Found::Reservations(page(session, filter).await?),
+        Query::History(id) => {
+            shown.has_numbered(session.number().await?);
+            Found::History(history(session, *id).await?)
+        }
+        Query::Events { after, limit } => {
+            shown.has_numbered(session.number().await?);
+            Found::Events(session.events(*after, *limit).await?)
+        }
+        Query::Reservation(_) | Query::Items(_) => {
+            return Err(Trouble::Alarm("a quick query among the slow ones".to_owned()));
+        }
+    })
+}
+
+/// Reservations in order of their ids, which is the order they were made in. The owner is found by index; what else is asked
+/// for is looked for among them.
+async fn page<S: Session>(session: &mut S, filter: &Filter) -> Result<Page, Trouble> {
+    let limit = filter.limit.max(1);
+    let only_owner = filter.sku.is_none() && filter.location.is_none() && filter.status.is_none();
+    let scan = Scan {
+        owner_id: filter.owner_id.as_ref(),
+        status: filter.status,
+        before: filter.after.map(|cursor| ReservationId::from_u128(cursor.0)),
+        limit: if only_owner { limit } else { SCANNED.max(limit) },
+    };
+    let seen = session.scan(&scan).await?;
+    let mut holds: Vec<_> = seen.holds.into_iter().filter(|hold| filter.matches(hold)).collect();
+    let mut next = seen.next;
+    if holds.len() > limit {
+        holds.truncate(limit);
+        next = holds.last().map(|hold| hold.id);
+    }
+    Ok(Page { holds, next: next.map(|id| Cursor(id.as_u128())) })
+}
+
+async fn history<S: Session>(session: &mut S, id: ReservationId) -> Result<Option<Vec<EventRow>>, Trouble> {
+    let Some(serials) = session.serials(id).await? else { return Ok(None) };
+    let rows = session.batches(&serials).await?;
+    let its_own = |row: &EventRow| match &row.event.transition {
+        Transition::Hold { hold, .. } => hold.id == id,
+        Transition::Stock { .. } | Transition::Sale { .. } => false,
+    };
+    Ok(Some(rows.into_iter().filter(its_own).collect()))
+}
+
+/// Past the deadline the session is of no more use.
+pub(super) async fn in_time<T>(
+    deadline: Duration,
+    work: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    let late = || Err(Trouble::Lost("the database did not answer in time".to_owned()));
+    tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| late())
+}
+
+/// What whoever asked is told, and the session if it is still good. A read changes nothing, so whatever went wrong, nothing
+/// was done.
+pub(super) async fn after<S: Session>(
+    mut session: S,
+    trouble: Trouble,
+    deadline: Duration,
+) -> (Failure, Option<S>) {
+    let failure = match trouble {
+        Trouble::Lost(why) => {
+            tracing::warn!(why, "a connection to the database is given up");
+            return (Failure::Unavailable(why), None);
+        }
+        Trouble::Alarm(what) => alarm(&what),
+        Trouble::Deadlock(_) | Trouble::LockTimeout(_) | Trouble::Raced(_) => Failure::Overloaded,
+    };
+    let rolled_back = in_time(deadline, session.roll_back()).await;
+    (failure, rolled_back.is_ok().then_some(session))
+}

@@ -1,0 +1,394 @@
+//! The store's thread: takes what has come, hands it to connections, and settles what comes back. All that is shared stands
+//! here and is touched by this one task; what talks to the database is spawned, so that nothing waits for a round trip.
+
+mod land;
+
+use super::attempt::Bounds;
+use super::batch::{Settled, settle};
+use super::chores::{Chores, forget_keys};
+use super::combine::{Batch, Claims, Combiner, Task, Teller, Unit};
+use super::dialect::{Dialect, Rows, Session, Wants};
+use super::known::Known;
+use super::meters;
+use super::options::{OpenError, Options};
+use super::pool::Pool;
+use super::post::Owed;
+use super::queue::Mailbox;
+use super::read::{self, Reads};
+use super::sequence::Sequences;
+use super::shown::Shown;
+use super::sweep::{Round, Seen, Sweeper, Swept, look, sweep};
+use super::wants::{Asked, named_hold};
+use std::collections::HashMap;
+use std::sync::Arc;
+use stockhold_domain::Envelope;
+use stockhold_store::{Answer, Ask, Failure, Work};
+use tokio::task::{Id, JoinSet};
+
+/// Connections that commands leave to everything else.
+const LEFT_FREE: usize = 1;
+/// Commands that share no item are put together at least up to this number, however many connections rest: below it a
+/// transaction of its own costs more than waiting for others.
+const LEAST_SHARE: usize = 32;
+/// Rounds of slow queries at once.
+const SLOW_READS: usize = 2;
+
+/// What a spawned task comes back with.
+enum Landed<S> {
+    Opened(Result<S, OpenError>),
+    Settled(Settled<S>, Batch),
+    Swept(Swept<S>),
+    Resolved(Option<S>, Vec<Unit>, Result<Rows, Failure>),
+    Quick(Option<S>),
+    Slow(Option<S>),
+    Looked(Option<S>, Seen),
+    Numbered(Option<S>),
+    Forgot(Option<S>, bool),
+}
+
+/// What has to be put right when a task ends, be it in a panic.
+enum Flight {
+    Open,
+    /// With what it has claimed and the sequences that it has commands of.
+    Batch(Arc<Claims>, Vec<u64>),
+    Sweep(Arc<Claims>),
+    Resolve,
+    Quick,
+    Slow,
+    Look,
+    Number,
+    Forget,
+}
+
+/// See the module.
+pub(super) struct Floor<D: Dialect> {
+    dialect: Arc<D>,
+    options: Options,
+    bounds: Arc<Bounds>,
+    mailbox: Arc<Mailbox>,
+    shown: Arc<Shown>,
+    pool: Pool<D::Session>,
+    combiner: Combiner,
+    /// Commands that name reservations whose items are not known.
+    unresolved: Vec<Unit>,
+    resolving: bool,
+    sequences: Sequences,
+    reads: Reads,
+    quick_reads: usize,
+    slow_reads: usize,
+    known: Known,
+    chores: Chores,
+    sweeper: Sweeper,
+    round: Round,
+    tasks: JoinSet<Landed<D::Session>>,
+    /// What is in flight.
+    flights: HashMap<Id, Flight>,
+    /// Whether work was ready the last time and found no connection.
+    short_of_connections: bool,
+}
+
+impl<D: Dialect> Drop for Floor<D> {
+    /// Finds something to answer only when the task has panicked.
+    fn drop(&mut self) {
+        self.shown.set_trouble(Some("the store has stopped".to_owned()));
+        self.mailbox.abandon();
+    }
+}
+
+impl<D: Dialect> Floor<D> {
+    /// Opens the first connection.
+    pub(super) async fn start(
+        dialect: D,
+        options: Options,
+        mailbox: Arc<Mailbox>,
+        shown: Arc<Shown>,
+    ) -> Result<Self, OpenError> {
+        let first = dialect.open().await?;
+        let bounds = Bounds {
+            rules: options.rules.clone(),
+            batch_deadline: options.batch_deadline,
+            commit_deadline: options.commit_deadline,
+        };
+        Ok(Self {
+            dialect: Arc::new(dialect),
+            bounds: Arc::new(bounds),
+            mailbox,
+            shown,
+            pool: Pool::new(first, options.connections, options.most_connections),
+            combiner: Combiner::new(options.batch),
+            unresolved: Vec::new(),
+            resolving: false,
+            sequences: Sequences::default(),
+            reads: Reads::default(),
+            quick_reads: 0,
+            slow_reads: 0,
+            known: Known::default(),
+            chores: Chores::new(options.sweep_every),
+            sweeper: Sweeper::new().map_err(OpenError::Thread)?,
+            round: Round::default(),
+            tasks: JoinSet::new(),
+            flights: HashMap::new(),
+            short_of_connections: false,
+            options,
+        })
+    }
+
+    /// Runs until the mailbox is closed and nothing is left to do.
+    pub(super) async fn run(&mut self) {
+        let mailbox = Arc::clone(&self.mailbox);
+        loop {
+            for work in self.mailbox.empty() {
+                self.take_in(work);
+            }
+            self.hand_out();
+            if self.mailbox.is_closed() && self.is_done() {
+                return;
+            }
+            let now = tokio::time::Instant::now();
+            let next = [self.chores.next(now), self.pool.next_try(now)].into_iter().flatten().min();
+            let alarm = async {
+                match next {
+                    Some(next) => tokio::time::sleep_until(next).await,
+                    None => core::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(landed) = self.tasks.join_next_with_id() => self.land(landed),
+                () = mailbox.rung() => {}
+                () = alarm => {}
+            }
+            while let Some(landed) = self.tasks.try_join_next_with_id() {
+                self.land(landed);
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.tasks.is_empty()
+            && self.combiner.is_empty()
+            && self.unresolved.is_empty()
+            && self.sequences.is_empty()
+            && !self.reads.has_quick()
+            && !self.reads.has_slow()
+    }
+
+    fn take_in(&mut self, Work { ask, reply }: Work) {
+        let owed = Owed::new(reply);
+        match ask {
+            Ask::Command(envelope) => {
+                let asked = self.asked(envelope, None);
+                self.line_up(vec![asked], Teller::One(owed), 1);
+            }
+            Ask::Commands(envelopes) if envelopes.is_empty() => owed.answer(Ok(Answer::Outcomes(Vec::new()))),
+            Ask::Commands(envelopes) => {
+                let number = self.sequences.begin(envelopes, owed);
+                self.go_on(number);
+            }
+            Ask::Query(query) => self.reads.add((query, owed)),
+        }
+    }
+
+    fn asked(&self, envelope: Box<Envelope>, sequence: Option<u64>) -> Asked {
+        let items = named_hold(&envelope.command).and_then(|id| self.known.items_of(id));
+        Asked { envelope, items, sequence }
+    }
+
+    /// The next commands of a sequence, or its answer.
+    fn go_on(&mut self, number: u64) {
+        let Some(chunk) = self.sequences.next(number, self.options.batch) else { return };
+        let envelopes = chunk.envelopes.into_iter().map(Box::new);
+        let asked = envelopes.map(|envelope| self.asked(envelope, Some(number))).collect();
+        self.line_up(asked, Teller::Sequence(number, chunk.numbers), chunk.counted);
+    }
+
+    fn line_up(&mut self, asked: Vec<Asked>, teller: Teller, counted: usize) {
+        let unit = Unit::new(asked, teller, counted);
+        if unit.unresolved().next().is_none() { self.combiner.add(unit) } else { self.unresolved.push(unit) }
+    }
+
+    fn spawn(&mut self, flight: Flight, task: impl Future<Output = Landed<D::Session>> + Send + 'static) {
+        let id = self.tasks.spawn(task).id();
+        self.flights.insert(id, flight);
+    }
+
+    /// Gives everything that can be done to a connection.
+    fn hand_out(&mut self) {
+        self.keep_connections();
+        if let Some(why) = self.pool.out_of_order() {
+            let why = why.to_owned();
+            self.refuse_all(&why);
+            return;
+        }
+        let now = tokio::time::Instant::now();
+        if self.chores.short.is_due(now) {
+            self.known.forget_short();
+            self.chores.short.done(false);
+        }
+        self.resolve();
+        self.read();
+        self.do_chores(now);
+        self.send_batches();
+        meters::waiting(self.mailbox.waiting());
+    }
+
+    fn keep_connections(&mut self) {
+        self.pool.drop_lost();
+        if self.mailbox.is_closed() && self.is_done() {
+            return;
+        }
+        for _ in 0..self.pool.missing(self.short_of_connections) {
+            let dialect = Arc::clone(&self.dialect);
+            self.spawn(Flight::Open, async move { Landed::Opened(dialect.open().await) });
+        }
+        self.short_of_connections = false;
+    }
+
+    fn resolve(&mut self) {
+        if self.resolving || self.unresolved.is_empty() {
+            return;
+        }
+        let Some(mut session) = self.pool.take() else { return };
+        self.resolving = true;
+        let units = core::mem::take(&mut self.unresolved);
+        let holds = units.iter().flat_map(Unit::unresolved).collect();
+        let deadline = self.options.batch_deadline;
+        self.spawn(Flight::Resolve, async move {
+            let wants = Wants { holds, ..Wants::default() };
+            match read::in_time(deadline, session.read(&wants)).await {
+                Ok(rows) => Landed::Resolved(Some(session), units, Ok(rows)),
+                Err(trouble) => {
+                    let (failure, session) = read::after(session, trouble, deadline).await;
+                    Landed::Resolved(session, units, Err(failure))
+                }
+            }
+        });
+    }
+
+    fn read(&mut self) {
+        let deadline = self.options.batch_deadline;
+        if self.quick_reads == 0
+            && self.reads.has_quick()
+            && let Some(session) = self.pool.take()
+        {
+            self.quick_reads += 1;
+            let asked = self.reads.take_quick();
+            self.mailbox.begun(asked.len());
+            self.spawn(
+                Flight::Quick,
+                async move { Landed::Quick(read::quick(session, asked, deadline).await) },
+            );
+        }
+        while self.slow_reads < SLOW_READS
+            && self.reads.has_slow()
+            && let Some(session) = self.pool.take()
+        {
+            self.slow_reads += 1;
+            let asked = self.reads.take_slow();
+            self.mailbox.begun(asked.len());
+            let shown = Arc::clone(&self.shown);
+            self.spawn(Flight::Slow, async move {
+                Landed::Slow(read::slow(session, asked, deadline, &shown).await)
+            });
+        }
+    }
+
+    fn do_chores(&mut self, now: tokio::time::Instant) {
+        if self.mailbox.is_closed() {
+            return;
+        }
+        let deadline = self.options.batch_deadline;
+        if self.chores.sweep.is_due(now)
+            && let Some(mut session) = self.pool.take()
+        {
+            self.chores.sweep.at_work = true;
+            let (most, left_alone) = (self.options.sweep_batch, self.sweeper.left_alone());
+            self.spawn(Flight::Look, async move {
+                match look(&mut session, most, &left_alone, deadline).await {
+                    Ok(seen) => Landed::Looked(Some(session), seen),
+                    Err(trouble) => {
+                        Landed::Looked(read::after(session, trouble, deadline).await.1, Seen::default())
+                    }
+                }
+            });
+        }
+        if self.chores.number.is_due(now)
+            && let Some(mut session) = self.pool.take()
+        {
+            self.chores.number.at_work = true;
+            let shown = Arc::clone(&self.shown);
+            self.spawn(Flight::Number, async move {
+                match read::in_time(deadline, session.number()).await {
+                    Ok(newest) => {
+                        shown.has_numbered(newest);
+                        Landed::Numbered(Some(session))
+                    }
+                    Err(trouble) => Landed::Numbered(read::after(session, trouble, deadline).await.1),
+                }
+            });
+        }
+        if self.chores.keys.is_due(now)
+            && let Some(mut session) = self.pool.take()
+        {
+            self.chores.keys.at_work = true;
+            let retention = self.options.key_retention;
+            self.spawn(Flight::Forget, async move {
+                match forget_keys(&mut session, retention, deadline).await {
+                    Ok(more) => Landed::Forgot(Some(session), more),
+                    Err(trouble) => Landed::Forgot(read::after(session, trouble, deadline).await.1, false),
+                }
+            });
+        }
+    }
+
+    fn send_batches(&mut self) {
+        loop {
+            let free = self.pool.idle().saturating_sub(LEFT_FREE);
+            if free == 0 {
+                let waits = !self.combiner.is_empty() && self.combiner.free_units() >= self.options.batch;
+                if waits {
+                    meters::pool_wait();
+                }
+                self.short_of_connections = waits;
+                return;
+            }
+            let share = self.combiner.free_units().div_ceil(free).max(LEAST_SHARE);
+            let Some(batch) = self.combiner.take(share) else { return };
+            let Some(session) = self.pool.take() else {
+                self.combiner.landed(&batch.claims);
+                self.combiner.add_batch(batch);
+                return;
+            };
+            self.send(session, batch);
+        }
+    }
+
+    fn send(&mut self, session: D::Session, mut batch: Batch) {
+        let (claims, bounds) = (Arc::clone(&batch.claims), Arc::clone(&self.bounds));
+        match &mut batch.task {
+            Task::Commands(units) => {
+                let begun = units.iter_mut().map(|unit| core::mem::take(&mut unit.counted)).sum();
+                self.mailbox.begun(begun);
+                batch.plan.expect(self.known.short_of(claims.items.iter()));
+                let sequences = units.iter().filter_map(Unit::sequence).collect();
+                self.spawn(Flight::Batch(Arc::clone(&claims), sequences), async move {
+                    let (plan, tries) = (core::mem::take(&mut batch.plan), batch.tries);
+                    let settled = {
+                        let asked: Vec<&Asked> = batch.asked().collect();
+                        settle(session, &bounds, &asked, &claims.items, plan, tries).await
+                    };
+                    Landed::Settled(settled, batch)
+                });
+            }
+            Task::Sweep { .. } => {
+                let envelope = self.sweeper.command();
+                self.spawn(Flight::Sweep(claims), async move {
+                    let Task::Sweep { due, patient } = &batch.task else {
+                        return Landed::Looked(Some(session), Seen::default());
+                    };
+                    let swept = sweep(session, &bounds, due, *patient, &envelope).await;
+                    Landed::Swept(swept)
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! One connection: opened, its session set, its schema brought up to date; and how packets are sent over it.
+//!
+//! A connection whose state is in doubt is dropped, never reused: a transaction may be open on it.
+
+use super::address::Address;
+use super::migrate;
+use super::script::{LARGEST_PACKET, Packet, Script};
+use super::statements::CLOCK;
+use super::trouble::{is_gone, open_error, trouble};
+use crate::engine::{OpenError, Options, Trouble};
+use core::future::Future;
+use core::iter::repeat;
+use core::pin::pin;
+use core::task::{Context, Waker};
+use core::time::Duration;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Row};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Oldest servers that are known to do. Older ones ignore CHECK constraints, or can't pass by locked rows.
+const OLDEST_MYSQL: Version = (8, 0, 16);
+const OLDEST_MARIADB: Version = (10, 6, 0);
+/// How long one lock is waited for where the options say no other than the engine's own: a server finds deadlocks by itself and
+/// at once, so only somebody who hangs is waited for, and it counts in whole seconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Version = (u32, u32, u32);
+
+/// Where the database is, and how sessions are to be.
+pub(super) struct Target {
+    address: Address,
+    /// The clock, as an expression.
+    pub(super) clock: String,
+    lock_timeout: u64,
+    open_within: Duration,
+    /// Whether it has been said that commits are not synced.
+    warned: AtomicBool,
+    /// How often a connection was found to be gone and could not be replaced.
+    outages: AtomicU64,
+}
+
+impl Target {
+    pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
+        let lock_timeout = match options.lock_timeout {
+            Options::LOCK_TIMEOUT => LOCK_TIMEOUT,
+            other => other,
+        };
+        Ok(Self {
+            address: Address::of(url)?,
+            clock: options.clock.as_ref().map_or_else(|| CLOCK.to_owned(), |query| format!("({query})")),
+            lock_timeout: lock_timeout.as_secs() + u64::from(lock_timeout.subsec_nanos() > 0),
+            open_within: options.connect_timeout + options.batch_deadline,
+            warned: AtomicBool::new(false),
+            outages: AtomicU64::new(0),
+        })
+    }
+
+    /// A connection with its session set, to a server that can be worked with.
+    pub(super) async fn connect(&self) -> Result<Conn, OpenError> {
+        let mut conn = self.address.connect().await.map_err(|error| open_error(&error))?;
+        let seconds = self.lock_timeout.max(1);
+        let ready = format!(
+            "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
+                sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
+                innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds};
+             SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+             SHOW VARIABLES WHERE variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only',
+                'innodb_read_only', 'max_allowed_packet', 'log_bin', 'binlog_format', 'innodb_flush_log_at_trx_commit')"
+        );
+        let found = exchange(&mut conn, &ready).await.map_err(|(_, error)| open_error(&error))?;
+        let rows = found.into_iter().flatten();
+        let variables =
+            rows.filter_map(|row| mysql_async::from_row_opt::<(String, String)>(row).ok()).collect();
+        self.look(&variables)?;
+        Ok(conn)
+    }
+
+    fn look(&self, variables: &BTreeMap<String, String>) -> Result<(), OpenError> {
+        let get = |name: &str| variables.get(name).map_or("", String::as_str);
+        let unfit = |why: String| Err(OpenError::Unfit(why));
+        let is_mariadb =
+            get("version").contains("MariaDB") || get("version_comment").to_lowercase().contains("mariadb");
+        let (name, oldest) = if is_mariadb { ("MariaDB", OLDEST_MARIADB) } else { ("MySQL", OLDEST_MYSQL) };
+        if version(get("version")).is_none_or(|found| found < oldest) {
+            let (major, minor, patch) = oldest;
+            return unfit(format!(
+                "the server's version is {}, and of {name} it has to be {major}.{minor}.{patch} or newer",
+                get("version")
+            ));
+        }
+        let is_on = |name: &str| !matches!(get(name), "" | "OFF" | "0");
+        if ["read_only", "super_read_only", "innodb_read_only"].into_iter().any(is_on) {
+            return unfit("it is read-only: a replica, or set so".to_owned());
+        }
+        if get("max_allowed_packet").parse::<usize>().is_ok_and(|most| most < LARGEST_PACKET) {
+            return unfit(format!(
+                "max_allowed_packet is {}, and it has to be {LARGEST_PACKET} at least",
+                get("max_allowed_packet")
+            ));
+        }
+        if is_on("log_bin") && get("binlog_format") == "STATEMENT" {
+            return unfit("binlog_format is STATEMENT, and it has to be ROW or MIXED".to_owned());
+        }
+        let synced = matches!(get("innodb_flush_log_at_trx_commit"), "" | "1");
+        if !synced && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "innodb_flush_log_at_trx_commit is not 1: a crash of the database's machine may lose what was answered"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// `8.0.36-log`, `10.11.6-MariaDB-1`; what old clients were told of MariaDB begins with `5.5.5-`.
+fn version(text: &str) -> Option<Version> {
+    let text = text.strip_prefix("5.5.5-").unwrap_or(text);
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// What the server answered to one statement: what the statement is, and its rows.
+pub(super) type Answered<T> = (T, Vec<Row>);
+
+/// A packet that failed.
+#[derive(Debug)]
+pub(super) struct Failed<T> {
+    /// The statement that did, when it is known.
+    pub(super) step: Option<T>,
+    pub(super) error: mysql_async::Error,
+}
+
+/// Sends statements in one packet and takes all answers: the rows of each statement, except that answers without rows may be
+/// missing at the end. With an error comes the number of the statement that it is of.
+pub(super) async fn exchange(
+    conn: &mut Conn,
+    text: &str,
+) -> Result<Vec<Vec<Row>>, (usize, mysql_async::Error)> {
+    let mut answers = Vec::new();
+    let mut result = conn.query_iter(text).await.map_err(|error| (0, error))?;
+    // The last statement's answer, when it has no rows, is not to be told from the end.
+    while !result.is_empty() {
+        let rows = result.collect().await.map_err(|error| (answers.len(), error))?;
+        answers.push(rows);
+    }
+    // An error behind the first statement looks like the end until it is asked for.
+    result.drop_result().await.map_err(|error| (answers.len(), error))?;
+    Ok(answers)
+}
+
+/// An open connection that is ready for batches.
+pub(crate) struct Connection {
+    conn: Conn,
+    pub(super) target: Arc<Target>,
+    /// Whether the sweeper has begun a transaction that a lock is to go on in.
+    pub(super) begun: bool,
+    /// Whether something was sent that is not answered.
+    at_work: bool,
+    /// Outages before it was opened.
+    outages: u64,
+}
+
+impl Connection {
+    /// Opens and migrates; all of it within the deadlines.
+    pub(super) async fn open(target: &Arc<Target>) -> Result<Self, OpenError> {
+        let opened = tokio::time::timeout(target.open_within, Self::open_slowly(target)).await;
+        let late = || OpenError::Unreachable(format!("{} did not answer in time", target.address.name));
+        opened.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn open_slowly(target: &Arc<Target>) -> Result<Self, OpenError> {
+        let outages = target.outages.load(Ordering::Relaxed);
+        let mut conn = target.connect().await?;
+        migrate::migrate(&mut conn).await?;
+        Ok(Self { conn, target: Arc::clone(target), begun: false, at_work: false, outages })
+    }
+
+    /// Sends one packet.
+    pub(super) async fn send<T: Copy>(&mut self, packet: &Packet<T>) -> Result<(), Failed<T>> {
+        let failed = |(number, error): (usize, _)| Failed { step: packet.steps.get(number).copied(), error };
+        self.exchange(&packet.text).await.map(drop).map_err(failed)
+    }
+
+    /// Sends what does not write, or begins a transaction. A connection that turns out to be gone, as one that rested while the
+    /// server was restarted, is replaced once: nothing had been done.
+    pub(super) async fn begin<T: Copy>(&mut self, script: &Script<T>) -> Result<Vec<Answered<T>>, Trouble> {
+        let mut all = Vec::new();
+        for (packet, is_first) in script.packets().iter().zip([true].into_iter().chain(repeat(false))) {
+            let answers = if is_first && !self.begun {
+                self.query(&packet.text).await
+            } else {
+                self.run(&packet.text).await
+            };
+            let mut answers = answers?.into_iter();
+            all.extend(packet.steps.iter().map(|step| (*step, answers.next().unwrap_or_default())));
+        }
+        Ok(all)
+    }
+
+    /// Likewise, as text.
+    pub(super) async fn query(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Trouble> {
+        let error = match self.exchange(text).await {
+            Ok(answers) => return Ok(answers),
+            Err((_, error)) if is_gone(&error) => error,
+            Err((_, error)) => return Err(trouble(&error, false)),
+        };
+        match Self::open(&self.target).await {
+            Ok(opened) => *self = opened,
+            Err(why) => {
+                if matches!(why, OpenError::Unreachable(_)) {
+                    self.target.outages.fetch_add(1, Ordering::Relaxed);
+                }
+                return Err(Trouble::Lost(why.to_string()));
+            }
+        }
+        tracing::info!(%error, "a connection to the database was lost and is replaced");
+        self.run(text).await
+    }
+
+    /// Sends statements of which nobody wants to know which one failed.
+    pub(super) async fn run(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Trouble> {
+        self.exchange(text).await.map_err(|(_, error)| trouble(&error, false))
+    }
+
+    async fn exchange(&mut self, text: &str) -> Result<Vec<Vec<Row>>, (usize, mysql_async::Error)> {
+        self.at_work = true;
+        let answers = exchange(&mut self.conn, text).await;
+        self.at_work = false;
+        answers
+    }
+
+    /// Warnings of the last statement.
+    pub(super) fn warnings(&self) -> u16 {
+        self.conn.get_warnings()
+    }
+
+    /// Whether it is known to be of no use: the socket is not looked at while it rests, but when another connection was found
+    /// to be gone and could not be replaced, those that were open then are taken for gone as well.
+    pub(super) fn is_useless(&self) -> bool {
+        self.conn.is_disconnected() || self.outages < self.target.outages.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Connection {
+    /// Closes the socket at once if an answer is owed. The driver would first wait for it, in a task of its own; while it is in
+    /// the middle of a command it does not, so one is begun.
+    fn drop(&mut self) {
+        if self.at_work {
+            let ping = pin!(self.conn.ping());
+            let _ = ping.poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn look(variables: &[(&str, &str)]) -> Result<(), OpenError> {
+        let target = Target::new("mysql://u@h/d", &Options::default()).unwrap();
+        target
+            .look(&variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn servers_that_will_not_do_are_told_apart() {
+        assert_eq!(look(&[("version", "8.0.16")]), Ok(()));
+        assert_eq!(look(&[("version", "8.4.3-log")]), Ok(()));
+        assert_eq!(look(&[("version", "10.6.4-MariaDB"), ("read_only", "OFF")]), Ok(()));
+        assert_eq!(look(&[("version", "5.5.5-10.11.6-MariaDB-1")]), Ok(()));
+        let unfit = |variables: &[(&str, &str)], what: &str| {
+            let error = look(variables).unwrap_err();
+            assert!(matches!(&error, OpenError::Unfit(why) if why.contains(what)), "{variables:?}: {error}");
+        };
+        unfit(&[("version", "8.0.15")], "8.0.15");
+        unfit(&[("version", "5.7.44")], "5.7.44");
+        unfit(&[("version", "10.5.20-MariaDB")], "10.5.20");
+        unfit(&[], "version");
+        unfit(&[("version", "8.0.36"), ("read_only", "ON")], "read-only");
+        unfit(&[("version", "8.0.36"), ("max_allowed_packet", "1048576")], "max_allowed_packet");
+        unfit(&[("version", "8.0.36"), ("log_bin", "ON"), ("binlog_format", "STATEMENT")], "binlog_format");
+    }
+
+    #[test]
+    fn locks_are_waited_for_in_whole_seconds() {
+        let seconds = |lock_timeout| {
+            let options = Options { lock_timeout, ..Options::default() };
+            Target::new("mysql://u@h/d", &options).unwrap().lock_timeout
+        };
+        assert_eq!(seconds(Options::LOCK_TIMEOUT), 5);
+        assert_eq!(seconds(Duration::from_millis(20)), 1);
+        assert_eq!(seconds(Duration::from_secs(90)), 90);
+    }
+}

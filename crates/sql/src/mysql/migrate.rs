@@ -1,0 +1,103 @@
+//! The schema: versions, one after the other, each made once whoever comes first. Instances that start at once wait for each
+//! other at a named lock, which is the server's and serves for nothing else. DDL is not transactional here: every statement of a
+//! migration can be run again, and the version is written behind the last of them.
+
+use super::connect::{Target, exchange};
+use super::rows;
+use super::trouble::{is_no_such_table, open_error};
+use crate::Migrated;
+use crate::engine::OpenError;
+use mysql_async::{Conn, Error, Row};
+
+/// The schema that this program knows: the number of its last migration.
+pub const SCHEMA_VERSION: i32 = 1;
+
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/mysql/0001_counted.sql")];
+const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
+
+/// How long the lock is waited for, in seconds: whoever starts has a deadline of its own, whoever only migrates has time.
+const LOCK_SECONDS: u32 = 3_600;
+/// Named locks are the server's, so it has to say of which database.
+const LOCK_NAME: &str = "CONCAT('stockhold.', MD5(DATABASE()))";
+
+/// Migrates by a connection of its own, with no limit on how long a statement may take.
+pub(super) async fn alone(target: &Target) -> Result<Migrated, OpenError> {
+    let mut conn = target.connect().await?;
+    let unhurried =
+        format!("SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}, lock_wait_timeout = {LOCK_SECONDS}");
+    run(&mut conn, &unhurried).await.map_err(|error| open_error(&error))?;
+    migrate(&mut conn).await
+}
+
+/// Brings the schema up to date.
+pub(super) async fn migrate(conn: &mut Conn) -> Result<Migrated, OpenError> {
+    // Most connections find the schema as it should be, and then write nothing and wait for nobody.
+    let found = version(conn).await?;
+    if found == SCHEMA_VERSION {
+        return Ok(Migrated { from: found, to: found });
+    }
+    if found > SCHEMA_VERSION {
+        return Err(newer_schema(found));
+    }
+    let locked = run(conn, &format!("SELECT GET_LOCK({LOCK_NAME}, {LOCK_SECONDS})")).await;
+    let locked = locked.map_err(|error| open_error(&error))?;
+    if locked.first().and_then(|row| rows::int(row, 0).ok()) != Some(1) {
+        return Err(OpenError::Unfit("another instance's migration does not end".to_owned()));
+    }
+    let done = under_lock(conn).await;
+    // A connection that failed has lost its lock anyway.
+    let _ = run(conn, &format!("SELECT RELEASE_LOCK({LOCK_NAME})")).await;
+    done
+}
+
+fn newer_schema(found: i32) -> OpenError {
+    OpenError::NewerSchema { found, known: SCHEMA_VERSION }
+}
+
+/// The schema's version; 0 when there is none.
+async fn version(conn: &mut Conn) -> Result<i32, OpenError> {
+    match run(conn, "SELECT version FROM stockhold_schema_version").await {
+        Ok(found) => {
+            let version = found.first().map(|row| rows::int(row, 0)).transpose();
+            let version = version.map_err(|trouble| OpenError::Unfit(trouble.to_string()))?;
+            Ok(i32::try_from(version.unwrap_or(0)).unwrap_or(i32::MAX))
+        }
+        Err(error) if is_no_such_table(&error) => Ok(0),
+        Err(error) => Err(open_error(&error)),
+    }
+}
+
+async fn under_lock(conn: &mut Conn) -> Result<Migrated, OpenError> {
+    let from = version(conn).await?;
+    if from > SCHEMA_VERSION {
+        return Err(newer_schema(from));
+    }
+    let made = async {
+        run(
+            conn,
+            "CREATE TABLE IF NOT EXISTS stockhold_schema_version (
+                one TINYINT NOT NULL,
+                version INT NOT NULL,
+                PRIMARY KEY (one),
+                CONSTRAINT stockhold_schema_version_one CHECK (one = 1)
+             ) ENGINE = InnoDB",
+        )
+        .await?;
+        for (number, migration) in (1..).zip(MIGRATIONS).skip(usize::try_from(from).unwrap_or(0)) {
+            run(conn, migration.trim_end()).await?;
+            let noted = format!(
+                "INSERT INTO stockhold_schema_version (one, version) VALUES (1, {number})
+                 ON DUPLICATE KEY UPDATE version = {number}"
+            );
+            run(conn, &noted).await?;
+        }
+        Ok::<_, Error>(())
+    };
+    made.await.map_err(|error| open_error(&error))?;
+    Ok(Migrated { from, to: SCHEMA_VERSION })
+}
+
+/// Runs statements; the rows of all of them.
+async fn run(conn: &mut Conn, text: &str) -> Result<Vec<Row>, Error> {
+    Ok(exchange(conn, text).await.map_err(|(_, error)| error)?.concat())
+}

@@ -1,0 +1,106 @@
+//! The dialect of MySQL (8.0.16 and newer) and MariaDB (10.6 and newer).
+//!
+//! The protocol has no pipelining: a client may not send a second packet before the first is answered. But one packet may
+//! hold several statements, which the server runs one after the other as if they had come alone, and none behind one that
+//! failed. So a batch takes two round trips here as well: one packet that begins, locks, reads the clock and reads the state, each
+//! by statements of their own; one that writes and commits. What a batch only refuses ends in a rollback instead. One more
+//! goes ahead when a command names a reservation that this instance has not seen lately, and two more, with a new start,
+//! when holds have to be expired to make room. Very large batches take a packet more for every mebibyte (see [`script`]).
+//!
+//! | what | round trips |
+//! |---|---|
+//! | a batch that commits, or that only refuses | 2 |
+//! | look-ups by key, all that wait | 1 |
+//! | a list, a history, a page of events | 1 to 2 |
+//! | numbering events | 1, and 1 more for every 8,192 batches that have no position |
+//! | a sweep | 1 to look, 1 for what was found, 3 for a transaction |
+//! | opening a connection | the handshake and 2 |
+//!
+//! Values stand in statements as numbers and hexadecimal literals, which nothing can be smuggled through, whatever a session's
+//! character set or SQL mode is. Nothing is prepared: a prepared statement is a packet of its own.
+//!
+//! COMMIT travels behind the writes without waiting for them: a write that fails stops the packet, and behind each write that
+//! has to change a certain number of rows stands a statement that fails if it changed another.
+
+mod script;
+mod statements;
+mod trouble;
+
+mod address;
+mod connect;
+mod migrate;
+
+mod rows;
+
+mod load;
+mod read;
+mod write;
+
+pub use migrate::SCHEMA_VERSION;
+pub use statements::{Plan, ROWS, plans};
+
+use crate::Migrated;
+use crate::engine::{Dialect, OpenError, Options, SqlStore};
+use connect::{Connection, Target};
+use std::sync::Arc;
+use stockhold_domain::{Item, ItemKey};
+use stockhold_store::{Store, Work};
+
+/// A [`Store`] over MySQL or MariaDB.
+pub struct MysqlStore(SqlStore);
+
+impl MysqlStore {
+    /// Connects and brings the schema up to date. Blocks until that is done.
+    pub fn open(url: &str, options: Options) -> Result<Self, OpenError> {
+        let mysql = Mysql { target: Arc::new(Target::new(url, &options)?) };
+        Ok(Self(SqlStore::open(mysql, options)?))
+    }
+}
+
+impl Store for MysqlStore {
+    fn submit(&self, work: Work) {
+        self.0.submit(work);
+    }
+
+    fn kick(&self) {
+        self.0.kick();
+    }
+
+    fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
+        self.0.published(item)
+    }
+
+    fn newest(&self) -> u64 {
+        self.0.newest()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.0.trouble()
+    }
+}
+
+/// Brings the schema up to date. Blocks until that is done.
+pub fn migrate(url: &str, options: &Options) -> Result<Migrated, OpenError> {
+    let target = Target::new(url, options)?;
+    let work = async move { migrate::alone(&target).await };
+    // On a thread of its own, so that it can be called from within anybody's runtime.
+    let done = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| OpenError::Thread(error.to_string()))?.block_on(work)
+    });
+    done.join().unwrap_or_else(|_| Err(OpenError::Thread("it panicked".to_owned())))
+}
+
+struct Mysql {
+    target: Arc<Target>,
+}
+
+impl Dialect for Mysql {
+    type Session = Connection;
+
+    const NAME: &'static str = "mysql";
+
+    async fn open(&self) -> Result<Connection, OpenError> {
+        Connection::open(&self.target).await
+    }
+}

@@ -1,0 +1,154 @@
+//! The rest of what a session does: queries, positions, and the contract's methods in one place.
+//!
+//! Positions are given by a sequencer, after the commit: whoever wants events first numbers the committed rows that have
+//! no position, while holding the sequencer's one row. So positions are dense (they are counted, not drawn), a reader
+//! that resumes after one misses nothing (what becomes visible later is numbered later), and no commit waits for
+//! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
+//! of two that touched the same item, the one decided first comes first.
+
+use super::connect::Connection;
+use super::rows;
+use super::script::Script;
+use super::statements;
+use crate::engine::{
+    Changes, CommitSent, Committed, Deadline, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
+    events_from, hold_from, serials_from,
+};
+use core::cmp::Ordering;
+use mysql_async::Row;
+use std::collections::{BTreeMap, BTreeSet};
+use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId};
+use stockhold_store::{EventRow, Shelf};
+
+/// Most rows of events that are numbered at once.
+const NUMBERED_AT_ONCE: usize = 8_192;
+/// Most rows of events that are read at once: each may have some hundred events, of which a page wants as many in all.
+const BATCHES_AT_ONCE: usize = 64;
+
+impl Session for Connection {
+    fn is_lost(&self) -> bool {
+        self.is_useless()
+    }
+
+    async fn read(&mut self, wants: &Wants) -> Result<Rows, Trouble> {
+        self.load(wants).await
+    }
+
+    async fn lock(&mut self, wants: &Wants) -> Result<Locked, Trouble> {
+        self.lock_and_load(wants).await
+    }
+
+    async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<Committed, Trouble> {
+        self.write_and_commit(changes, sent).await
+    }
+
+    async fn roll_back(&mut self) -> Result<(), Trouble> {
+        self.begun = false;
+        self.run("ROLLBACK").await.map(drop)
+    }
+
+    async fn shelf(&mut self, asked: &Shelf) -> Result<Vec<Item>, Trouble> {
+        let mut after = asked.after.as_ref().map_or(("", ""), |key| (key.location(), key.sku()));
+        let only = asked.location.as_ref().map(Label::as_str);
+        if let Some(location) = only {
+            // Another location's item has this one before it as a whole, or behind it.
+            match after.0.cmp(location) {
+                Ordering::Greater => return Ok(Vec::new()),
+                Ordering::Less => after = (location, ""),
+                Ordering::Equal => {}
+            }
+        }
+        let rows = self.rows(&statements::shelf(only, after, asked.limit)).await?;
+        rows.iter().map(rows::item).collect()
+    }
+
+    async fn scan(&mut self, scan: &Scan<'_>) -> Result<Scanned, Trouble> {
+        let status = scan.status.map(rows::status);
+        let rows = self.rows(&statements::scan(scan.owner_id, status, scan.before, scan.limit)).await?;
+        let mut holds = Vec::new();
+        for row in &rows {
+            if let Some(body) = rows::some_bytes(row, 1)? {
+                holds.push(hold_from(body)?);
+            }
+        }
+        let last = rows.last().filter(|_| rows.len() == scan.limit);
+        Ok(Scanned { holds, next: last.map(|row| rows::id(row, 0)).transpose()? })
+    }
+
+    async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, Trouble> {
+        let rows = self.rows(&statements::history(id)).await?;
+        rows.first().map(|row| serials_from(rows::bytes(row, 0)?)).transpose()
+    }
+
+    async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, Trouble> {
+        let mut script = Script::new();
+        statements::batches(&mut script, &serials.iter().copied().collect());
+        let mut found = BTreeMap::new();
+        for (_, rows) in self.begin(&script).await? {
+            for row in &rows {
+                found.insert(rows::figure(row, 3)?, batch(row)?);
+            }
+        }
+        Ok(serials.iter().filter_map(|serial| found.remove(serial)).flatten().collect())
+    }
+
+    async fn events(&mut self, after: u64, limit: usize) -> Result<Vec<EventRow>, Trouble> {
+        let Ok(mut seen) = i64::try_from(after) else { return Ok(Vec::new()) };
+        let mut events = Vec::new();
+        while events.len() < limit {
+            let most = (limit - events.len()).min(BATCHES_AT_ONCE);
+            let rows = self.rows(&statements::events(seen, most)).await?;
+            for row in &rows {
+                seen = rows::int(row, 0)?;
+                events.extend(batch(row)?.into_iter().filter(|row| row.position > after));
+            }
+            if rows.len() < most {
+                break;
+            }
+        }
+        events.truncate(limit);
+        Ok(events)
+    }
+
+    async fn number(&mut self) -> Result<u64, Trouble> {
+        loop {
+            let rows = self.rows(statements::UNNUMBERED).await?;
+            let row = rows.first().ok_or_else(|| Trouble::Alarm("the sequencer has no row".to_owned()))?;
+            if rows::int(row, 1)? == 0 {
+                return rows::figure(row, 0);
+            }
+            let numbered = self.run(&statements::number(NUMBERED_AT_ONCE)).await;
+            if numbered.is_err() {
+                // What is left open keeps others from it; if that fails as well, the first error says why.
+                let _ = self.run("ROLLBACK").await;
+            }
+            numbered?;
+        }
+    }
+
+    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), Trouble> {
+        let (now, rows) = self.clock_and_due(limit).await?;
+        Ok((now, rows.any_due.into_iter().take_while(|(due, _)| *due <= now).collect()))
+    }
+
+    async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
+        self.lock_free_items(items).await
+    }
+
+    async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, Trouble> {
+        let rows = self.rows(&statements::forget_keys(before, limit)).await?;
+        let gone = rows.first().map(|row| rows::figure(row, 0)).transpose()?;
+        Ok(usize::try_from(gone.unwrap_or(0)).unwrap_or(usize::MAX))
+    }
+}
+
+impl Connection {
+    /// The rows of all statements of a text, of which one has rows.
+    async fn rows(&mut self, text: &str) -> Result<Vec<Row>, Trouble> {
+        Ok(self.query(text).await?.concat())
+    }
+}
+
+fn batch(row: &Row) -> Result<Vec<EventRow>, Trouble> {
+    events_from(rows::bytes(row, 2)?, rows::int(row, 0)?, rows::int(row, 1)?)
+}

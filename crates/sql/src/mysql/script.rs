@@ -1,0 +1,193 @@
+//! Statements that are sent together: text in packets, and beside each statement what it is, so that its rows or its error
+//! find whoever they are for.
+
+use core::fmt::Write;
+use stockhold_domain::{ItemKey, ReservationId};
+
+/// Text after which a script goes on in another packet, which costs a round trip: a server takes no larger packet than it was
+/// told to.
+const PACKET_BYTES: usize = 1 << 20;
+/// Longest row: a reservation or an event of the largest basket (2,000 lines), in hexadecimal, with room.
+const ROW_BYTES: usize = 3 << 20;
+/// What a server has to take: the row that follows when a packet is just not full.
+pub(super) const LARGEST_PACKET: usize = PACKET_BYTES + ROW_BYTES;
+/// Most rows of one statement. MariaDB makes a subquery of a list of 1,000 values (a key of two columns has two) and then scans
+/// the table; MySQL does where the planner's memory is not enough.
+pub(super) const ROWS_PER_STATEMENT: usize = 200;
+
+/// Statements in their order; `T` says what one is.
+pub(super) struct Script<T> {
+    packets: Vec<Packet<T>>,
+}
+
+/// What is sent in one go.
+pub(super) struct Packet<T> {
+    pub(super) text: String,
+    /// One for each statement in it.
+    pub(super) steps: Vec<T>,
+}
+
+/// A statement over any number of rows, made as often as they need.
+pub(super) struct Bulk<T> {
+    /// What it is.
+    pub(super) step: T,
+    /// What stands before the rows,
+    pub(super) head: &'static str,
+    /// between them,
+    pub(super) between: &'static str,
+    /// and behind them.
+    pub(super) tail: &'static str,
+    /// What the statement is that counts how many rows were affected, and how many that has to be for each given.
+    pub(super) affects: Option<(T, usize)>,
+}
+
+impl<T> Packet<T> {
+    fn begin(&mut self, step: T) -> &mut String {
+        if !self.steps.is_empty() {
+            self.text.push(';');
+        }
+        self.steps.push(step);
+        &mut self.text
+    }
+}
+
+impl<T: Copy> Script<T> {
+    pub(super) fn new() -> Self {
+        Self { packets: Vec::new() }
+    }
+
+    fn packet(&mut self) -> &mut Packet<T> {
+        let full = |packet: &Packet<T>| packet.text.len() >= PACKET_BYTES;
+        if self.packets.last().is_none_or(full) {
+            self.packets.push(Packet { text: String::new(), steps: Vec::new() });
+        }
+        let last = self.packets.len() - 1;
+        &mut self.packets[last]
+    }
+
+    /// Adds one statement; its text is written to what is returned.
+    pub(super) fn add(&mut self, step: T) -> &mut String {
+        self.packet().begin(step)
+    }
+
+    /// Adds statements over rows: none when there are none.
+    pub(super) fn add_rows<R>(
+        &mut self,
+        bulk: &Bulk<T>,
+        rows: impl IntoIterator<Item = R>,
+        mut put: impl FnMut(&mut String, R),
+    ) {
+        let mut rows = rows.into_iter().peekable();
+        while rows.peek().is_some() {
+            let packet = self.packet();
+            let text = packet.begin(bulk.step);
+            text.push_str(bulk.head);
+            let mut count = 0;
+            while count < ROWS_PER_STATEMENT
+                && text.len() < PACKET_BYTES
+                && let Some(row) = rows.next()
+            {
+                if count > 0 {
+                    text.push_str(bulk.between);
+                }
+                put(text, row);
+                count += 1;
+            }
+            text.push_str(bulk.tail);
+            if let Some((step, each)) = bulk.affects {
+                // A scalar subquery of two rows is the one error that both servers raise on demand and outside a procedure.
+                let counted = format!(
+                    "SET @stockhold_counted = IF(ROW_COUNT() = {}, 1, (SELECT 1 UNION ALL SELECT 2))",
+                    each * count
+                );
+                packet.begin(step).push_str(&counted);
+            }
+        }
+    }
+
+    pub(super) fn packets(&self) -> &[Packet<T>] {
+        &self.packets
+    }
+}
+
+/// Bytes as a literal that is nothing but digits.
+pub(super) fn hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    text.reserve(2 * bytes.len() + 3);
+    text.push_str("x'");
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text.push('\'');
+}
+
+pub(super) fn int(text: &mut String, value: impl Into<i128>) {
+    // Writing to a string fails only if a formatter does, and those of numbers don't.
+    let _ = write!(text, "{}", value.into());
+}
+
+/// `NULL` where there is none.
+pub(super) fn option<V>(text: &mut String, value: Option<V>, put: impl FnOnce(&mut String, V)) {
+    match value {
+        Some(value) => put(text, value),
+        None => text.push_str("NULL"),
+    }
+}
+
+pub(super) fn id(text: &mut String, id: ReservationId) {
+    hex(text, &id.as_u128().to_be_bytes());
+}
+
+/// Location and SKU.
+pub(super) fn key(text: &mut String, key: &ItemKey) {
+    hex(text, key.location().as_bytes());
+    text.push(',');
+    hex(text, key.sku().as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Step {
+        Row,
+        Count,
+    }
+
+    const BULK: Bulk<Step> =
+        Bulk { step: Step::Row, head: "(", between: ",", tail: ")", affects: Some((Step::Count, 2)) };
+
+    #[test]
+    fn literals_are_digits_and_nothing_else() {
+        let mut text = String::new();
+        hex(&mut text, b"'; DROP\0\\");
+        text.push(' ');
+        hex(&mut text, b"");
+        text.push(' ');
+        int(&mut text, i64::MIN);
+        assert_eq!(text, "x'273B2044524F50005C' x'' -9223372036854775808");
+    }
+
+    #[test]
+    fn rows_are_spread_over_statements_and_statements_over_packets() {
+        let mut script = Script::new();
+        script.add_rows(&BULK, core::iter::empty::<u8>(), |_, _| ());
+        assert!(script.packets().is_empty(), "no rows, no statement");
+        script.add_rows(&BULK, 0..=ROWS_PER_STATEMENT, |text, _| text.push('1'));
+        assert_eq!(script.packets().len(), 1);
+        let packet = &script.packets()[0];
+        assert_eq!(packet.steps, [Step::Row, Step::Count, Step::Row, Step::Count]);
+        assert!(packet.text.contains("() = 400, 1,"), "{}", packet.text);
+        assert!(packet.text.ends_with("() = 2, 1, (SELECT 1 UNION ALL SELECT 2))"));
+
+        let row = "x".repeat(PACKET_BYTES / 2 + 1);
+        let mut script = Script::new();
+        script.add_rows(&BULK, 0..3, |text, _| text.push_str(&row));
+        script.add(Step::Row).push_str("last");
+        let steps: Vec<_> = script.packets().iter().map(|packet| packet.steps.len()).collect();
+        assert_eq!(steps, [2, 3]);
+        assert!(script.packets().iter().all(|packet| packet.text.len() <= LARGEST_PACKET));
+    }
+}

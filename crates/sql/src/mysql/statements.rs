@@ -1,0 +1,302 @@
+//! What is asked of the database, as text. What is written here loads and locks; it never judges.
+//!
+//! Locks are taken row by row as the primary key is walked: every list is given in the key's order, and the hint keeps the
+//! planner from walking anything else. At READ COMMITTED a row that is not there locks nothing, and a row that was waited for
+//! is read again.
+
+use super::rows::ITEM_COLUMNS;
+use super::script::{self, Bulk, Script, hex, id, int, key};
+use crate::engine::Deadline;
+use core::fmt::Write;
+use std::collections::{BTreeMap, BTreeSet};
+use stockhold_domain::{Instant, ItemKey, KeyHash, Label, ReservationId};
+
+/// The store's clock, in microseconds. Read when it is evaluated, where `NOW` is when its statement began.
+pub(super) const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
+
+/// Items whose deadlines are asked for by one statement.
+const QUEUES_PER_STATEMENT: usize = 50;
+
+/// What a statement of a [`Script`] reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Nothing that anybody wants to see.
+    Begin,
+    Items,
+    Holds,
+    Clock,
+    Paused,
+    Keys,
+    Due,
+    AnyDue,
+}
+
+/// How rows are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    None,
+    Wait,
+    Skip,
+}
+
+const fn read(step: Part, head: &'static str, tail: &'static str) -> Bulk<Part> {
+    Bulk { step, head, between: ",", tail, affects: None }
+}
+
+const FROM_ITEMS: &str = "SELECT location,sku,mode,total_units,confirmed_sold,held,active,sequence,decided_at,\
+safety_stock,default_ttl,max_hold,metadata,version,paused,created_at \
+FROM stockhold_items FORCE INDEX (PRIMARY) WHERE (location,sku) IN (";
+const FROM_HOLDS: &str = "SELECT body FROM stockhold_holds FORCE INDEX (PRIMARY) WHERE id IN (";
+
+impl Lock {
+    const fn tail(self) -> &'static str {
+        match self {
+            Self::None => ")",
+            Self::Wait => ") FOR UPDATE",
+            Self::Skip => ") FOR UPDATE SKIP LOCKED",
+        }
+    }
+}
+
+/// Begins, and locks the pauses if they are asked for. The lock of one row stands for all of them: whoever waits for it to
+/// set one keeps those who come later from reading any.
+pub(super) fn begin(script: &mut Script<Part>, reads_pauses: bool, sets_pauses: bool) {
+    script.add(Part::Begin).push_str("START TRANSACTION");
+    if reads_pauses || sets_pauses {
+        let how = if sets_pauses { "FOR UPDATE" } else { "LOCK IN SHARE MODE" };
+        let _ = write!(script.add(Part::Begin), "SELECT 1 FROM stockhold_pauses WHERE location = x'' {how}");
+    }
+}
+
+/// Items, in the order of their keys.
+pub(super) fn items<'a>(script: &mut Script<Part>, keys: impl IntoIterator<Item = &'a ItemKey>, lock: Lock) {
+    script.add_rows(&read(Part::Items, FROM_ITEMS, lock.tail()), keys, |text, one| {
+        text.push('(');
+        key(text, one);
+        text.push(')');
+    });
+}
+
+/// Reservations, in the order of their ids.
+pub(super) fn holds(script: &mut Script<Part>, ids: &BTreeSet<ReservationId>, lock: Lock) {
+    script.add_rows(&read(Part::Holds, FROM_HOLDS, lock.tail()), ids, |text, one| id(text, *one));
+}
+
+pub(super) fn clock(script: &mut Script<Part>, clock: &str) {
+    let _ = write!(script.add(Part::Clock), "SELECT {clock}");
+}
+
+pub(super) fn paused(script: &mut Script<Part>, locations: &BTreeSet<String>) {
+    let bulk =
+        read(Part::Paused, "SELECT location FROM stockhold_pauses WHERE paused AND location IN (", ")");
+    script.add_rows(&bulk, locations, |text, location| hex(text, location.as_bytes()));
+}
+
+pub(super) fn keys(script: &mut Script<Part>, hashes: &BTreeSet<KeyHash>) {
+    let bulk = read(Part::Keys, "SELECT body FROM stockhold_keys FORCE INDEX (PRIMARY) WHERE hash IN (", ")");
+    script.add_rows(&bulk, hashes, |text, hash| hex(text, &hash.0.to_be_bytes()));
+}
+
+/// The earliest deadlines of items, each with the item's number in the list.
+pub(super) fn due(script: &mut Script<Part>, depths: &BTreeMap<ItemKey, usize>) {
+    let numbered: Vec<_> = depths.iter().enumerate().collect();
+    for some in numbered.chunks(QUEUES_PER_STATEMENT) {
+        let text = script.add(Part::Due);
+        for (nth, (number, (item, depth))) in some.iter().enumerate() {
+            if nth > 0 {
+                text.push_str(" UNION ALL ");
+            }
+            let _ = write!(
+                text,
+                "(SELECT {number},expires_at,id FROM stockhold_active_lines FORCE INDEX (PRIMARY) WHERE (location,sku)=("
+            );
+            key(text, item);
+            let _ = write!(text, ") ORDER BY expires_at,id LIMIT {depth})");
+        }
+    }
+}
+
+/// The earliest deadlines of all.
+pub(super) fn any_due(script: &mut Script<Part>, depth: usize) {
+    let _ = write!(
+        script.add(Part::AnyDue),
+        "SELECT due,id FROM stockhold_active_lines FORCE INDEX (active_lines_due) WHERE due IS NOT NULL \
+         ORDER BY due,id LIMIT {depth}"
+    );
+}
+
+/// Items after a key in order of (location, SKU), of one location or of all.
+pub(super) fn shelf(location: Option<&str>, after: (&str, &str), limit: usize) -> String {
+    let mut text =
+        format!("SELECT {ITEM_COLUMNS} FROM stockhold_items FORCE INDEX (PRIMARY) WHERE location=");
+    hex(&mut text, location.unwrap_or(after.0).as_bytes());
+    text.push_str(" AND sku>");
+    hex(&mut text, after.1.as_bytes());
+    if location.is_none() {
+        text.push_str(" OR location>");
+        hex(&mut text, after.0.as_bytes());
+    }
+    let _ = write!(text, " ORDER BY location,sku LIMIT {limit}");
+    text
+}
+
+/// Reservations before an id, the largest first: the bodies of those with a status.
+pub(super) fn scan(
+    owner: Option<&Label>,
+    status: Option<u8>,
+    before: Option<ReservationId>,
+    limit: usize,
+) -> String {
+    let mut text = "SELECT id,".to_owned();
+    match status {
+        Some(status) => {
+            let _ = write!(text, "IF(status={status},body,NULL)");
+        }
+        None => text.push_str("body"),
+    }
+    let index = if owner.is_some() { "holds_by_owner" } else { "PRIMARY" };
+    let _ = write!(text, " FROM stockhold_holds FORCE INDEX ({index}) WHERE ");
+    if let Some(owner) = owner {
+        text.push_str("owner_id=");
+        hex(&mut text, owner.as_str().as_bytes());
+        text.push_str(" AND ");
+    }
+    text.push_str("id<=");
+    // Ids before this one; there is none before the first.
+    let last = before.map_or(u128::MAX, |before| before.as_u128().saturating_sub(1));
+    hex(&mut text, &last.to_be_bytes());
+    let _ = write!(text, " ORDER BY id DESC LIMIT {limit}");
+    text
+}
+
+/// The serials of a reservation.
+pub(super) fn history(of: ReservationId) -> String {
+    let mut text = "SELECT history FROM stockhold_holds WHERE id=".to_owned();
+    id(&mut text, of);
+    text
+}
+
+/// Numbered batches by their serials.
+pub(super) fn batches(script: &mut Script<Part>, serials: &BTreeSet<u64>) {
+    let head = "SELECT last_position,event_count,body,serial FROM stockhold_events FORCE INDEX (PRIMARY) \
+                WHERE last_position IS NOT NULL AND serial IN (";
+    script.add_rows(&read(Part::Begin, head, ")"), serials, |text, serial| int(text, *serial));
+}
+
+/// Numbered batches that end behind a position.
+pub(super) fn events(after: i64, batches: usize) -> String {
+    format!(
+        "SELECT last_position,event_count,body FROM stockhold_events FORCE INDEX (events_by_position) \
+         WHERE last_position>{after} ORDER BY last_position LIMIT {batches}"
+    )
+}
+
+/// The newest position, and whether there is anything without one.
+pub(super) const UNNUMBERED: &str = "SELECT position,\
+    EXISTS (SELECT 1 FROM stockhold_events FORCE INDEX (events_by_position) WHERE last_position IS NULL) \
+    FROM stockhold_sequencer WHERE one=1";
+
+/// Numbers what is committed and has no position, at most so many batches. Every statement begins after the sequencer's lock is
+/// held, so it sees the position that the sequencer before it had committed. What is read to be numbered is read without
+/// locks: batches that are being committed are passed by and not waited for.
+pub(super) fn number(most: usize) -> String {
+    format!(
+        "START TRANSACTION;\
+         SELECT position FROM stockhold_sequencer WHERE one=1 FOR UPDATE;\
+         UPDATE (SELECT serial,SUM(event_count) OVER (ORDER BY serial) AS nth FROM (\
+             SELECT serial,event_count FROM stockhold_events FORCE INDEX (events_by_position) \
+             WHERE last_position IS NULL ORDER BY serial LIMIT {most}) AS unnumbered) AS fresh \
+         STRAIGHT_JOIN stockhold_events e ON e.serial=fresh.serial \
+         STRAIGHT_JOIN stockhold_sequencer s ON s.one=1 \
+         SET e.last_position=s.position+fresh.nth;\
+         UPDATE stockhold_sequencer SET position=GREATEST(position,\
+             COALESCE((SELECT MAX(last_position) FROM stockhold_events),0)) WHERE one=1;\
+         COMMIT"
+    )
+}
+
+/// Forgets keys that were used before an instant.
+pub(super) fn forget_keys(before: Instant, limit: usize) -> String {
+    format!(
+        "DELETE FROM stockhold_keys WHERE used_at<{} ORDER BY used_at LIMIT {limit};SELECT ROW_COUNT()",
+        before.micros()
+    )
+}
+
+/// Deletes lines, in the order given. They are looked up one by one: a list of keys of several columns takes the planner of
+/// MariaDB 2 s for 1,000 of them, and where the table was small it is scanned, so that others' rows are waited for.
+pub(super) const fn delete_lines<T: Copy>(step: T, affects: Option<(T, usize)>) -> Bulk<T> {
+    Bulk {
+        step,
+        // The columns' names; no label is empty.
+        head: "DELETE stockhold_active_lines FROM (SELECT x'' AS location,x'' AS sku,0 AS expires_at,x'' AS id \
+               UNION ALL SELECT ",
+        between: " UNION ALL SELECT ",
+        tail: ") AS gone STRAIGHT_JOIN stockhold_active_lines FORCE INDEX (PRIMARY) \
+               USING (location,sku,expires_at,id)",
+        affects,
+    }
+}
+
+/// A line's key.
+pub(super) fn line(text: &mut String, item: &ItemKey, (expires_at, of): Deadline) {
+    key(text, item);
+    text.push(',');
+    int(text, expires_at.micros());
+    text.push(',');
+    id(text, of);
+}
+
+/// A statement and the index that its plan has to go through, for whoever looks at its plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What it is for.
+    pub name: &'static str,
+    /// Its text.
+    pub text: String,
+    /// The index.
+    pub index: &'static str,
+}
+
+/// Most rows of one statement.
+#[expect(clippy::cast_possible_truncation, reason = "some hundred")]
+pub const ROWS: u32 = script::ROWS_PER_STATEMENT as u32;
+
+/// The statements whose plans matter, each over so many made-up rows.
+pub fn plans(rows: u32) -> Vec<Plan> {
+    let label = |n: u32| Label::new(&n.to_string()).ok();
+    let item = |n| Some(ItemKey::new(&Label::new("default").ok()?, &label(n)?));
+    let item_keys: BTreeSet<ItemKey> = (0..rows).filter_map(item).collect();
+    let ids: BTreeSet<ReservationId> =
+        (0..rows).map(|n| ReservationId::from_u128(u128::from(n) << 90)).collect();
+    let hashes: BTreeSet<KeyHash> = (0..rows).map(|n| KeyHash(u128::from(n) << 90)).collect();
+    let text = |make: &dyn Fn(&mut Script<Part>)| {
+        let mut script = Script::new();
+        make(&mut script);
+        script.packets().first().map(|packet| packet.text.clone()).unwrap_or_default()
+    };
+    let lines = |script: &mut Script<Part>| {
+        let bulk = delete_lines(Part::Begin, None);
+        script.add_rows(&bulk, item_keys.iter().zip(&ids), |text, (key, id)| {
+            line(text, key, (Instant::from_micros(0), *id));
+        });
+    };
+    let depths: BTreeMap<_, _> = item_keys.iter().map(|key| (key.clone(), 1)).collect();
+    let plan = |name, index, text| Plan { name, text, index };
+    vec![
+        plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Wait))),
+        plan("lock free items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Skip))),
+        plan("lock reservations", "PRIMARY", text(&|script| holds(script, &ids, Lock::Wait))),
+        plan("read items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::None))),
+        plan("look reservations up", "PRIMARY", text(&|script| holds(script, &ids, Lock::None))),
+        plan("look keys up", "PRIMARY", text(&|script| keys(script, &hashes))),
+        plan("deadlines of items", "PRIMARY", text(&|script| due(script, &depths))),
+        plan("delete lines", "PRIMARY", text(&|script| lines(script))),
+        plan("sweep", "active_lines_due", text(&|script| any_due(script, 500))),
+        plan("an owner's list", "holds_by_owner", scan(label(7).as_ref(), Some(0), None, 50)),
+        plan("the list of all", "PRIMARY", scan(None, None, None, 50)),
+        plan("the shelf", "PRIMARY", shelf(None, ("default", "7"), 50)),
+        plan("the shelf of a location", "PRIMARY", shelf(Some("default"), ("default", "7"), 50)),
+        plan("events after a position", "events_by_position", events(19_000, 50)),
+    ]
+}

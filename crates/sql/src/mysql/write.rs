@@ -1,0 +1,193 @@
+//! What the commands of a batch changed, written at once: many rows to a statement, all statements in one packet, and COMMIT
+//! behind them.
+
+use super::connect::{Connection, Failed};
+use super::rows;
+use super::script::{Bulk, Script, hex, id, int, key, option};
+use super::statements::{delete_lines, line};
+use super::trouble::{trouble, trouble_at_commit};
+use crate::engine::{Changes, CommitSent, Committed, LineRow, Trouble, events_body, hold_body, key_body};
+use core::fmt::Write;
+use stockhold_domain::{Event, Hold, Item};
+
+/// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
+const EVENTS_BYTES: usize = 1 << 20;
+
+/// What a statement of the script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A write. It fails for nobody's doing but a bug's.
+    Write,
+    /// A write of rows that another instance may make at the same time.
+    Raced,
+    Commit,
+}
+
+const fn write(head: &'static str, tail: &'static str, affects: Option<usize>) -> Bulk<Step> {
+    let affects = match affects {
+        Some(each) => Some((Step::Write, each)),
+        None => None,
+    };
+    Bulk { step: Step::Write, head, between: ",", tail, affects }
+}
+
+const ITEMS: &str = "INSERT INTO stockhold_items (location,sku,mode,total_units,confirmed_sold,held,active,sequence,decided_at,\
+safety_stock,default_ttl,max_hold,metadata,version,paused,created_at,serial) VALUES ";
+const INSERT_ITEMS: Bulk<Step> = Bulk { step: Step::Raced, ..write(ITEMS, "", None) };
+/// An upsert counts two for a row that it changed and one for a row that it made; `serial` changes always.
+const UPDATE_ITEMS: Bulk<Step> = write(
+    ITEMS,
+    " ON DUPLICATE KEY UPDATE mode=VALUES(mode),total_units=VALUES(total_units),confirmed_sold=VALUES(confirmed_sold),\
+held=VALUES(held),active=VALUES(active),sequence=VALUES(sequence),decided_at=VALUES(decided_at),\
+safety_stock=VALUES(safety_stock),default_ttl=VALUES(default_ttl),max_hold=VALUES(max_hold),metadata=VALUES(metadata),\
+version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),serial=VALUES(serial)",
+    Some(2),
+);
+const HOLDS: &str = "INSERT INTO stockhold_holds (id,status,expires_at,owner_id,history,body) VALUES ";
+const INSERT_HOLDS: Bulk<Step> = write(HOLDS, "", None);
+/// The history always grows.
+const UPDATE_HOLDS: Bulk<Step> = write(
+    HOLDS,
+    " ON DUPLICATE KEY UPDATE status=VALUES(status),expires_at=VALUES(expires_at),body=VALUES(body),\
+history=CONCAT(history,VALUES(history))",
+    Some(2),
+);
+const GONE: Bulk<Step> = delete_lines(Step::Write, Some((Step::Write, 1)));
+const COME: Bulk<Step> =
+    write("INSERT INTO stockhold_active_lines (location,sku,expires_at,id,quantity,due) VALUES ", "", None);
+const PAUSES: Bulk<Step> = write(
+    "INSERT INTO stockhold_pauses (location,paused) VALUES ",
+    " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
+    None,
+);
+const KEYS: Bulk<Step> =
+    Bulk { step: Step::Raced, ..write("INSERT INTO stockhold_keys (hash,used_at,body) VALUES ", "", None) };
+
+impl Connection {
+    /// Sends every write of the batch and COMMIT: in one packet, unless they are longer than one may be.
+    pub(super) async fn write_and_commit(
+        &mut self,
+        changes: &Changes<'_>,
+        sent: &CommitSent,
+    ) -> Result<Committed, Trouble> {
+        let script = script(changes);
+        let packets = script.packets();
+        for (packet, number) in packets.iter().zip(1..) {
+            if number == packets.len() {
+                sent.mark();
+            }
+            self.send(packet).await.map_err(|Failed { step, error }| match step {
+                Some(Step::Commit) => trouble_at_commit(&error),
+                step => {
+                    if matches!(error, mysql_async::Error::Server(_)) {
+                        // The server runs nothing behind a statement that failed.
+                        sent.recall();
+                    }
+                    trouble(&error, step == Some(Step::Raced))
+                }
+            })?;
+        }
+        if self.warnings() > 0 {
+            return Ok(Committed::InDoubt("the server warned at COMMIT".to_owned()));
+        }
+        Ok(Committed::Durable)
+    }
+}
+
+fn script(changes: &Changes<'_>) -> Script<Step> {
+    let mut script = Script::new();
+    events(&mut script, changes.events);
+    script.add_rows(&INSERT_ITEMS, &changes.new_items, |text, one| item(text, one));
+    script.add_rows(&UPDATE_ITEMS, &changes.changed_items, |text, one| item(text, one));
+    let mut new_holds = changes.new_holds.clone();
+    new_holds.sort_by_key(|hold| hold.id);
+    script.add_rows(&INSERT_HOLDS, new_holds, hold);
+    script.add_rows(&UPDATE_HOLDS, changes.changed_holds.iter().copied(), hold);
+    script.add_rows(&GONE, &changes.gone, |text, one| line(text, one.item, (one.expires_at, one.id)));
+    script.add_rows(&COME, &changes.come, queued);
+    script.add_rows(&PAUSES, &changes.pauses, |text, (location, paused)| {
+        text.push('(');
+        hex(text, location.as_bytes());
+        let _ = write!(text, ",{})", u8::from(*paused));
+    });
+    script.add_rows(&KEYS, &changes.keys, |text, record| {
+        text.push('(');
+        hex(text, &record.hash.0.to_be_bytes());
+        let _ = write!(text, ",{},", record.at.micros());
+        hex(text, &key_body(record));
+        text.push(')');
+    });
+    script.add(Step::Commit).push_str("COMMIT");
+    script
+}
+
+/// The row of events draws the serial, and what histories get is made of it. Nearly always it is one row; where it is
+/// more, all of them are in the history of each reservation.
+fn events(script: &mut Script<Step>, events: &[Event]) {
+    let mut rows: Vec<(usize, Vec<u8>)> = Vec::new();
+    for event in events {
+        let body = events_body(core::slice::from_ref(event));
+        match rows.last_mut().filter(|(_, row)| row.len() + body.len() <= EVENTS_BYTES) {
+            Some((count, row)) => {
+                *count += 1;
+                row.extend_from_slice(&body);
+            }
+            None => rows.push((1, body)),
+        }
+    }
+    for ((count, body), is_first) in rows.iter().zip([true].into_iter().chain(core::iter::repeat(false))) {
+        let text = script.add(Step::Write);
+        let _ = write!(text, "INSERT INTO stockhold_events (event_count,body) VALUES ({count},");
+        hex(text, body);
+        text.push(')');
+        let before = if is_first { "x''" } else { "@stockhold_entry" };
+        let _ = write!(
+            script.add(Step::Write),
+            "SET @stockhold_serial=LAST_INSERT_ID(),\
+             @stockhold_entry=CONCAT({before},UNHEX(LPAD(HEX(LAST_INSERT_ID()),16,'0')))"
+        );
+    }
+}
+
+fn item(text: &mut String, Item { key: of, mode, figures, settings, version, paused, created_at }: &Item) {
+    text.push('(');
+    key(text, of);
+    let _ = write!(
+        text,
+        ",{},{},{},{},{},{},{},{},",
+        rows::mode(*mode),
+        figures.total_units,
+        figures.confirmed_sold,
+        figures.held,
+        figures.active,
+        figures.sequence,
+        figures.at.micros(),
+        settings.safety_stock
+    );
+    option(text, settings.default_ttl, |text, seconds| int(text, seconds.get()));
+    text.push(',');
+    option(text, settings.max_hold, |text, seconds| int(text, seconds.get()));
+    text.push(',');
+    option(text, settings.metadata.as_deref(), |text, metadata| hex(text, metadata.as_bytes()));
+    let _ = write!(text, ",{version},{},{},@stockhold_serial)", u8::from(*paused), created_at.micros());
+}
+
+fn hold(text: &mut String, hold: &Hold) {
+    text.push('(');
+    id(text, hold.id);
+    let _ = write!(text, ",{},{},", rows::status(hold.status), hold.expires_at.micros());
+    hex(text, hold.terms.owner_id.as_str().as_bytes());
+    text.push_str(",@stockhold_entry,");
+    hex(text, &hold_body(hold));
+    text.push(')');
+}
+
+fn queued(text: &mut String, one: &LineRow<'_>) {
+    text.push('(');
+    key(text, one.item);
+    let _ = write!(text, ",{},", one.expires_at.micros());
+    id(text, one.id);
+    let _ = write!(text, ",{},", one.quantity);
+    option(text, one.leads.then_some(one.expires_at), |text, due| int(text, due.micros()));
+    text.push(')');
+}

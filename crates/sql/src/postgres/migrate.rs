@@ -1,0 +1,109 @@
+//! The schema: versions, one after the other, each made once whoever comes first. Instances that start at once wait for
+//! each other at the row that has the version.
+
+use super::connect::{Target, ready};
+use super::trouble::open_error;
+use crate::Migrated;
+use crate::engine::{OpenError, Options};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error};
+
+/// The schema that this program knows: the number of its last migration.
+pub const SCHEMA_VERSION: i32 = 1;
+
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_counted.sql")];
+const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
+
+/// Instances that start at once trip over each other's `CREATE … IF NOT EXISTS`, which is not atomic; each trip means
+/// that another one got further, so a few tries are enough.
+const TRIES: u32 = 10;
+
+/// Migrates by a connection of its own, with no limit on how long a statement may take.
+pub(super) async fn alone(target: &Target, options: &Options) -> Result<Migrated, OpenError> {
+    let (client, _driver) = target.connect().await?;
+    ready(&client, options).await?;
+    let unhurried = client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await;
+    unhurried.map_err(|error| open_error(&error))?;
+    migrate(&client).await
+}
+
+/// Brings the schema up to date.
+pub(super) async fn migrate(client: &Client) -> Result<Migrated, OpenError> {
+    // Most connections find the schema as it should be, and then write nothing and wait for nobody.
+    let found = version(client).await.map_err(|error| open_error(&error))?;
+    match found {
+        SCHEMA_VERSION => return Ok(Migrated { from: found, to: found }),
+        newer if newer > SCHEMA_VERSION => return Err(newer_schema(newer)),
+        _ => {}
+    }
+    let mut tries = 1;
+    loop {
+        match once(client).await {
+            Ok(Found::Done(from)) => return Ok(Migrated { from, to: SCHEMA_VERSION }),
+            Ok(Found::Newer(found)) => return Err(newer_schema(found)),
+            Err(error) if tries < TRIES && is_race(&error) => {
+                client.batch_execute("ROLLBACK").await.map_err(|error| open_error(&error))?;
+                tries += 1;
+            }
+            Err(error) => return Err(open_error(&error)),
+        }
+    }
+}
+
+fn newer_schema(found: i32) -> OpenError {
+    OpenError::NewerSchema { found, known: SCHEMA_VERSION }
+}
+
+/// The schema's version; 0 when there is none.
+async fn version(client: &Client) -> Result<i32, Error> {
+    let made = client.query_one("SELECT to_regclass('stockhold.schema_version') IS NOT NULL", &[]).await?;
+    if !made.try_get::<_, bool>(0)? {
+        return Ok(0);
+    }
+    let found = client.query_opt("SELECT version FROM stockhold.schema_version", &[]).await?;
+    found.map_or(Ok(0), |row| row.try_get(0))
+}
+
+enum Found {
+    Done(i32),
+    Newer(i32),
+}
+
+fn is_race(error: &Error) -> bool {
+    let races = [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_SCHEMA,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+    ];
+    error.code().is_some_and(|code| races.contains(code))
+}
+
+/// The version's row is the lock: a second instance waits for it, and then finds nothing to do.
+async fn once(client: &Client) -> Result<Found, Error> {
+    client
+        .batch_execute(
+            "BEGIN;
+             CREATE SCHEMA IF NOT EXISTS stockhold;
+             CREATE TABLE IF NOT EXISTS stockhold.schema_version (
+                 one boolean PRIMARY KEY DEFAULT true CHECK (one),
+                 version integer NOT NULL
+             );
+             INSERT INTO stockhold.schema_version (version) VALUES (0) ON CONFLICT DO NOTHING",
+        )
+        .await?;
+    let found = client.query_one("SELECT version FROM stockhold.schema_version FOR UPDATE", &[]).await?;
+    let found: i32 = found.try_get(0)?;
+    if found > SCHEMA_VERSION {
+        client.batch_execute("ROLLBACK").await?;
+        return Ok(Found::Newer(found));
+    }
+    for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        client.batch_execute(migration).await?;
+    }
+    client.execute("UPDATE stockhold.schema_version SET version = $1", &[&SCHEMA_VERSION]).await?;
+    client.batch_execute("COMMIT").await?;
+    Ok(Found::Done(found))
+}

@@ -1,0 +1,78 @@
+//! What an error of PostgreSQL means. Errors are told apart here and nowhere else. The driver's texts show no password.
+
+use crate::engine::{OpenError, Trouble};
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, SqlState};
+
+/// Rows that two instances may make at once, there being none to lock: the second runs again and sees the first. Every
+/// other row is made under the lock of something that exists, or has an id that nobody else has.
+const RACED_FOR: [&str; 2] = ["keys_pkey", "items_pkey"];
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        let text = text_of(&error);
+        // Without an answer from the server, it is the connection that failed.
+        let Some(code) = error.code() else { return Self::Lost(text) };
+        match *code {
+            SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE => {
+                return Self::Deadlock(text);
+            }
+            SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => return Self::LockTimeout(text),
+            SqlState::READ_ONLY_SQL_TRANSACTION => return Self::Lost(text),
+            _ => {}
+        }
+        if *code == SqlState::UNIQUE_VIOLATION {
+            let constraint = error.as_db_error().and_then(DbError::constraint);
+            let raced = constraint.is_some_and(|name| RACED_FOR.contains(&name));
+            return if raced { Self::Raced(text) } else { Self::Alarm(text) };
+        }
+        // Connection exceptions, resources used up, an operator's shutdown, errors of the system.
+        let unable = ["08", "53", "57", "58"];
+        if unable.iter().any(|class| code.code().starts_with(class)) {
+            return Self::Lost(text);
+        }
+        Self::Alarm(text)
+    }
+}
+
+/// Why a connection could not be opened or readied.
+pub(super) fn open_error(error: &Error) -> OpenError {
+    let text = text_of(error);
+    let Some(code) = error.code() else { return OpenError::Unreachable(text) };
+    let refused = [
+        SqlState::INVALID_PASSWORD,
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+        SqlState::INVALID_CATALOG_NAME,
+    ];
+    if refused.contains(code) {
+        return OpenError::Refused(text);
+    }
+    if ["08", "53", "57", "58"].iter().any(|class| code.code().starts_with(class)) {
+        return OpenError::Unreachable(text);
+    }
+    if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        return OpenError::Unfit(format!(
+            "{text}: let this user make the schema `stockhold`, or run `stockhold migrate` as one who may and let this one \
+             use it"
+        ));
+    }
+    OpenError::Unfit(text)
+}
+
+/// What the database said, or what is behind the driver's word; the whole of it, since "error connecting to server" alone
+/// helps nobody.
+pub(super) fn text_of(error: &Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return format!("{} ({})", said.message(), said.code().code());
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        source = cause.source();
+    }
+    text
+}

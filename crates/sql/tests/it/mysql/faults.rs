@@ -1,0 +1,378 @@
+//! Locks held by others, connections that die, commits of which nobody knows, rows that make no sense.
+
+use super::bench::Bench;
+use super::support::Server;
+use crate::fixture::{Desk, Pending, events, hold, item, reservation, run, stock};
+use crate::workload::books_balance;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+use stockhold_domain::{Envelope, Hold, Instant, ItemKey, Outcome, Rejection, Status};
+use stockhold_sql::mysql::MysqlStore;
+use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::{Failure, Store};
+
+fn later(seconds: i64) -> Instant {
+    Instant::from_micros(START.micros() + seconds * 1_000_000)
+}
+
+#[test]
+fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(20, "stall-");
+    let item_key = stock(&store, &mut maker, "a", 1);
+    let made = run(&store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+    let id = reservation(&made).unwrap().id;
+    bench.set_clock(later(59));
+    let mut holder = bench.lock(&item_key);
+    let pending = Desk::new().send(&store, vec![maker.wrap(maker::confirm(id))]);
+    bench.wait_until_locked_out(1);
+    bench.set_clock(later(60));
+    holder.run("COMMIT");
+    let outcome = pending.only();
+    assert!(matches!(outcome, Ok(Outcome::Refused(Rejection::ReservationExpired { .. }))), "{outcome:?}");
+    assert_eq!(hold(&store, id).unwrap().status, Status::Expired);
+    bench.audit();
+}
+
+#[test]
+fn what_another_instance_committed_under_the_awaited_lock_is_seen() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(21, "behind-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let mut holder = bench.lock(&item_key);
+    let pending = Desk::new().send(&store, vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 8)]))]);
+    bench.wait_until_locked_out(1);
+    holder.run("UPDATE stockhold_items SET total_units = 7; COMMIT");
+    let outcome = pending.only();
+    match &outcome {
+        Ok(Outcome::Refused(Rejection::InsufficientInventory(short))) => assert_eq!(short[0].available, 7),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done() {
+    let mut bench = Bench::new();
+    let mut config = Bench::options();
+    config.lock_timeout = Duration::from_millis(20);
+    let store = bench.connect_with(config);
+    let mut maker = Maker::new(24, "never-");
+    let item_key = stock(&store, &mut maker, "a", 100);
+    let mut holder = bench.lock(&item_key);
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    assert_eq!(run(&store, envelope.clone()), Err(Failure::Overloaded));
+    holder.run("COMMIT");
+    let outcome = run(&store, maker.again(&envelope));
+    assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
+    bench.audit();
+}
+
+/// A statement that locks an item.
+fn lock_of(item: &ItemKey) -> String {
+    let (location, sku) = (item.location(), item.sku());
+    format!("SELECT 1 FROM stockhold_items WHERE location = '{location}' AND sku = '{sku}' FOR UPDATE")
+}
+
+#[test]
+fn the_victim_of_a_deadlock_is_run_again() {
+    let mut bench = Bench::alone(&[]);
+    let store = bench.connect();
+    let mut maker = Maker::new(32, "deadlock-");
+    let [first, second] = ["a", "b"].map(|name| stock(&store, &mut maker, name, 10));
+    // Somebody who locks the other way round and has written more, so that the server spares them.
+    bench.session.run("CREATE TABLE ballast (n INT); INSERT INTO ballast SELECT seq FROM seq_1_to_1000");
+    let mut other = bench.another_session();
+    other.run(&format!("START TRANSACTION; UPDATE ballast SET n = n + 1; {}", lock_of(&second)));
+    let pending =
+        Desk::new().send(&store, vec![maker.wrap(maker::reserve_for(60, &[(&first, 1), (&second, 1)]))]);
+    bench.wait_until_locked_out(1);
+    other.run(&format!("{}; COMMIT", lock_of(&first)));
+    let outcome = pending.only();
+    assert!(reservation(&outcome).is_some(), "{outcome:?}");
+    assert_eq!(bench.session.status("Innodb_deadlocks"), "1");
+    bench.audit();
+}
+
+/// The server's timeout rolls back a statement and leaves the transaction open.
+#[test]
+fn a_lock_that_timed_out_leaves_nothing_locked() {
+    let mut bench = Bench::new();
+    let mut config = Bench::options();
+    config.lock_timeout = Duration::from_secs(1);
+    let store = bench.connect_with(config);
+    let mut maker = Maker::new(36, "timeout-");
+    let [first, second] = ["a", "b"].map(|name| stock(&store, &mut maker, name, 10));
+    let mut holder = bench.lock(&second);
+    let basket = maker.wrap(maker::reserve_for(60, &[(&first, 1), (&second, 1)]));
+    assert_eq!(run(&store, basket), Err(Failure::Overloaded));
+    bench.session.run(&format!("{} NOWAIT", lock_of(&first)));
+    holder.run("COMMIT");
+    bench.audit();
+}
+
+#[test]
+fn a_connection_lost_while_it_waits_is_replaced_and_the_batch_takes_effect_once() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(25, "lost-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let mut holder = bench.lock(&item_key);
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    let pending = Desk::new().send(&store, vec![envelope.clone()]);
+    bench.wait_until_locked_out(1);
+    bench.session.kill_stores();
+    // Another connection waits in its place.
+    bench.wait_until_locked_out(1);
+    holder.run("COMMIT");
+    let outcome = pending.only();
+    assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
+    let again = run(&store, maker.again(&envelope));
+    assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
+    bench.audit();
+}
+
+#[test]
+fn idle_connections_that_were_lost_are_replaced_and_nobody_notices() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(26, "idle-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let before = bench.session.store_connections();
+    bench.session.kill_stores();
+    bench.session.wait_until("the old connections are gone", |session| {
+        session.store_connections().iter().all(|id| !before.contains(id))
+    });
+    for _ in 0..6 {
+        let outcome = run(&store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+        assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
+        assert!(item(&store, &item_key).is_some());
+    }
+    assert!(store.trouble().is_none());
+}
+
+/// A server on which commits wait, from now on, for a replica that does not exist, after what `before` did.
+fn replica_gone<T>(before: impl FnOnce(&mut Bench) -> T) -> (Bench, T) {
+    let mut bench = Bench::alone(&[
+        "--log-bin=binlog",
+        "--server-id=1",
+        "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+        "--rpl-semi-sync-master-timeout=3600000",
+    ]);
+    let done = before(&mut bench);
+    // All events have their positions, so no other commit than the test's waits for the replica.
+    events(&bench.connect());
+    bench.session.run("SET GLOBAL rpl_semi_sync_master_enabled = ON");
+    (bench, done)
+}
+
+fn commit_that_waits(bench: &mut Bench, store: &MysqlStore, envelope: &Envelope) -> Pending {
+    let pending = Desk::new().send(store, vec![envelope.clone()]);
+    bench.session.wait_for(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'stockhold' AND state LIKE '%semi-sync%'",
+    );
+    pending
+}
+
+/// It had taken effect on this server, and the retry says so.
+fn had_taken_effect(bench: &mut Bench, store: &MysqlStore, again: Envelope) {
+    bench.session.run("SET GLOBAL rpl_semi_sync_master_enabled = OFF");
+    let key = match &again.command {
+        stockhold_domain::Command::Reserve(reserve) => reserve.basket.wants()[0].item.clone(),
+        other => panic!("{other:?}"),
+    };
+    let again = run(store, again);
+    assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
+    assert_eq!(item(store, &key).unwrap().figures.held, 1);
+    bench.audit();
+}
+
+#[test]
+fn a_connection_lost_at_commit_is_unknown_and_the_retry_converges() {
+    let mut maker = Maker::new(27, "unknown-");
+    let (mut bench, item_key) = replica_gone(|bench| stock(&bench.connect(), &mut maker, "a", 10));
+    let store = bench.connect();
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    let pending = commit_that_waits(&mut bench, &store, &envelope);
+    bench.session.kill_stores();
+    assert_eq!(pending.only(), Err(Failure::OutcomeUnknown));
+    had_taken_effect(&mut bench, &store, maker.again(&envelope));
+}
+
+#[test]
+fn a_commit_that_is_not_answered_in_time_is_unknown_and_the_retry_converges() {
+    let mut maker = Maker::new(33, "deadline-");
+    let (mut bench, item_key) = replica_gone(|bench| stock(&bench.connect(), &mut maker, "a", 10));
+    let mut config = Bench::options();
+    config.commit_deadline = Duration::from_millis(100);
+    let store = bench.connect_with(config);
+    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    assert_eq!(run(&store, envelope.clone()), Err(Failure::OutcomeUnknown));
+    had_taken_effect(&mut bench, &store, maker.again(&envelope));
+}
+
+/// Asks again until there is an answer; whatever came of a failure, the key makes it one effect.
+fn insist(store: &dyn Store, maker: &mut Maker, envelope: &Envelope) -> Hold {
+    let mut outcome = run(store, envelope.clone());
+    loop {
+        match outcome {
+            Err(Failure::Unavailable(_) | Failure::OutcomeUnknown | Failure::Overloaded) => {
+                thread::sleep(Duration::from_millis(10));
+                outcome = run(store, maker.again(envelope));
+            }
+            outcome => return reservation(&outcome).unwrap_or_else(|| panic!("{outcome:?}")).clone(),
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_under_load_and_comes_back_loses_nothing_that_was_acknowledged() {
+    const CALLERS: usize = 6;
+    const EACH: usize = 150;
+    let server = Arc::new(Server::start(&[]));
+    let bench = Bench::on(&server);
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers: Vec<Maker> = (0..CALLERS as u64).map(|n| Maker::new(300 + n, "crash-")).collect();
+    let items = ["a", "b", "c"].map(|name| stock(&stores[0], &mut makers[0], name, 100_000));
+    let answered = AtomicUsize::new(0);
+    let acknowledged: Vec<Hold> = thread::scope(|scope| {
+        let callers = makers.iter_mut().enumerate().map(|(n, maker)| {
+            let (store, items, answered) = (&stores[n % 2], &items, &answered);
+            scope.spawn(move || {
+                let mut told = Vec::new();
+                for turn in 0..EACH {
+                    let wants = [(&items[turn % 3], 1), (&items[(turn + 1) % 3], 2)];
+                    let reserve = maker.keyed(&format!("{n}-{turn}"), maker::reserve_for(600, &wants));
+                    told.push(insist(store, maker, &reserve));
+                    answered.fetch_add(1, Ordering::SeqCst);
+                }
+                told
+            })
+        });
+        let callers: Vec<_> = callers.collect();
+        for quarter in 1..4 {
+            while answered.load(Ordering::SeqCst) < CALLERS * EACH * quarter / 4 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            server.kill();
+            server.run();
+        }
+        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
+    });
+    let ids: std::collections::BTreeSet<_> = acknowledged.iter().map(|hold| hold.id).collect();
+    assert_eq!(ids.len(), CALLERS * EACH);
+    assert_eq!(item(&stores[0], &items[0]).unwrap().figures.active, (CALLERS * EACH * 2 / 3) as u64);
+    books_balance(&stores[1], &events(&stores[1]), &acknowledged);
+    drop(stores);
+    Bench { session: bench.database.session(), database: bench.database }.audit();
+}
+
+#[test]
+fn a_fresh_id_that_is_in_use_is_internal_for_its_command_only() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(34, "fresh-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let mut envelopes: Vec<Envelope> =
+        (0..4).map(|_| maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))).collect();
+    envelopes[2].fresh.reservation = envelopes[0].fresh.reservation;
+    let outcomes = Desk::new().send(&store, envelopes).outcomes();
+    assert!(matches!(outcomes[2], Err(Failure::Internal(_))), "{:?}", outcomes[2]);
+    for n in [0, 1, 3] {
+        assert!(reservation(&outcomes[n]).is_some(), "{:?}", outcomes[n]);
+    }
+    // And when the other reservation was made long before.
+    let mut late = maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]));
+    late.fresh.reservation = reservation(&outcomes[0]).unwrap().id;
+    let outcome = run(&store, late);
+    assert!(matches!(outcome, Err(Failure::Internal(_))), "{outcome:?}");
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 3);
+    bench.audit();
+}
+
+/// What MariaDB calls it.
+const CHECK_VIOLATION: u16 = 4025;
+
+#[test]
+fn a_raw_update_past_the_rules_is_stopped_by_the_schema() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(29, "raw-");
+    stock(&store, &mut maker, "a", 10);
+    for update in [
+        "UPDATE stockhold_items SET held = 11",
+        "UPDATE stockhold_items SET held = 5, confirmed_sold = 6",
+        "UPDATE stockhold_items SET held = -1",
+        "UPDATE stockhold_items SET confirmed_sold = -1",
+        "UPDATE stockhold_items SET active = 1",
+        "UPDATE stockhold_items SET mode = 2",
+    ] {
+        let error = bench.session.try_run(update).expect_err(update);
+        let code = match &error {
+            mysql_async::Error::Server(said) => said.code,
+            other => panic!("{update}: {other}"),
+        };
+        assert_eq!(code, CHECK_VIOLATION, "{update}: {error}");
+    }
+}
+
+#[test]
+fn an_assertion_that_fires_is_internal_for_its_command_only() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(30, "alarm-");
+    let (bad, good) = (stock(&store, &mut maker, "bad", 10), stock(&store, &mut maker, "good", 10));
+    bench.session.run(&format!(
+        "ALTER TABLE stockhold_items ADD CONSTRAINT seeded_bug CHECK (sku <> '{}' OR held < 3)",
+        bad.sku()
+    ));
+    let envelopes = vec![
+        maker.wrap(maker::reserve_for(60, &[(&bad, 2)])),
+        maker.wrap(maker::reserve_for(60, &[(&good, 2)])),
+        maker.wrap(maker::reserve_for(60, &[(&bad, 2)])),
+        maker.wrap(maker::reserve_for(60, &[(&good, 2)])),
+    ];
+    let outcomes = Desk::new().send(&store, envelopes).outcomes();
+    assert!(matches!(outcomes[2], Err(Failure::Internal(_))), "{:?}", outcomes[2]);
+    for n in [0, 1, 3] {
+        assert!(reservation(&outcomes[n]).is_some(), "{:?}", outcomes[n]);
+    }
+    let held = [&bad, &good].map(|key| item(&store, key).unwrap().figures.held);
+    assert_eq!(held, [2, 4]);
+    bench.audit();
+}
+
+#[test]
+fn a_write_that_finds_another_number_of_rows_is_internal_and_nothing_is_done() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(35, "rows-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let ids = [0, 1].map(|_| {
+        let made = run(&store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+        reservation(&made).unwrap().id
+    });
+    bench.session.run(&format!("DELETE FROM stockhold_active_lines WHERE id = x'{:032x}'", ids[0].as_u128()));
+    let outcomes = Desk::new().send(&store, ids.map(|id| maker.wrap(maker::confirm(id))).into()).outcomes();
+    assert!(matches!(outcomes[0], Err(Failure::Internal(_))), "{:?}", outcomes[0]);
+    assert!(reservation(&outcomes[1]).is_some(), "{:?}", outcomes[1]);
+    assert_eq!(hold(&store, ids[0]).unwrap().status, Status::Active);
+    assert_eq!(item(&store, &item_key).unwrap().figures.confirmed_sold, 1);
+}
+
+#[test]
+fn a_damaged_row_is_never_served() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(31, "damage-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let made = run(&store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+    bench.session.run("UPDATE stockhold_holds SET body = LEFT(body, OCTET_LENGTH(body) - 1)");
+    let outcome = run(&store, maker.wrap(maker::confirm(reservation(&made).unwrap().id)));
+    assert!(matches!(outcome, Err(Failure::Internal(_))), "{outcome:?}");
+    assert_eq!(item(&store, &item_key).unwrap().figures.confirmed_sold, 0);
+}

@@ -1,0 +1,293 @@
+//! Several stores over one database.
+
+use super::bench::Bench;
+use crate::fixture::{Desk, events, events_after, hold, item, reservation, run, stock};
+use crate::workload::{self, race};
+use std::thread;
+use std::time::Duration;
+use stockhold_domain::{
+    Command, Instant, Outcome, Rejection, Reply, ReservationId, Scope, SetSale, Status, Transition,
+};
+use stockhold_sql::Options;
+use stockhold_sql::mysql::MysqlStore;
+use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::{EventRow, Failure, Store};
+
+/// So many instances over one database.
+fn instances(bench: &Bench, count: usize) -> Vec<MysqlStore> {
+    (0..count).map(|_| bench.connect()).collect()
+}
+
+fn each(stores: &[MysqlStore]) -> Vec<&dyn Store> {
+    stores.iter().map(|store| store as &dyn Store).collect()
+}
+
+#[test]
+fn a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units() {
+    for count in [2, 4] {
+        let mut bench = Bench::new();
+        workload::buyers(&each(&instances(&bench, count)), count as u64);
+        bench.audit();
+    }
+}
+
+#[test]
+fn one_key_used_at_several_instances_at_once_has_one_effect() {
+    for count in [2, 4] {
+        let mut bench = Bench::new();
+        workload::same_keys(&each(&instances(&bench, count)), count as u64);
+        bench.audit();
+    }
+}
+
+#[test]
+fn baskets_in_opposite_orders_at_several_instances_do_not_deadlock() {
+    for count in [2, 4] {
+        let mut bench = Bench::alone(&[]);
+        workload::opposite_baskets(&each(&instances(&bench, count)), count as u64);
+        assert_eq!(bench.session.status("Innodb_deadlocks"), "0");
+        bench.audit();
+    }
+}
+
+/// With the database's own clock and the stores' own sweepers, so that much falls due on the way.
+#[test]
+fn whatever_callers_do_at_several_instances_the_books_balance() {
+    for count in [2_u64, 4] {
+        let mut bench = Bench::new();
+        let options = Options {
+            clock: None,
+            sweep_every: Some(Duration::from_millis(100)),
+            connections: 4,
+            most_connections: 6,
+            ..Bench::options()
+        };
+        let stores: Vec<_> = (0..count).map(|_| bench.connect_with(options.clone())).collect();
+        workload::mixed(&each(&stores), count, 120);
+        drop(stores);
+        bench.audit();
+    }
+}
+
+#[test]
+fn a_key_that_another_instance_is_committing_is_waited_for() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(4, "inflight-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let envelope = maker.keyed("k", maker::reserve_for(600, &[(&item_key, 1)]));
+    let made = run(&store, envelope.clone());
+    // The key's row is put back as uncommitted: another instance that has not finished.
+    let mut other = bench.another_session();
+    bench.session.run("CREATE TABLE taken AS SELECT * FROM stockhold_keys; DELETE FROM stockhold_keys");
+    other.run("START TRANSACTION; INSERT INTO stockhold_keys SELECT * FROM taken");
+    let desk = Desk::new();
+    let pending = desk.send(&store, vec![maker.again(&envelope)]);
+    bench.wait_until_locked_out(1);
+    other.run("COMMIT");
+    let again = pending.only();
+    assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
+    assert_eq!(reservation(&again).map(|hold| hold.id), reservation(&made).map(|hold| hold.id));
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
+    bench.audit();
+}
+
+#[test]
+fn an_item_that_another_instance_is_creating_is_waited_for() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(16, "making-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    bench.session.run("CREATE TABLE taken AS SELECT * FROM stockhold_items; DELETE FROM stockhold_items");
+    let mut other = bench.another_session();
+    other.run("START TRANSACTION; INSERT INTO stockhold_items SELECT * FROM taken");
+    let set = maker.wrap(Command::SetStock(maker::stock_of(&item_key, 7)));
+    let pending = Desk::new().send(&store, vec![set]);
+    bench.wait_until_locked_out(1);
+    other.run("COMMIT");
+    match pending.only() {
+        Ok(Outcome::Done(Reply::Item { item, created: false })) => {
+            assert_eq!((item.version, item.figures.total_units), (2, 7));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_position_that_another_instance_is_giving_is_waited_for() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(17, "numbering-");
+    let items = ["a", "b"].map(|name| stock(&store, &mut maker, name, 10));
+    // Another instance numbers the second batch, as if it had not been able to see the first yet.
+    let mut other = bench.another_session();
+    other.run(
+        "START TRANSACTION; SELECT 1 FROM stockhold_sequencer FOR UPDATE;
+         UPDATE stockhold_events SET last_position = 1 ORDER BY serial DESC LIMIT 1;
+         UPDATE stockhold_sequencer SET position = 1",
+    );
+    let rows = thread::scope(|scope| {
+        let reader = scope.spawn(|| events(&store));
+        bench.wait_until_locked_out(1);
+        other.run("COMMIT");
+        reader.join().unwrap()
+    });
+    let stocked = |row: &EventRow| match &row.event.transition {
+        Transition::Stock { item, .. } => (row.position, item.key.clone()),
+        other => panic!("{other:?}"),
+    };
+    let [first, second] = items;
+    assert_eq!(rows.iter().map(stocked).collect::<Vec<_>>(), [(1, second), (2, first)]);
+}
+
+#[test]
+fn two_instances_that_create_the_same_items_create_each_once() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(5, "new-"), Maker::new(6, "new-")];
+    let names: Vec<String> = (0..150).map(|n| n.to_string()).collect();
+    let mut commands = makers.each_mut().map(|maker| {
+        let set = |name: &String| maker::stock_of(&maker.item(name), 5);
+        let sets: Vec<_> = names.iter().map(set).collect();
+        sets.into_iter().map(|set| maker.wrap(Command::SetStock(set))).collect::<Vec<_>>()
+    });
+    commands[1].reverse();
+    let outcomes = race(&[&stores[0], &stores[1]], commands.into(), 10);
+    let created = |outcome: &&Result<Outcome, Failure>| {
+        matches!(outcome, Ok(Outcome::Done(Reply::Item { created: true, .. })))
+    };
+    let found = |outcome: &&Result<Outcome, Failure>| {
+        matches!(outcome, Ok(Outcome::Done(Reply::Item { created: false, .. })))
+    };
+    assert_eq!(outcomes.iter().flatten().filter(created).count(), names.len());
+    assert_eq!(outcomes.iter().flatten().filter(found).count(), names.len());
+    bench.audit();
+}
+
+#[test]
+fn confirm_release_and_expiry_at_two_instances_agree_on_one_end() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(9, "end-"), Maker::new(10, "end-")];
+    let item_key = stock(&stores[0], &mut makers[0], "a", 300);
+    let reserves = (0..300).map(|_| makers[0].wrap(maker::reserve_for(60, &[(&item_key, 1)]))).collect();
+    let ids: Vec<ReservationId> = Desk::new()
+        .send(&stores[0], reserves)
+        .outcomes()
+        .iter()
+        .map(|outcome| reservation(outcome).unwrap().id)
+        .collect();
+    let confirms = ids.iter().map(|id| makers[0].wrap(maker::confirm(*id))).collect();
+    let gone = ids.iter().rev().map(|id| makers[1].wrap(maker::release(*id))).collect();
+    let mut outcomes = race(&[&stores[0], &stores[1]], vec![confirms, gone], 9);
+    let (mut released, confirmed) = (outcomes.remove(1), outcomes.remove(0));
+    released.reverse();
+    let mut sold = 0;
+    for ((id, confirmed), released) in ids.iter().zip(&confirmed).zip(&released) {
+        let status = hold(&stores[0], *id).unwrap().status;
+        assert!(matches!(status, Status::Confirmed | Status::Cancelled), "{status:?}");
+        assert_eq!(reservation(confirmed).is_some(), status == Status::Confirmed, "{confirmed:?}");
+        assert_eq!(reservation(released).is_some(), status == Status::Cancelled, "{released:?}");
+        sold += u64::from(status == Status::Confirmed);
+    }
+    let figures = item(&stores[1], &item_key).unwrap().figures;
+    assert_eq!((figures.confirmed_sold, figures.held, figures.sequence), (sold, 0, 1 + 300 + 300));
+    bench.audit();
+}
+
+#[test]
+fn positions_are_dense_and_follow_each_items_sequence() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(11, "events-"), Maker::new(12, "events-")];
+    let items = ["a", "b", "c"].map(|name| stock(&stores[0], &mut makers[0], name, 100_000));
+    let commands = makers.each_mut().map(|maker| {
+        (0..200).map(|n| maker.wrap(maker::reserve_for(600, &[(&items[n % 3], 1)]))).collect::<Vec<_>>()
+    });
+    // Both also read, and so number, while the other commits.
+    let seen = thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = Vec::new();
+            while seen.len() < 403 {
+                let after = seen.last().map_or(0, |row: &EventRow| row.position);
+                seen.extend(events_after(&stores[1], after, 50));
+            }
+            seen
+        });
+        race(&[&stores[0], &stores[1]], commands.into(), 3);
+        reader.join().unwrap()
+    });
+    assert!(seen.iter().zip(1..).all(|(row, position)| row.position == position), "dense, from 1");
+    assert_eq!(seen, events(&stores[0]), "what was read while it grew is what is there");
+    for key in &items {
+        let mut sequence = 0;
+        for row in &seen {
+            let at = match &row.event.transition {
+                Transition::Stock { item, .. } if item.key == *key => item.figures.sequence,
+                Transition::Hold { hold, .. } if hold.lines[0].item == *key => hold.lines[0].sequence,
+                _ => continue,
+            };
+            assert_eq!(at, sequence + 1, "of {key:?} at position {}", row.position);
+            sequence = at;
+        }
+    }
+    bench.audit();
+}
+
+#[test]
+fn two_instances_that_sweep_at_once_expire_each_hold_once() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut makers = [Maker::new(13, "sweep-"), Maker::new(14, "sweep-")];
+    let items = ["a", "b", "c", "d"].map(|name| stock(&stores[0], &mut makers[0], name, 10_000));
+    let basket = |n: usize| [(&items[n % 4], 1), (&items[(n + 1 + n % 3) % 4], 2)];
+    let reserves: Vec<_> = (0..700).map(|n| makers[0].wrap(maker::reserve_for(60, &basket(n)))).collect();
+    let made = Desk::new().send(&stores[0], reserves).outcomes();
+    assert_eq!(made.iter().filter_map(reservation).count(), 700);
+    bench.set_clock(Instant::from_micros(START.micros() + 60_000_000));
+    let sweeps =
+        makers.each_mut().map(|maker| (0..12).map(|_| maker.wrap(Command::Sweep)).collect::<Vec<_>>());
+    let outcomes = race(&[&stores[0], &stores[1]], sweeps.into(), 1);
+    let swept: Vec<u32> = outcomes
+        .iter()
+        .flatten()
+        .map(|outcome| match outcome {
+            Ok(Outcome::Done(Reply::Swept { expired })) => *expired,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(swept.iter().sum::<u32>(), 700, "{swept:?}");
+    for key in &items {
+        let figures = item(&stores[1], key).unwrap().figures;
+        assert_eq!((figures.held, figures.active), (0, 0));
+    }
+    bench.audit();
+}
+
+#[test]
+fn a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after() {
+    let mut bench = Bench::new();
+    let stores = [bench.connect(), bench.connect()];
+    let mut maker = Maker::new(15, "pause-");
+    let item_key = stock(&stores[0], &mut maker, "a", 10);
+    let location = maker::label(item_key.location());
+    for scope in [Scope::Everything, Scope::Location(location)] {
+        let set = |paused| Command::SetSale(SetSale { scope: scope.clone(), paused, reason: None });
+        let mut holder = bench.lock(&item_key);
+        let reserving =
+            Desk::new().send(&stores[0], vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))]);
+        bench.wait_until_locked_out(1);
+        let pausing = Desk::new().send(&stores[1], vec![maker.wrap(set(true))]);
+        bench.wait_until_locked_out(2);
+        holder.run("COMMIT");
+        assert!(reservation(&reserving.only()).is_some());
+        assert!(matches!(pausing.only(), Ok(Outcome::Done(Reply::Sale { paused: true }))));
+        let rows = events(&stores[0]);
+        let last = rows.last().map(|row| &row.event.transition);
+        assert!(matches!(last, Some(Transition::Sale { paused: true, .. })), "{last:?}");
+        let after = run(&stores[0], maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+        assert_eq!(after, Ok(Outcome::Refused(Rejection::SalePaused(scope.clone()))));
+        assert!(matches!(run(&stores[1], maker.wrap(set(false))), Ok(Outcome::Done(_))));
+    }
+    bench.audit();
+}

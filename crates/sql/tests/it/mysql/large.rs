@@ -1,0 +1,64 @@
+//! Batches that are longer than a packet, and events that are longer than a row.
+
+use super::bench::Bench;
+use crate::fixture::{Desk, events, reservation};
+use crate::workload::books_balance;
+use stockhold_domain::{Command, Envelope, HoldChange, ItemKey, Transition, limits};
+use stockhold_sql::mysql::MysqlStore;
+use stockhold_store::conformance::{Maker, maker};
+use stockhold_store::{Found, Query};
+
+/// Items with the longest names that there are.
+fn long_named(store: &MysqlStore, maker: &mut Maker, count: usize) -> Vec<ItemKey> {
+    let location = maker::label(&"l".repeat(limits::LABEL_BYTES));
+    let key =
+        |n| ItemKey::new(&location, &maker::label(&format!("{n:0>width$}", width = limits::LABEL_BYTES)));
+    let keys: Vec<ItemKey> = (0..count).map(key).collect();
+    let sets: Vec<Envelope> =
+        keys.iter().map(|key| maker.wrap(Command::SetStock(maker::stock_of(key, 100)))).collect();
+    let outcomes = Desk::new().send(store, sets).outcomes();
+    assert!(outcomes.iter().all(Result::is_ok));
+    keys
+}
+
+#[test]
+fn the_largest_baskets_confirmed_together_are_one_commit_and_their_histories_are_whole() {
+    const BASKETS: usize = 6;
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(90, "large-");
+    let keys = long_named(&store, &mut maker, limits::BASKET_LINES);
+    let wants: Vec<_> = keys.iter().map(|key| (key, 1)).collect();
+    let reserves = (0..BASKETS).map(|_| maker.wrap(maker::reserve_for(600, &wants))).collect();
+    let made = Desk::new().send(&store, reserves).outcomes();
+    let holds: Vec<_> = made.iter().map(|outcome| reservation(outcome).unwrap().clone()).collect();
+    // While somebody has one of the items the confirmations wait, and then go together.
+    let mut holder = bench.lock(&keys[7]);
+    let first = Desk::new().send(&store, vec![maker.wrap(maker::confirm(holds[0].id))]);
+    bench.wait_until_locked_out(1);
+    let rest = holds[1..].iter().map(|hold| maker.wrap(maker::confirm(hold.id))).collect();
+    let rest = Desk::new().send(&store, rest);
+    holder.run("COMMIT");
+    assert!(reservation(&first.only()).is_some());
+    assert!(rest.outcomes().iter().all(|outcome| reservation(outcome).is_some()));
+    let rows = bench.session.text("SELECT COUNT(*) FROM stockhold_events WHERE OCTET_LENGTH(body) > 1048576");
+    assert_eq!(rows, "0", "no row is longer than what a packet has room for");
+    let longest = bench.session.text("SELECT MAX(OCTET_LENGTH(history)) FROM stockhold_holds");
+    assert!(longest.parse::<usize>().unwrap() > 2 * 8, "events of one commit are in several rows");
+
+    let acknowledged = &holds;
+    books_balance(&store, &events(&store), acknowledged);
+    for hold in &holds {
+        let found = Desk::new().find(&store, Query::History(hold.id));
+        let Ok(Found::History(Some(history))) = found else { panic!("{found:?}") };
+        let changes: Vec<_> = history
+            .iter()
+            .map(|row| match &row.event.transition {
+                Transition::Hold { change, .. } => change.clone(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(changes, [HoldChange::Created, HoldChange::Confirmed]);
+    }
+    bench.audit();
+}

@@ -1,0 +1,16 @@
+//! Tests of the MySQL store against a real MariaDB of their own.
+
+#[path = "../../support/mysql.rs"]
+mod support;
+
+mod bench;
+mod proxy;
+
+mod conformance;
+mod cuts;
+mod faults;
+mod instances;
+mod large;
+mod schema;
+mod servers;
+mod sweeper;

@@ -1,0 +1,193 @@
+//! Servers that can't be had, and those that come back.
+
+use crate::fixture::{Bench, item, run, stock};
+use crate::support::{Server, Session};
+use std::path::Path;
+use std::sync::Arc;
+use stockhold_domain::Outcome;
+use stockhold_sql::postgres::PostgresStore;
+use stockhold_sql::{OpenError, Options, open};
+use stockhold_store::conformance::{Maker, maker};
+use stockhold_store::{Failure, Store};
+
+const PASSWORD: &str = "correct-horse";
+
+fn refused(url: &str) -> OpenError {
+    open(url, Options::default()).err().unwrap_or_else(|| panic!("{url} was opened"))
+}
+
+#[test]
+fn an_address_that_is_none_says_what_one_looks_like_and_nothing_of_what_was_in_it() {
+    for url in [
+        "",
+        "hunter2",
+        "ftp://stockhold:hunter2@localhost/x",
+        "postgres://stockhold:hunter2@localhost:port/x",
+        "postgres://stockhold:hunter2@localhost/x?hunter2=1",
+        "postgres://stockhold:hunter2@localhost/x?connect_timeout=hunter2",
+        "postgres://stockhold:hunter2@localhost/x?sslmode=hunter2",
+        "postgres://stockhold:hunter2@localhost/x?sslmode=verify-full&sslrootcert=/nowhere",
+    ] {
+        let error = refused(url);
+        assert!(matches!(error, OpenError::Address(_)), "{url}: {error:?}");
+        let said = format!("{error} {error:?}");
+        assert!(!said.contains("hunter2") && !said.contains("ter2@"), "{url}: {said}");
+    }
+}
+
+#[test]
+fn nobody_there_is_unreachable() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let error = refused(&format!("postgres://stockhold:hunter2@127.0.0.1:{closed}/x"));
+    assert!(matches!(&error, OpenError::Unreachable(why) if why.contains("refused")), "{error:?}");
+    let error = refused("postgres://stockhold:hunter2@no-such-host.invalid/x");
+    assert!(matches!(error, OpenError::Unreachable(_)), "{error:?}");
+    assert!(!error.to_string().contains("hunter2"));
+}
+
+#[test]
+fn options_out_of_bounds_are_refused() {
+    let bench = Bench::new();
+    let wrong = [
+        Options { connections: 1, ..Options::default() },
+        Options { connections: 9, most_connections: 8, ..Options::default() },
+        Options { batch: 0, ..Options::default() },
+        Options { batch: 257, ..Options::default() },
+        Options { sweep_batch: 0, ..Options::default() },
+        Options { queue: 0, ..Options::default() },
+    ];
+    for options in wrong {
+        let error = PostgresStore::open(&bench.database.url, options).err();
+        assert!(matches!(error, Some(OpenError::Option(_))), "{error:?}");
+    }
+}
+
+#[test]
+fn a_database_that_is_not_there_a_user_without_rights_and_a_read_only_one_are_told_apart() {
+    let mut bench = Bench::new();
+    let error = refused(&bench.database.url_of("nowhere"));
+    assert!(matches!(&error, OpenError::Refused(why) if why.contains("nowhere")), "{error:?}");
+
+    bench.session.run("CREATE ROLE guest LOGIN");
+    let error = refused(&bench.database.url.replace("stockhold@", "guest@"));
+    assert!(matches!(&error, OpenError::Unfit(why) if why.contains("permission denied")), "{error:?}");
+    assert!(error.to_string().contains("migrate"), "it says what to do: {error}");
+
+    let name = bench.database.name().to_owned();
+    bench.session.run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
+    let error = refused(&bench.database.url);
+    assert!(matches!(&error, OpenError::Unfit(why) if why.contains("read-only")), "{error:?}");
+}
+
+/// Waits until it is so; the test's end is that it becomes so.
+fn wait_until(so: impl Fn() -> bool) {
+    while !so() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_server_that_restarts_is_unavailable_meanwhile_and_served_again_without_a_restart_of_the_store() {
+    let server = Arc::new(Server::start());
+    let bench = Bench::on(&server);
+    let store = bench.connect();
+    let mut maker = Maker::new(80, "restart-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let mut reserve = |n: u32| maker.keyed(&n.to_string(), maker::reserve_for(60, &[(&item_key, 1)]));
+    let before = reserve(1);
+    assert!(matches!(run(&store, before), Ok(Outcome::Done(_))));
+    server.stop();
+    wait_until(|| store.trouble().is_some());
+    let outcome = run(&store, reserve(2));
+    assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
+    server.run();
+    wait_until(|| store.trouble().is_none());
+    assert!(matches!(run(&store, reserve(3)), Ok(Outcome::Done(_))));
+    assert_eq!(item(&store, &item_key).unwrap().figures.held, 2);
+}
+
+#[test]
+fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(81, "standby-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    let name = bench.database.name().to_owned();
+    bench.session.run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
+    bench.session.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name = 'stockhold'",
+    );
+    wait_until(|| store.trouble().is_some_and(|why| why.contains("read-only")));
+    let reserve = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
+    let outcome = run(&store, reserve.clone());
+    assert!(matches!(&outcome, Err(Failure::Unavailable(why)) if why.contains("read-only")), "{outcome:?}");
+    bench.session.run(&format!("ALTER DATABASE {name} RESET default_transaction_read_only"));
+    wait_until(|| store.trouble().is_none());
+    assert!(matches!(run(&store, reserve), Ok(Outcome::Done(_))));
+}
+
+/// A server that asks for a password and speaks TLS, by a certificate for `localhost`; and the file of who signed it.
+fn encrypted() -> (Arc<Server>, tempfile::TempDir) {
+    let issuer_key = rcgen::KeyPair::generate().unwrap();
+    let mut issuer = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    issuer.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let issuer_certificate = issuer.self_signed(&issuer_key).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = certificate.signed_by(&key, &rcgen::Issuer::new(issuer, &issuer_key)).unwrap();
+    let prepare = |data: &Path| {
+        std::fs::write(data.join("server.crt"), certificate.pem()).unwrap();
+        std::fs::write(data.join("server.key"), key.serialize_pem()).unwrap();
+        let secret = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(data.join("server.key"), secret).unwrap();
+        "ssl = on\n".to_owned()
+    };
+    let server = Arc::new(Server::listening(prepare));
+    let directory = tempfile::TempDir::new().unwrap();
+    std::fs::write(directory.path().join("root.crt"), issuer_certificate.pem()).unwrap();
+    (server, directory)
+}
+
+#[test]
+fn passwords_and_certificates_are_checked_as_the_address_says() {
+    let (server, directory) = encrypted();
+    let database = server.database();
+    let mut session = Session::open(&database.url);
+    session.run(&format!("ALTER ROLE stockhold PASSWORD '{PASSWORD}'"));
+    let (port, name) = (server.port(), database.name());
+    let root = directory.path().join("root.crt").to_str().unwrap().replace('/', "%2F");
+    let url = |password: &str, host: &str, rest: &str| {
+        format!("postgres://stockhold:{password}@{host}:{port}/{name}?{rest}")
+    };
+    let good = |host: &str, rest: &str| PostgresStore::open(&url(PASSWORD, host, rest), Options::default());
+
+    let error = refused(&url("hunter2", "127.0.0.1", ""));
+    assert!(matches!(&error, OpenError::Refused(why) if why.contains("password")), "{error:?}");
+    assert!(!format!("{error:?} {error}").contains("hunter2"));
+
+    let encrypted = "SELECT bool_and(ssl) AND count(*) > 0 FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+        WHERE application_name = 'stockhold'";
+    let gone = "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'stockhold'";
+    for (host, rest, is_encrypted) in [
+        ("127.0.0.1", "sslmode=disable".to_owned(), "f"),
+        ("127.0.0.1", String::new(), "t"),
+        ("127.0.0.1", "sslmode=require".to_owned(), "t"),
+        ("127.0.0.1", format!("sslmode=verify-ca&sslrootcert={root}"), "t"),
+        ("localhost", format!("sslmode=verify-full&sslrootcert={root}"), "t"),
+    ] {
+        let store = good(host, &rest).unwrap_or_else(|error| panic!("{rest}: {error}"));
+        assert_eq!(session.text(encrypted), is_encrypted, "{rest}");
+        drop(store);
+        session.wait_for(gone);
+    }
+    for (host, rest) in [
+        ("127.0.0.1", format!("sslmode=verify-full&sslrootcert={root}")),
+        ("localhost", "sslmode=verify-full".to_owned()),
+        ("localhost", "sslmode=verify-ca".to_owned()),
+    ] {
+        let error = good(host, &rest).err().unwrap_or_else(|| panic!("{rest} was opened"));
+        assert!(!error.to_string().contains(PASSWORD), "{error}");
+        assert!(error.to_string().contains("certificate"), "{rest}: {error}");
+    }
+}
