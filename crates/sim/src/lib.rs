@@ -1,218 +1,179 @@
-//! The seeded runner. A seed makes a history of random commands, moves of the clock and crashes in the middle of batches;
-//! the store under test and the reference model go through it together, and must agree after every step: what was
-//! answered before a crash is there after it, and what was not answered is there whole or not at all.
+//! The deterministic simulator. A seed makes a history: callers that retry, a network that loses, repeats and reorders, clocks
+//! that step, drift and stand still, a disk that fails and forgets, crashes at every point of a commit. The embedded store
+//! goes through it one step at a time on one thread (see [`stockhold_embedded::stepped`]): the real rules, core, memory,
+//! fold, filters, bytes and recovery, over a simulated disk and index. Everything is held to the invariants at every step.
 //!
-//! It decides nothing and knows no store: see [`CrashWorld`]. A failure names its seed; the commands of a history follow
-//! from the seed alone, the moment that a crash hits follows from the machine.
+//! What happens follows from the seed alone: a history done twice has the same trace. It never reads a clock, and nothing
+//! in it may depend on the order of a hash map.
+//!
+//! Outside it: SQLite itself, the store's threads, lists and events as queries (see [`whole`] and the embedded tests).
+//!
+//! Reading order: `step` (what a history is made of), `workload` (how a seed makes it), `world` (what it does),
+//! `checker` (what must be true), `shrink` (how a failing one becomes short).
 
-use std::collections::HashSet;
-use stockhold_domain::{
-    Command, Envelope, Instant, Outcome, RequestId, ReservationId, Rules, Seconds, Status,
-};
-use stockhold_store::conformance::{Cast, CrashWorld, Op, Random, START};
-use stockhold_store::model::{Model, same, same_hold};
+mod clock;
+mod counters;
+mod flaw;
+mod network;
+mod step;
+mod trace;
 
-/// Most commands of one batch.
-const BATCH: u64 = 8;
-/// One batch in so many is hit by a crash.
-const CRASH_EVERY: u64 = 4;
-/// Reservations that are compared after every step: the newest so many.
-const COMPARED: usize = 8;
-const SECOND: i64 = 1_000_000;
-/// Moves of the clock between batches, in microseconds.
-const TICKS: [i64; 6] = [0, 1, 1_000, SECOND, 2 * SECOND, 30 * SECOND];
-/// Where the clock is set to around a deadline, in microseconds from it.
-const EDGES: [i64; 5] = [-1_000, -1, 0, 1, 1_000];
+mod workload;
 
-/// What really happened in a history, so that a run can show that it tried something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Commands handed over.
-    pub commands: u64,
-    /// Crashes.
-    pub crashes: u64,
-    /// Commands that a crash left unanswered.
-    pub unanswered: u64,
-    /// Unanswered commands whose effect was there after the restart.
-    pub kept: u64,
-    /// Retries of a request with its key.
-    pub replays: u64,
-    /// Reservations that expired.
-    pub expired: u64,
+mod checker;
+mod world;
+
+mod shrink;
+
+pub mod whole;
+
+pub use counters::{Count, Counters};
+pub use flaw::Flaw;
+pub use trace::TraceHash;
+
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Steps of a history where nobody says otherwise.
+pub const STEPS: u32 = 600;
+/// So many histories that everything that is counted has to have happened in them.
+pub const ENOUGH: u64 = 400;
+
+/// What a history came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// What really happened.
+    pub counters: Counters,
+    /// Over everything that was answered and committed.
+    pub trace: TraceHash,
 }
 
-impl Counters {
-    /// Adds another history's.
-    pub fn add(&mut self, other: Self) {
-        self.commands += other.commands;
-        self.crashes += other.crashes;
-        self.unanswered += other.unanswered;
-        self.kept += other.kept;
-        self.replays += other.replays;
-        self.expired += other.expired;
+/// A history in which an invariant was broken.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// How many steps it was to have.
+    pub steps: u32,
+    /// The step at which it was seen; `steps` when it was in what follows them.
+    pub at: usize,
+    /// Which invariant, and how it was broken.
+    pub what: String,
+    /// The same with as few steps as were found to break it, and what happened in them.
+    pub history: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, steps, at, what, history } = self;
+        writeln!(f, "seed {seed}, step {at} of {steps}: {what}\n\nthe history, shrunk:")?;
+        for line in history {
+            writeln!(f, "{line}")?;
+        }
+        write!(f, "\nagain: sim --seed {seed} --steps {steps}")
     }
 }
 
-/// Runs one history on a fresh world. The error names the seed and the step.
-pub fn run(world: &mut dyn CrashWorld, seed: u64, steps: u32) -> Result<Counters, String> {
-    let mut history = History {
-        world,
-        random: Random::new(seed),
-        cast: Cast::new(seed ^ 0x51b, &format!("{seed:x}-")),
-        model: Model::new(Rules::default()),
-        now: START,
-        position: 0,
-        counters: Counters::default(),
-    };
-    for step in 0..steps {
-        history.step().map_err(|what| format!("seed {seed}, step {step}: {what}"))?;
+impl std::error::Error for Failure {}
+
+/// Runs the history of a seed.
+pub fn history(seed: u64, steps: u32) -> Result<Run, Box<Failure>> {
+    run(seed, steps, None)
+}
+
+/// Runs the history of a seed on a store that is broken on purpose.
+pub fn broken_history(flaw: Flaw, seed: u64, steps: u32) -> Result<Run, Box<Failure>> {
+    run(seed, steps, Some(flaw))
+}
+
+fn run(seed: u64, steps: u32, flaw: Option<Flaw>) -> Result<Run, Box<Failure>> {
+    let made = workload::history(seed, steps);
+    match world::run(seed, &made, flaw, false) {
+        Ok((counters, trace)) => Ok(Run { counters, trace }),
+        Err(stop) => {
+            let shrunk = shrink::shrink(seed, &made, flaw, stop.broken.rule);
+            let again = world::run(seed, &shrunk, flaw, true).err();
+            let history = again.map(|again| {
+                let mut notes = again.notes;
+                notes.push(format!("      {}", again.broken));
+                notes
+            });
+            Err(Box::new(Failure {
+                seed,
+                steps,
+                at: stop.step,
+                what: stop.broken.to_string(),
+                history: history.unwrap_or_default(),
+            }))
+        }
     }
-    history.settle().map_err(|what| format!("seed {seed}, after {steps} steps: {what}"))?;
-    Ok(history.counters)
 }
 
-struct History<'w> {
-    world: &'w mut dyn CrashWorld,
-    random: Random,
-    cast: Cast,
-    model: Model,
-    now: Instant,
-    /// Position of the newest event that the model knows of.
-    position: u64,
-    counters: Counters,
+/// Many histories.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    /// How many.
+    pub histories: u64,
+    /// What really happened in them.
+    pub counters: Counters,
 }
 
-impl History<'_> {
-    fn step(&mut self) -> Result<(), String> {
-        self.tick();
-        let batch = self.batch();
-        self.counters.commands += batch.len() as u64;
-        if self.random.one_in(CRASH_EVERY) {
-            self.crash(batch)?;
-        } else {
-            let answers = self.world.submit(batch.clone());
-            for (envelope, answer) in batch.iter().zip(answers) {
-                let got = answer.map_err(|failure| format!("{:?}: {failure}", envelope.command))?;
-                self.agree(envelope, &got)?;
+impl Runs {
+    /// What should have happened in so many histories and did not.
+    pub fn missing(&self) -> Vec<&'static str> {
+        if self.histories < ENOUGH { Vec::new() } else { self.counters.missing() }
+    }
+}
+
+impl fmt::Display for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const YEAR: f64 = 365.25 * 24.0 * 3_600.0;
+        #[expect(clippy::cast_precision_loss, reason = "printed to one digit")]
+        let years = self.counters.get(Count::Seconds) as f64 / YEAR;
+        let (histories, recoveries) = (self.histories, self.counters.get(Count::Recoveries));
+        write!(f, "{}", self.counters)?;
+        write!(f, "{histories} histories, {years:.1} service-years, {recoveries} recoveries, 0 violations")
+    }
+}
+
+/// Runs histories of the seeds from `first` on, on so many threads, as long as `go_on` says so of the number of histories
+/// that were begun. The first failure ends it.
+pub fn fresh_seeds(
+    first: u64,
+    steps: u32,
+    threads: usize,
+    go_on: &(dyn Fn(u64) -> bool + Sync),
+) -> Result<Runs, Box<Failure>> {
+    let begun = AtomicU64::new(0);
+    let failed = AtomicBool::new(false);
+    let all = Mutex::new(Ok(Runs::default()));
+    let work = || {
+        while !failed.load(Ordering::Relaxed) {
+            let n = begun.fetch_add(1, Ordering::Relaxed);
+            if !go_on(n) {
+                return;
             }
-        }
-        self.position = self.world.events().last().map_or(0, |row| row.position);
-        self.compare(COMPARED)
-    }
-
-    fn batch(&mut self) -> Vec<Envelope> {
-        let mut ops = Vec::new();
-        if self.cast.holds().is_empty() {
-            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
-            ops.extend((0..3).map(|item| {
-                let total = 6 + item;
-                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
-            }));
-        }
-        for _ in 0..=self.random.below(BATCH) {
-            ops.push(Op::random(&mut self.random, true));
-        }
-        ops.iter().map(|op| self.cast.envelope(op)).collect()
-    }
-
-    /// What was committed is a beginning of the batch: commits are ordered. How far it goes is seen from the answers and
-    /// from the events, which name the requests that they come from.
-    fn crash(&mut self, mut batch: Vec<Envelope>) -> Result<(), String> {
-        self.counters.crashes += 1;
-        for envelope in &mut batch {
-            // One that is sent once more has its first request's name, and it is by their names that effects are told apart.
-            envelope.origin.request_id = RequestId::Made(self.random.wide_bits());
-            // Done once more, these take effect without an event, and whether their key was kept could not be seen.
-            if matches!(envelope.command, Command::Confirm(_) | Command::Release(_) | Command::Extend(_)) {
-                envelope.key = None;
-            }
-        }
-        let answers = self.world.crash_with(batch.clone());
-        let events = self.world.events();
-        let happened: HashSet<String> = events
-            .iter()
-            .filter(|row| row.position > self.position)
-            .map(|row| row.event.origin.request_id.to_string())
-            .collect();
-        let acknowledged = |n: usize| matches!(answers.get(n), Some(Some(Ok(_))));
-        let there = |n: &usize| {
-            let envelope = batch.get(*n);
-            acknowledged(*n)
-                || envelope.is_some_and(|envelope| happened.contains(&envelope.origin.request_id.to_string()))
-        };
-        let committed = (0..batch.len()).rev().find(there).map_or(0, |last| last + 1);
-        for (n, envelope) in batch.iter().enumerate() {
-            match answers.get(n) {
-                Some(Some(Ok(got))) => self.agree(envelope, got)?,
-                _ => {
-                    self.counters.unanswered += 1;
-                    if n < committed {
-                        self.counters.kept += 1;
-                        self.model.run(envelope, self.now);
-                    }
+            let run = history(first.wrapping_add(n), steps);
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            match (run, &mut *all) {
+                (Ok(run), Ok(runs)) => {
+                    runs.histories += 1;
+                    runs.counters.add(&run.counters);
                 }
+                (Err(failure), Ok(_)) => {
+                    failed.store(true, Ordering::Relaxed);
+                    *all = Err(failure);
+                }
+                (_, Err(_)) => {}
             }
         }
-        Ok(())
-    }
-
-    fn agree(&mut self, envelope: &Envelope, got: &Outcome) -> Result<(), String> {
-        let expected = self.model.run(envelope, self.now);
-        self.counters.replays += u64::from(matches!(got, Outcome::Replayed(_)));
-        if same(&expected, got) {
-            return Ok(());
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(work);
         }
-        let now = self.now.micros();
-        Err(format!("at {now}, {:?}:\n expected {expected:?}\n got      {got:?}", envelope.command))
-    }
-
-    fn tick(&mut self) {
-        let active = self.model.holds().iter().filter(|hold| hold.status == Status::Active);
-        let deadlines: Vec<Instant> = active.map(|hold| hold.expires_at).collect();
-        let now = if !deadlines.is_empty() && self.random.one_in(3) {
-            let edge = self.random.pick(&EDGES);
-            self.random.pick(&deadlines).micros().saturating_add(edge)
-        } else {
-            self.now.micros().saturating_add(self.random.pick(&TICKS))
-        };
-        self.now = self.now.max(Instant::from_micros(now));
-        self.world.set_clock(self.now);
-    }
-
-    fn compare(&mut self, holds: usize) -> Result<(), String> {
-        for key in self.cast.items() {
-            let (expected, got) = (self.model.item(key), self.world.item(key));
-            if expected != got {
-                return Err(format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
-            }
-        }
-        let ids: Vec<ReservationId> = self.cast.holds().iter().rev().take(holds).copied().collect();
-        for id in ids {
-            let (expected, got) = (self.model.hold(id), self.world.hold(id));
-            let agree = match (&expected, &got) {
-                (Some(expected), Some(got)) => same_hold(expected, got),
-                (None, None) => true,
-                _ => false,
-            };
-            if !agree {
-                return Err(format!("reservation {id}:\n expected {expected:?}\n got      {got:?}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Everything falls due, and everything is compared.
-    fn settle(&mut self) -> Result<(), String> {
-        self.now = self.now.deadline(Seconds::DEFAULT_MAX_HOLD);
-        self.world.set_clock(self.now);
-        let sweep = self.cast.envelope(&Op::Sweep);
-        for answer in self.world.submit(vec![sweep.clone()]) {
-            let got = answer.map_err(|failure| failure.to_string())?;
-            self.agree(&sweep, &got)?;
-        }
-        self.world.restart();
-        let expired = self.model.holds().iter().filter(|hold| hold.status == Status::Expired).count();
-        self.counters.expired = expired as u64;
-        self.compare(usize::MAX)
-    }
+    });
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

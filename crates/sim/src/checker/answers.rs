@@ -1,0 +1,189 @@
+//! What was answered: exactly once, what is durable and nothing else, and never a refusal for what nobody knows.
+
+use super::{Checked, Checker, broken};
+use crate::counters::{Count, Counters};
+use std::rc::Rc;
+use stockhold_domain::{Command, EventId, Hold, Item, ItemKey, Outcome, Reply};
+use stockhold_store::{Answer, Failure, Found, Query};
+
+/// What was asked under a ticket.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// A command, by the id that its event would have.
+    One(EventId),
+    /// Commands that follow each other.
+    All(Vec<EventId>),
+    /// A query.
+    Query(Query),
+}
+
+impl Asked {
+    pub(super) fn commands(&self) -> impl Iterator<Item = &EventId> {
+        let (one, all) = match self {
+            Self::One(by) => (Some(by), &[][..]),
+            Self::All(all) => (None, &**all),
+            Self::Query(_) => (None, &[][..]),
+        };
+        one.into_iter().chain(all)
+    }
+
+    pub(super) fn query(&self) -> Option<&Query> {
+        if let Self::Query(query) = self { Some(query) } else { None }
+    }
+}
+
+/// How a store is when it answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Condition {
+    pub(crate) poisoned: bool,
+    pub(crate) full: bool,
+}
+
+impl Checker {
+    /// An answer was put.
+    pub(crate) fn answered(
+        &mut self,
+        ticket: u64,
+        answer: &Result<Answer, Failure>,
+        condition: Condition,
+        counters: &mut Counters,
+    ) -> Checked {
+        let Some(asked) = self.asked.remove(&ticket) else {
+            return broken("one answer", format!("nobody waits for {answer:?}"));
+        };
+        let alone = matches!(asked, Asked::One(_));
+        match (&asked, answer) {
+            (Asked::One(by), Ok(Answer::Outcome(outcome))) => self.outcome(*by, outcome),
+            (Asked::All(all), Ok(Answer::Outcomes(outcomes))) if all.len() == outcomes.len() => {
+                for (by, outcome) in all.iter().zip(outcomes) {
+                    match outcome {
+                        Ok(outcome) => self.outcome(*by, outcome)?,
+                        Err(failure) => self.failed(*by, failure, condition, true, counters)?,
+                    }
+                }
+                Ok(())
+            }
+            (Asked::Query(_), Ok(Answer::Found(found))) => self.found(ticket, found),
+            (Asked::Query(_), Err(Failure::Overloaded)) => Ok(()),
+            (Asked::Query(_), Err(Failure::Unavailable(_) | Failure::OutcomeUnknown))
+                if condition.poisoned =>
+            {
+                Ok(())
+            }
+            (Asked::One(_) | Asked::All(_), Err(failure)) => {
+                asked.commands().try_for_each(|by| self.failed(*by, failure, condition, alone, counters))
+            }
+            _ => broken("one answer", format!("{answer:?} to {asked:?}")),
+        }
+    }
+
+    fn outcome(&mut self, by: EventId, outcome: &Outcome) -> Checked {
+        let Some((envelope, heard)) = self.commands.remove(&by) else {
+            return broken("one answer", format!("nobody asked for {outcome:?}"));
+        };
+        match self.outcomes.remove(&by) {
+            None => {
+                return broken(
+                    "S2",
+                    format!("{:?} was answered and is not durable: {outcome:?}", envelope.command),
+                );
+            }
+            Some(durable) if durable != *outcome => {
+                return broken("S2", format!("answered {outcome:?}\n durable is {durable:?}"));
+            }
+            Some(_) => {}
+        }
+        match outcome {
+            Outcome::Done(Reply::Reservation(hold)) | Outcome::Replayed(Reply::Reservation(hold)) => {
+                self.told_of(hold, by, &heard)
+            }
+            Outcome::Done(Reply::Item { item, .. }) | Outcome::Replayed(Reply::Item { item, .. }) => {
+                self.told_of_item(item);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sequences in answers are turns that were taken, and who asked after an answer comes after it.
+    fn told_of(
+        &mut self,
+        hold: &Hold,
+        by: EventId,
+        heard: &std::collections::BTreeMap<ItemKey, u64>,
+    ) -> Checked {
+        for line in &*hold.lines {
+            let Some(turn) = self.turns.get(&(line.item.clone(), line.sequence)) else {
+                return broken("S11", format!("no transition has this sequence: {line:?}"));
+            };
+            if *turn == by && heard.get(&line.item).is_some_and(|heard| *heard >= line.sequence) {
+                return broken("S11", format!("asked later and turned earlier: {line:?}, heard {heard:?}"));
+            }
+            self.hear(&line.item, line.sequence);
+        }
+        let (quantity, deadline) = (hold.quantity(), hold.expires_at);
+        let told = self.acknowledged.entry(hold.id).or_insert((quantity, deadline));
+        if told.0 != quantity {
+            return broken("S2", format!("{} units were told, now {quantity}: {hold:?}", told.0));
+        }
+        told.1 = told.1.max(deadline);
+        Ok(())
+    }
+
+    fn told_of_item(&mut self, item: &Item) {
+        self.hear(&item.key, item.figures.sequence);
+    }
+
+    fn hear(&mut self, key: &ItemKey, sequence: u64) {
+        if self.heard.get(key).is_none_or(|heard| *heard < sequence) {
+            Rc::make_mut(&mut self.heard).insert(key.clone(), sequence);
+        }
+    }
+
+    fn failed(
+        &mut self,
+        by: EventId,
+        failure: &Failure,
+        condition: Condition,
+        alone: bool,
+        counters: &mut Counters,
+    ) -> Checked {
+        let Some((envelope, _)) = self.commands.get(&by) else {
+            return broken("one answer", format!("nobody asked for {failure:?}"));
+        };
+        let command = &envelope.command;
+        let allowed = match failure {
+            Failure::Overloaded => true,
+            Failure::Unavailable(_) => {
+                condition.poisoned || condition.full && matches!(command, Command::Reserve(_))
+            }
+            // Of several commands the first may be done when the last is given up.
+            Failure::OutcomeUnknown => condition.poisoned || !alone,
+            Failure::Internal(_) => false,
+        };
+        if !allowed {
+            return broken("alarm", format!("{command:?} was answered {failure:?}"));
+        }
+        if *failure == Failure::OutcomeUnknown {
+            counters.one(Count::Unknown);
+            self.unknown.insert(by);
+            return Ok(());
+        }
+        if self.outcomes.contains_key(&by) {
+            return broken("S7", format!("{command:?} is durable and was answered {failure:?}"));
+        }
+        counters.one(Count::Unavailable);
+        self.undone.insert(by);
+        Ok(())
+    }
+
+    fn found(&mut self, ticket: u64, found: &Found) -> Checked {
+        let durable = self.found.remove(&ticket);
+        let same = match (&durable, found) {
+            (Some(Found::Reservation(one)), Found::Reservation(other)) => one == other,
+            (Some(Found::Items(one)), Found::Items(other)) => one == other,
+            _ => false,
+        };
+        if same { Ok(()) } else { broken("S2", format!("found {found:?}\n durable is {durable:?}")) }
+    }
+}

@@ -1,0 +1,128 @@
+//! One event after the other: what each may change, given all before it.
+
+use super::{Checked, broken};
+use stockhold_domain::{Event, Figures, Hold, HoldChange, Item, Line, Status, Transition};
+use stockhold_store::model::NaiveState;
+
+/// Checks that an event may follow what is.
+pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
+    match &event.transition {
+        Transition::Hold { change, hold, figures } => {
+            if hold.lines.len() != figures.len() {
+                return broken("S12", format!("lines and figures differ in number: {event:?}"));
+            }
+            let before = state.holds.get(&hold.id);
+            moved(before, change, hold, event)?;
+            for (n, (line, after)) in hold.lines.iter().zip(figures).enumerate() {
+                let Some(item) = state.items.get(&line.item) else {
+                    return broken("S12", format!("an item that is not there: {event:?}"));
+                };
+                counted(item, change, line, n, after)?;
+                if after.at != event.at && after.sequence != item.figures.sequence {
+                    return broken("S11", format!("an item's instant is not the event's: {event:?}"));
+                }
+            }
+            Ok(())
+        }
+        Transition::Stock { item, .. } => stocked(state.items.get(&item.key), item),
+        Transition::Sale { .. } => Ok(()),
+    }
+}
+
+fn moved(before: Option<&Hold>, change: &HoldChange, hold: &Hold, event: &Event) -> Checked {
+    if hold.last_event != event.id || event.previous != before.map(|before| before.last_event) {
+        return broken("S12", format!("the chain of its events is broken: {event:?}, before it {before:?}"));
+    }
+    let Some(before) = before else {
+        let fresh = *change == HoldChange::Created && hold.status == Status::Active;
+        return if fresh { Ok(()) } else { broken("S3", format!("nothing was there: {event:?}")) };
+    };
+    let wrong = |rule, words: &str| broken(rule, format!("{words}: {event:?}, before it {before:?}"));
+    let expected =
+        if matches!(change, HoldChange::Returned { .. }) { Status::Confirmed } else { Status::Active };
+    if before.status != expected {
+        return wrong("S3", "it had ended, or was never sold");
+    }
+    let terms = before.terms == hold.terms && before.lines.len() == hold.lines.len();
+    if !terms || before.lines.iter().zip(&*hold.lines).any(|(line, next)| !same_line(line, next)) {
+        return wrong("S2", "its terms or lines changed");
+    }
+    let due = event.at >= before.expires_at;
+    match change {
+        HoldChange::Created => wrong("S3", "it was made twice"),
+        HoldChange::Expired if !due => wrong("S5", "it expired early"),
+        HoldChange::Confirmed | HoldChange::Cancelled | HoldChange::Extended if due => {
+            wrong("S3", "it was due")
+        }
+        HoldChange::Extended
+            if hold.expires_at <= before.expires_at || hold.expires_at > hold.terms.max_expires_at =>
+        {
+            wrong("S9", "it was not extended, or past its cap")
+        }
+        HoldChange::Extended => Ok(()),
+        _ if hold.expires_at != before.expires_at => wrong("S2", "its deadline moved"),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the same was granted; what came back may differ.
+fn same_line(one: &Line, other: &Line) -> bool {
+    (&one.item, one.requested, one.quantity) == (&other.item, other.requested, other.quantity)
+}
+
+/// Checks what an event did to the item of one line.
+fn counted(item: &Item, change: &HoldChange, line: &Line, n: usize, after: &Figures) -> Checked {
+    let (units, back) = (i128::from(line.quantity), returned(change, n));
+    let (turn, held, sold) = match change {
+        HoldChange::Created => (1, units, 0),
+        HoldChange::Extended => (0, 0, 0),
+        HoldChange::Confirmed => (1, -units, units),
+        HoldChange::Cancelled | HoldChange::Expired => (1, -units, 0),
+        HoldChange::Returned { .. } => (i128::from(back > 0), 0, -back),
+    };
+    let before = &item.figures;
+    let moves = [
+        (before.sequence, after.sequence, turn),
+        (before.held, after.held, held),
+        (before.confirmed_sold, after.confirmed_sold, sold),
+        (before.total_units, after.total_units, 0),
+    ];
+    if moves.iter().any(|(before, after, by)| i128::from(*before) + by != i128::from(*after)) {
+        return broken("S8", format!("{change:?} of {line:?}: {before:?} became {after:?}"));
+    }
+    if u128::from(after.held) + u128::from(after.confirmed_sold) > u128::from(after.total_units) {
+        return broken("S1", format!("oversold by {line:?}: {after:?}"));
+    }
+    if turn == 1 && line.sequence != after.sequence {
+        return broken("S11", format!("{line:?} does not have its turn's number: {after:?}"));
+    }
+    if line.quantity == 0 || line.quantity > line.requested || line.returned > line.quantity {
+        return broken("S10", format!("{line:?}"));
+    }
+    if after.at < before.at {
+        return broken("S11", format!("time ran backwards for {:?}: {before:?} became {after:?}", item.key));
+    }
+    Ok(())
+}
+
+fn returned(change: &HoldChange, n: usize) -> i128 {
+    match change {
+        HoldChange::Returned { quantities, .. } => quantities.get(n).map_or(0, |back| i128::from(*back)),
+        _ => 0,
+    }
+}
+
+fn stocked(before: Option<&Item>, after: &Item) -> Checked {
+    let Some(before) = before else {
+        let first = (after.figures.sequence, after.version, after.figures.held, after.figures.confirmed_sold);
+        return if first == (1, 1, 0, 0) { Ok(()) } else { broken("S12", format!("a new item: {after:?}")) };
+    };
+    let (old, new) = (&before.figures, &after.figures);
+    let same = (old.held, old.confirmed_sold, old.active) == (new.held, new.confirmed_sold, new.active);
+    let next = new.sequence == old.sequence + 1 && after.version == before.version + 1 && new.at >= old.at;
+    let fits = new.held.checked_add(new.confirmed_sold).is_some_and(|sum| sum <= new.total_units);
+    if same && next && fits {
+        return Ok(());
+    }
+    broken("S1", format!("stock moved from {before:?} to {after:?}"))
+}

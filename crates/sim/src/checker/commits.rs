@@ -1,0 +1,365 @@
+//! What became durable: each commit against the model and the books.
+
+use super::{AUDIT_EVERY, Checked, Checker, books, broken};
+use crate::counters::{Count, Counters};
+use std::collections::BTreeSet;
+use stockhold_domain::{
+    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, Outcome, Rejection, Reply, State, Status,
+    Subject, Transition, limits,
+};
+use stockhold_embedded::stepped::{Commit, Decided, Decision};
+use stockhold_store::model::{same, same_hold};
+use stockhold_store::{Found, Query};
+
+/// What is still to be found in a commit.
+struct Rest {
+    events: std::vec::IntoIter<Event>,
+    keys: std::vec::IntoIter<KeyRecord>,
+    /// Expiries so far, and lines of theirs.
+    expired: u32,
+    expired_lines: usize,
+    /// The newest instant so far.
+    at: Instant,
+}
+
+impl Rest {
+    fn is_full(&self) -> bool {
+        self.expired >= limits::EXPIRIES_PER_BATCH
+            || self.expired_lines >= limits::EXPIRED_LINES_PER_BATCH as usize
+    }
+}
+
+impl Checker {
+    /// A commit is durable, or needs none: what was decided in it stands from now on.
+    pub(crate) fn commits(
+        &mut self,
+        commit: Option<Commit>,
+        decided: Vec<Decided>,
+        counters: &mut Counters,
+    ) -> Checked {
+        let mut rest = Rest {
+            events: Vec::new().into_iter(),
+            keys: Vec::new().into_iter(),
+            expired: 0,
+            expired_lines: 0,
+            at: self.at,
+        };
+        let newest = commit.as_ref().map(|commit| commit.at);
+        if let Some(Commit { number, position, at, events, keys, .. }) = commit {
+            if (number, position) != (self.number + 1, self.next_position) {
+                return broken(
+                    "S12",
+                    format!("commit {number} at position {position} follows {}", self.number),
+                );
+            }
+            if at < self.at || at > self.newest {
+                let (before, shown) = (self.at, self.newest);
+                return broken(
+                    "time",
+                    format!("commit {number} is of {at:?}, after {before:?}, shown {shown:?}"),
+                );
+            }
+            counters.one(Count::Commits);
+            self.number = number;
+            self.next_position += events.len() as u64;
+            (rest.events, rest.keys) = (events.into_iter(), keys.into_iter());
+        }
+        for decided in decided {
+            match decided {
+                Decided::Command(decision) => self.decided(decision, &mut rest, counters)?,
+                Decided::Query(ticket) => self.queried(ticket),
+            }
+        }
+        if let Some(event) = rest.events.next() {
+            return broken("S12", format!("nobody made this event: {event:?}"));
+        }
+        if let Some(key) = rest.keys.next() {
+            return broken("S6", format!("nobody used this key: {key:?}"));
+        }
+        if let Some(at) = newest {
+            if at < rest.at {
+                return broken("time", format!("a commit of {at:?} was decided at {:?}", rest.at));
+            }
+            self.at = at;
+            if self.number.is_multiple_of(AUDIT_EVERY) {
+                self.recount()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn decided(&mut self, decision: Decision, rest: &mut Rest, counters: &mut Counters) -> Checked {
+        let Decision { by, now, outcome, events } = decision;
+        let Some((envelope, _)) = self.commands.get(&by).cloned() else {
+            return broken("one answer", format!("nobody asked for what was decided: {outcome:?}"));
+        };
+        if now < rest.at || now > self.newest {
+            let (at, shown) = (rest.at, self.newest);
+            return broken(
+                "time",
+                format!("{:?} at {now:?}, after {at:?}, shown {shown:?}", envelope.command),
+            );
+        }
+        rest.at = now;
+        let mut own = Vec::new();
+        for _ in 0..events {
+            let Some(event) = rest.events.next() else {
+                return broken("S12", format!("an event of {:?} is not durable", envelope.command));
+            };
+            self.happened(&event, &envelope, now, rest, counters)?;
+            own.push(event);
+        }
+        match (&outcome, &envelope.command) {
+            (Outcome::Later, _) => self.put_off(&own, now, rest, counters),
+            (_, Command::Sweep) => self.swept(&own, &outcome, now, rest),
+            _ => self.as_the_model_says(&envelope, now, &outcome, rest, counters),
+        }?;
+        if outcome == Outcome::Later {
+            counters.one(Count::Later);
+            return Ok(());
+        }
+        if self.undone.contains(&by) && matches!(outcome, Outcome::Done(_)) {
+            return broken(
+                "S7",
+                format!("its caller was told that nothing was done: {:?}", envelope.command),
+            );
+        }
+        if self.unknown.contains(&by) && !own.is_empty() {
+            counters.one(Count::UnknownKept);
+        }
+        self.agree(&own)?;
+        self.outcomes.insert(by, outcome);
+        Ok(())
+    }
+
+    /// An event against the books.
+    fn happened(
+        &mut self,
+        event: &Event,
+        envelope: &Envelope,
+        now: Instant,
+        rest: &mut Rest,
+        counters: &mut Counters,
+    ) -> Checked {
+        if event.origin != envelope.origin || event.at != now {
+            return broken("S12", format!("{event:?} is not of {envelope:?} at {now:?}"));
+        }
+        books::check(&self.fold, event)?;
+        if let Transition::Hold { change, hold, figures } = &event.transition {
+            for (line, figures) in hold.lines.iter().zip(figures) {
+                if line.sequence == figures.sequence {
+                    self.turns.entry((line.item.clone(), line.sequence)).or_insert(event.id);
+                }
+            }
+            // A command that comes too late expires its own in any case.
+            let counts = matches!(envelope.command, Command::Reserve(_) | Command::Sweep);
+            if *change == HoldChange::Expired && counts {
+                if rest.is_full() {
+                    return broken("2.3", format!("a batch expired more than {} holds", rest.expired));
+                }
+                rest.expired += 1;
+                rest.expired_lines += hold.lines.len();
+            }
+            self.count(change, hold, &envelope.command, counters);
+        }
+        self.fold.apply(event);
+        Ok(())
+    }
+
+    fn count(&mut self, change: &HoldChange, hold: &Hold, command: &Command, counters: &mut Counters) {
+        let count = match (change, command) {
+            (HoldChange::Expired, Command::Reserve(_)) => Count::ExpiredOnDemand,
+            (HoldChange::Expired, Command::Sweep) => Count::ExpiredBySweep,
+            (HoldChange::Expired, _) => Count::ExpiredByOwn,
+            (HoldChange::Extended, _) if hold.expires_at == hold.terms.max_expires_at => Count::ExtendedToCap,
+            (HoldChange::Extended, _) => Count::Extended,
+            (HoldChange::Returned { .. }, _) => {
+                if self.sold.get(&hold.id).is_some_and(|sold| *sold <= self.started_at) {
+                    counters.one(Count::ReturnedAfterCrash);
+                }
+                Count::Returned
+            }
+            (HoldChange::Created, _) if hold.lines.iter().any(|line| line.quantity < line.requested) => {
+                Count::Partial
+            }
+            (HoldChange::Confirmed, _) => {
+                self.sold.insert(hold.id, self.number);
+                return;
+            }
+            _ => return,
+        };
+        counters.one(count);
+    }
+
+    /// Put off: the batch had expired all that it may, and what it did expire counts.
+    fn put_off(&mut self, own: &[Event], now: Instant, rest: &Rest, counters: &mut Counters) -> Checked {
+        counters.more(Count::LaterExpired, own.len() as u64);
+        if !rest.is_full() {
+            return broken("2.3", format!("put off after {} expiries", rest.expired));
+        }
+        for event in own {
+            match &event.transition {
+                Transition::Hold { change: HoldChange::Expired, hold, .. } => self.model.expire(hold.id, now),
+                _ => return broken("2.3", format!("done by what was put off: {event:?}")),
+            }
+        }
+        self.agree(own)
+    }
+
+    /// A sweep expires the earliest first, as far as the batch goes, until none is due.
+    fn swept(&mut self, own: &[Event], outcome: &Outcome, now: Instant, rest: &Rest) -> Checked {
+        let mut latest = None;
+        for event in own {
+            let Transition::Hold { change: HoldChange::Expired, hold, .. } = &event.transition else {
+                return broken("2.3", format!("done by a sweep: {event:?}"));
+            };
+            let place = Some((hold.expires_at, hold.id));
+            if place < latest {
+                return broken("2.3", format!("expired out of order: {event:?}"));
+            }
+            latest = place;
+            self.model.expire(hold.id, now);
+        }
+        let due = self.model.holds().iter().filter(|hold| hold.status == Status::Active && hold.is_due(now));
+        let left = due.count();
+        if left > 0 && !rest.is_full() {
+            return broken("L1", format!("a sweep left {left} that are due"));
+        }
+        let expired = u32::try_from(own.len()).unwrap_or(u32::MAX);
+        if *outcome != Outcome::Done(Reply::Swept { expired }) {
+            return broken("2.3", format!("a sweep of {expired}: {outcome:?}"));
+        }
+        Ok(())
+    }
+
+    fn as_the_model_says(
+        &mut self,
+        envelope: &Envelope,
+        now: Instant,
+        outcome: &Outcome,
+        rest: &mut Rest,
+        counters: &mut Counters,
+    ) -> Checked {
+        let key = envelope.key_in_use();
+        let mismatch = Outcome::Refused(Rejection::IdempotencyMismatch);
+        let expected = if let Some(key) = key
+            && !matches!(outcome, Outcome::Replayed(_))
+            && *outcome != mismatch
+            && self.may_be_forgotten(key.hash)
+        {
+            counters.one(Count::KeyRetired);
+            self.model.run_afresh(envelope, now)
+        } else {
+            self.model.run(envelope, now)
+        };
+        if !same(&expected, outcome) {
+            let (micros, command) = (now.micros(), &envelope.command);
+            return broken(
+                "the model",
+                format!("{command:?} at {micros}:\n expected {expected:?}\n got      {outcome:?}"),
+            );
+        }
+        counters.one(branch(outcome));
+        match (outcome, key) {
+            (Outcome::Replayed(_), Some(key)) => {
+                // The model finds keys by the same digests, so who asked for what is compared once more.
+                let used = self.key_used.get(&key.hash);
+                let Some((number, _, _)) = used.filter(|(_, actor, command)| {
+                    (actor, command) == (&envelope.origin.actor, &envelope.command)
+                }) else {
+                    return broken("2.5", format!("a replay of {used:?}: {envelope:?}"));
+                };
+                counters.more(Count::ReplayAfterCrash, u64::from(*number <= self.started_at));
+                Ok(())
+            }
+            (Outcome::Refused(Rejection::IdempotencyMismatch), Some(key)) => {
+                match self.key_used.get(&key.hash) {
+                    Some((_, actor, command))
+                        if *actor == envelope.origin.actor && *command != envelope.command =>
+                    {
+                        Ok(())
+                    }
+                    used => broken("2.5", format!("a mismatch with {used:?}: {envelope:?}")),
+                }
+            }
+            (Outcome::Done(reply), Some(key)) => {
+                let subject = match reply {
+                    Reply::Reservation(hold) => Subject::Reservation(hold.id),
+                    Reply::Item { item, .. } => Subject::Item(item.key.clone()),
+                    Reply::Sale { .. } | Reply::Swept { .. } => return Ok(()),
+                };
+                let record = KeyRecord { hash: key.hash, fingerprint: key.fingerprint, subject, at: now };
+                let kept = rest.keys.next();
+                if kept.as_ref() != Some(&record) {
+                    return broken("S6", format!("{:?}\n used {record:?}\n kept {kept:?}", envelope.command));
+                }
+                let used = (self.number, envelope.origin.actor.clone(), envelope.command.clone());
+                self.key_used.insert(key.hash, used);
+                self.fold.remember(&record);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What events touched is what the model has.
+    fn agree(&self, events: &[Event]) -> Checked {
+        let mut items = BTreeSet::new();
+        let mut holds = BTreeSet::new();
+        for event in events {
+            match &event.transition {
+                Transition::Hold { hold, .. } => {
+                    holds.insert(hold.id);
+                    items.extend(hold.lines.iter().map(|line| &line.item));
+                }
+                Transition::Stock { item, .. } => {
+                    items.insert(&item.key);
+                }
+                Transition::Sale { .. } => {}
+            }
+        }
+        for key in items {
+            let (expected, got) = (self.model.item(key), self.fold.items.get(key));
+            if expected.as_ref() != got {
+                return broken("the model", format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
+            }
+        }
+        for id in holds {
+            let (expected, got) = (self.model.hold(id), self.fold.holds.get(&id));
+            if !expected.as_ref().zip(got).is_some_and(|(expected, got)| same_hold(expected, got)) {
+                return broken("the model", format!("{id}:\n expected {expected:?}\n got      {got:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn queried(&mut self, ticket: u64) {
+        let Some(query) = self.asked.get(&ticket).and_then(super::Asked::query) else { return };
+        let found = match query {
+            Query::Reservation(id) => Found::Reservation(self.fold.holds.get(id).cloned()),
+            Query::Items(keys) => {
+                Found::Items(keys.iter().map(|key| self.fold.items.get(key).cloned()).collect())
+            }
+            _ => return,
+        };
+        self.found.insert(ticket, found);
+    }
+}
+
+/// What an outcome counts as.
+fn branch(outcome: &Outcome) -> Count {
+    match outcome {
+        Outcome::Done(_) => Count::Done,
+        Outcome::Replayed(_) => Count::Replay,
+        Outcome::Later => Count::Later,
+        Outcome::Refused(rejection) => match rejection {
+            Rejection::IdempotencyMismatch => Count::Mismatch,
+            Rejection::InsufficientInventory(_) => Count::Insufficient,
+            Rejection::SalePaused(_) => Count::Paused,
+            Rejection::ReservationExpired { .. } => Count::TooLate,
+            Rejection::ExtensionLimit { .. } => Count::ExtensionLimit,
+            Rejection::ReturnExceedsSold { .. } => Count::ReturnExceeds,
+            _ => Count::Refused,
+        },
+    }
+}

@@ -1,0 +1,73 @@
+//! What a start has found, held against what was durable: all of it and nothing else.
+
+use super::{Checked, Checker, broken};
+use stockhold_domain::{Instant, Label, Status};
+use stockhold_embedded::stepped::Machine;
+
+impl Checker {
+    /// A machine stands where the durable commits left it: right after a start, or when nothing is under way.
+    pub(crate) fn stands(&self, machine: &Machine) -> Checked {
+        if machine.disk().len() != self.number {
+            return broken("S2", format!("{} commits of {} are there", machine.disk().len(), self.number));
+        }
+        for (key, item) in &self.fold.items {
+            let found = machine.item(key);
+            if found.iter().any(|found| found.as_ref() != Some(item)) {
+                return broken("S12", format!("{key:?}:\n durable {item:?}\n found   {found:?}"));
+            }
+        }
+        for (id, hold) in &self.fold.holds {
+            let found = machine.hold(*id);
+            if found.as_ref() != Some(hold) {
+                return broken("S12", format!("{id}:\n durable {hold:?}\n found   {found:?}"));
+            }
+        }
+        for (hash, record) in &self.fold.keys {
+            let found = machine.key(*hash);
+            if found.as_ref() != Some(record) && !self.may_be_forgotten(*hash) {
+                return broken("S6", format!("a key:\n durable {record:?}\n found   {found:?}"));
+            }
+        }
+        let places = self.fold.items.keys().map(|key| Some(key.location()));
+        for place in places.chain([None]) {
+            let paused = self.fold.paused.iter().any(|scope| scope.as_ref().map(Label::as_str) == place);
+            if machine.paused(place) != paused {
+                return broken("S12", format!("whether {place:?} is paused: durable {paused}"));
+            }
+        }
+        let active = self.fold.holds.values().filter(|hold| hold.status == Status::Active);
+        let due = active.map(|hold| hold.expires_at).min();
+        if machine.next_due() != due {
+            return broken("L1", format!("due first: durable {due:?}, found {:?}", machine.next_due()));
+        }
+        if machine.floor(Instant::from_micros(i64::MIN)) < self.at {
+            return broken("time", "the newest committed instant is no floor any more");
+        }
+        self.kept()?;
+        self.recount()
+    }
+
+    /// What is published is what is durable.
+    pub(crate) fn published(&self, machine: &Machine) -> Checked {
+        for (key, item) in &self.fold.items {
+            let [_, published] = machine.item(key);
+            if published.as_ref() != Some(item) {
+                return broken("9.1", format!("{key:?}:\n durable   {item:?}\n published {published:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What callers were told is so, or became so later.
+    fn kept(&self) -> Checked {
+        for (id, (quantity, deadline)) in &self.acknowledged {
+            let Some(hold) = self.fold.holds.get(id) else {
+                return broken("S2", format!("{id} was acknowledged and is gone"));
+            };
+            if hold.quantity() != *quantity || hold.expires_at < *deadline {
+                return broken("S2", format!("told {quantity} units until {deadline:?}: {hold:?}"));
+            }
+        }
+        Ok(())
+    }
+}

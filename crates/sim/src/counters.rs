@@ -1,0 +1,198 @@
+//! What really happened in histories: every kind of fault and every branch that matters, so that a run can show that it
+//! tried something, and fails when it did not.
+
+use std::fmt;
+
+macro_rules! counts {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+        /// What is counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Count {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        /// All that is counted, with its words.
+        const ALL: [(Count, &str); [$($text),+].len()] = [$((Count::$name, $text)),+];
+    };
+}
+
+counts! {
+    /// Histories that went to their end.
+    Histories = "histories",
+    /// Commands that reached a store.
+    Commands = "commands",
+    /// Commits.
+    Commits = "commits",
+    /// Starts on what was left.
+    Recoveries = "recoveries",
+    /// Seconds that passed on the simulated clocks while a store served.
+    Seconds = "simulated seconds of service",
+
+    /// Crashes with nothing under way.
+    CrashIdle = "crash with no commit under way",
+    /// Crashes with a batch closed and not written.
+    CrashBeforeWrite = "crash before the write",
+    /// Crashes in a write.
+    CrashTorn = "crash within the write",
+    /// Crashes after the write; the batch was there.
+    CrashKept = "crash before the sync, the row kept",
+    /// Crashes after the write; the batch was not there.
+    CrashLost = "crash before the sync, the row lost",
+    /// Crashes after the sync, nobody answered.
+    CrashSynced = "crash after the sync, before the answers",
+    /// Crashes with some answered.
+    CrashHalf = "crash amid the answers",
+    /// Power cuts that took the newest mark.
+    MarkLost = "power cut that lost the newest mark",
+    /// Power cuts that took transactions of the index.
+    IndexBack = "power cut that set the index back",
+    /// Commits that failed; the batch was not there.
+    FailedLost = "failed commit, the row lost",
+    /// Commits that failed; the batch was there.
+    FailedKept = "failed commit, the row kept",
+    /// Commits that took seconds.
+    Slow = "slow commit",
+    /// Disks that were full.
+    DiskFull = "full disk",
+    /// Bits turned over and noticed.
+    Damage = "damage noticed at a start",
+    /// Synced ends that vanished and were noticed.
+    LostEnd = "lost end noticed at a start",
+    /// Requests that never arrived.
+    RequestLost = "request lost",
+    /// Requests that arrived twice.
+    RequestRepeated = "request repeated",
+    /// Requests that arrived before one that was sent earlier.
+    RequestReordered = "request reordered",
+    /// Replies that never arrived.
+    ReplyLost = "reply lost",
+    /// Replies that arrived before one that was sent earlier.
+    ReplyReordered = "reply reordered",
+    /// Replies that arrived after the caller had asked again.
+    ReplyLate = "reply after a retry",
+    /// Retries with the same key.
+    Retry = "retry with the same key",
+    /// Requests that met another with the same key under way.
+    KeyAtOnce = "same key under way twice",
+    /// The store's clock stepped back.
+    ClockBack = "clock stepped back",
+    /// The store's clock stepped ahead.
+    ClockAhead = "clock stepped ahead",
+    /// The store stood still while time passed.
+    Freeze = "freeze",
+    /// The store's clock began to run at another speed.
+    Drift = "drift",
+    /// Nothing happened for days.
+    Idle = "days without a request",
+    /// Starts with a wall clock behind what the store had seen.
+    EarlierWall = "start with an earlier wall clock",
+
+    /// Commands that took effect.
+    Done = "done",
+    /// Commands answered from their key.
+    Replay = "replay",
+    /// Commands answered from a key that was used before the last crash.
+    ReplayAfterCrash = "replay after a crash",
+    /// Keys used for something else.
+    Mismatch = "idempotency_mismatch",
+    /// Keys that were used again when their time was over.
+    KeyRetired = "key used again after its time",
+    /// Refusals for want of stock.
+    Insufficient = "insufficient_inventory",
+    /// Refusals because of a pause.
+    Paused = "sale_paused",
+    /// Refusals of what is too late.
+    TooLate = "reservation_expired",
+    /// Other refusals.
+    Refused = "refused otherwise",
+    /// Commands put off to the next batch.
+    Later = "put off to the next batch",
+    /// Expiries of commands that were put off.
+    LaterExpired = "expired by what was put off",
+    /// Commands that made room on their way.
+    GoneOn = "commands that made room for others",
+    /// Reservations that had to be read.
+    MissingHold = "reservation read from the index",
+    /// Keys that had to be read.
+    MissingKey = "key read from the index",
+    /// Keys taken for present by a filter.
+    FalsePositive = "absent key taken for present",
+    /// Reads repeated because they were too old.
+    StaleRead = "read that was too old",
+    /// Expired by a reserve that needed the units.
+    ExpiredOnDemand = "expired on demand",
+    /// Expired by a command that came too late.
+    ExpiredByOwn = "expired by its own late command",
+    /// Expired by a sweep.
+    ExpiredBySweep = "expired by a sweep",
+    /// Reserves that got less than they asked for.
+    Partial = "granted in part",
+    /// Extensions.
+    Extended = "extended",
+    /// Extensions to the cap.
+    ExtendedToCap = "extended to its cap",
+    /// Refused extensions.
+    ExtensionLimit = "extension_limit",
+    /// Returns.
+    Returned = "returned",
+    /// Returns of what was sold before the last crash.
+    ReturnedAfterCrash = "returned after a crash",
+    /// Returns of more than was sold.
+    ReturnExceeds = "return_exceeds_sold",
+    /// Commands answered that their outcome is unknown.
+    Unknown = "answered outcome_unknown",
+    /// Unknown outcomes whose effect was there after all.
+    UnknownKept = "outcome_unknown, and it was done",
+    /// Commands answered that the store is unavailable.
+    Unavailable = "answered unavailable",
+    /// Commits while which others were decided.
+    Overlapped = "decided while a commit was under way",
+}
+
+/// How often each happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters([u64; ALL.len()]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self([0; ALL.len()])
+    }
+}
+
+impl Counters {
+    /// How often it happened.
+    pub fn get(&self, count: Count) -> u64 {
+        self.0[count as usize]
+    }
+
+    /// Counts it once.
+    pub(crate) fn one(&mut self, count: Count) {
+        self.more(count, 1);
+    }
+
+    /// Counts it so many times.
+    pub(crate) fn more(&mut self, count: Count, times: u64) {
+        self.0[count as usize] += times;
+    }
+
+    /// Adds another history's.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, others) in self.0.iter_mut().zip(other.0) {
+            *mine += others;
+        }
+    }
+
+    /// What never happened.
+    pub fn missing(&self) -> Vec<&'static str> {
+        ALL.iter().filter(|(count, _)| self.get(*count) == 0).map(|(_, text)| *text).collect()
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (count, text) in ALL {
+            writeln!(f, "{:>12}  {text}", self.get(count))?;
+        }
+        Ok(())
+    }
+}

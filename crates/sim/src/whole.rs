@@ -1,0 +1,219 @@
+//! The seeded runner over a whole store, with its threads and files. A seed makes a history of random commands, moves of
+//! the clock and crashes in the middle of batches; the store under test and the reference model go through it together,
+//! and must agree after every step: what was answered before a crash is there after it, and what was not answered is
+//! there whole or not at all.
+//!
+//! It decides nothing and knows no store: see [`CrashWorld`]. A failure names its seed; the commands of a history follow
+//! from the seed alone, the moment that a crash hits follows from the machine.
+
+use std::collections::HashSet;
+use stockhold_domain::{
+    Command, Envelope, Instant, Outcome, RequestId, ReservationId, Rules, Seconds, Status,
+};
+use stockhold_store::conformance::{Cast, CrashWorld, Op, Random, START};
+use stockhold_store::model::{Model, same, same_hold};
+
+/// Most commands of one batch.
+const BATCH: u64 = 8;
+/// One batch in so many is hit by a crash.
+const CRASH_EVERY: u64 = 4;
+/// Reservations that are compared after every step: the newest so many.
+const COMPARED: usize = 8;
+const SECOND: i64 = 1_000_000;
+/// Moves of the clock between batches, in microseconds.
+const TICKS: [i64; 6] = [0, 1, 1_000, SECOND, 2 * SECOND, 30 * SECOND];
+/// Where the clock is set to around a deadline, in microseconds from it.
+const EDGES: [i64; 5] = [-1_000, -1, 0, 1, 1_000];
+
+/// What really happened in a history, so that a run can show that it tried something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Commands handed over.
+    pub commands: u64,
+    /// Crashes.
+    pub crashes: u64,
+    /// Commands that a crash left unanswered.
+    pub unanswered: u64,
+    /// Unanswered commands whose effect was there after the restart.
+    pub kept: u64,
+    /// Retries of a request with its key.
+    pub replays: u64,
+    /// Reservations that expired.
+    pub expired: u64,
+}
+
+impl Counters {
+    /// Adds another history's.
+    pub fn add(&mut self, other: Self) {
+        self.commands += other.commands;
+        self.crashes += other.crashes;
+        self.unanswered += other.unanswered;
+        self.kept += other.kept;
+        self.replays += other.replays;
+        self.expired += other.expired;
+    }
+}
+
+/// Runs one history on a fresh world. The error names the seed and the step.
+pub fn run(world: &mut dyn CrashWorld, seed: u64, steps: u32) -> Result<Counters, String> {
+    let mut history = History {
+        world,
+        random: Random::new(seed),
+        cast: Cast::new(seed ^ 0x51b, &format!("{seed:x}-")),
+        model: Model::new(Rules::default()),
+        now: START,
+        position: 0,
+        counters: Counters::default(),
+    };
+    for step in 0..steps {
+        history.step().map_err(|what| format!("seed {seed}, step {step}: {what}"))?;
+    }
+    history.settle().map_err(|what| format!("seed {seed}, after {steps} steps: {what}"))?;
+    Ok(history.counters)
+}
+
+struct History<'w> {
+    world: &'w mut dyn CrashWorld,
+    random: Random,
+    cast: Cast,
+    model: Model,
+    now: Instant,
+    /// Position of the newest event that the model knows of.
+    position: u64,
+    counters: Counters,
+}
+
+impl History<'_> {
+    fn step(&mut self) -> Result<(), String> {
+        self.tick();
+        let batch = self.batch();
+        self.counters.commands += batch.len() as u64;
+        if self.random.one_in(CRASH_EVERY) {
+            self.crash(batch)?;
+        } else {
+            let answers = self.world.submit(batch.clone());
+            for (envelope, answer) in batch.iter().zip(answers) {
+                let got = answer.map_err(|failure| format!("{:?}: {failure}", envelope.command))?;
+                self.agree(envelope, &got)?;
+            }
+        }
+        self.position = self.world.events().last().map_or(0, |row| row.position);
+        self.compare(COMPARED)
+    }
+
+    fn batch(&mut self) -> Vec<Envelope> {
+        let mut ops = Vec::new();
+        if self.cast.holds().is_empty() {
+            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+            ops.extend((0..3).map(|item| {
+                let total = 6 + item;
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+            }));
+        }
+        for _ in 0..=self.random.below(BATCH) {
+            ops.push(Op::random(&mut self.random, true));
+        }
+        ops.iter().map(|op| self.cast.envelope(op)).collect()
+    }
+
+    /// What was committed is a beginning of the batch: commits are ordered. How far it goes is seen from the answers and
+    /// from the events, which name the requests that they come from.
+    fn crash(&mut self, mut batch: Vec<Envelope>) -> Result<(), String> {
+        self.counters.crashes += 1;
+        for envelope in &mut batch {
+            // One that is sent once more has its first request's name, and it is by their names that effects are told apart.
+            envelope.origin.request_id = RequestId::Made(self.random.wide_bits());
+            // Done once more, these take effect without an event, and whether their key was kept could not be seen.
+            if matches!(envelope.command, Command::Confirm(_) | Command::Release(_) | Command::Extend(_)) {
+                envelope.key = None;
+            }
+        }
+        let answers = self.world.crash_with(batch.clone());
+        let events = self.world.events();
+        let happened: HashSet<String> = events
+            .iter()
+            .filter(|row| row.position > self.position)
+            .map(|row| row.event.origin.request_id.to_string())
+            .collect();
+        let acknowledged = |n: usize| matches!(answers.get(n), Some(Some(Ok(_))));
+        let there = |n: &usize| {
+            let envelope = batch.get(*n);
+            acknowledged(*n)
+                || envelope.is_some_and(|envelope| happened.contains(&envelope.origin.request_id.to_string()))
+        };
+        let committed = (0..batch.len()).rev().find(there).map_or(0, |last| last + 1);
+        for (n, envelope) in batch.iter().enumerate() {
+            match answers.get(n) {
+                Some(Some(Ok(got))) => self.agree(envelope, got)?,
+                _ => {
+                    self.counters.unanswered += 1;
+                    if n < committed {
+                        self.counters.kept += 1;
+                        self.model.run(envelope, self.now);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn agree(&mut self, envelope: &Envelope, got: &Outcome) -> Result<(), String> {
+        let expected = self.model.run(envelope, self.now);
+        self.counters.replays += u64::from(matches!(got, Outcome::Replayed(_)));
+        if same(&expected, got) {
+            return Ok(());
+        }
+        let now = self.now.micros();
+        Err(format!("at {now}, {:?}:\n expected {expected:?}\n got      {got:?}", envelope.command))
+    }
+
+    fn tick(&mut self) {
+        let active = self.model.holds().iter().filter(|hold| hold.status == Status::Active);
+        let deadlines: Vec<Instant> = active.map(|hold| hold.expires_at).collect();
+        let now = if !deadlines.is_empty() && self.random.one_in(3) {
+            let edge = self.random.pick(&EDGES);
+            self.random.pick(&deadlines).micros().saturating_add(edge)
+        } else {
+            self.now.micros().saturating_add(self.random.pick(&TICKS))
+        };
+        self.now = self.now.max(Instant::from_micros(now));
+        self.world.set_clock(self.now);
+    }
+
+    fn compare(&mut self, holds: usize) -> Result<(), String> {
+        for key in self.cast.items() {
+            let (expected, got) = (self.model.item(key), self.world.item(key));
+            if expected != got {
+                return Err(format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
+            }
+        }
+        let ids: Vec<ReservationId> = self.cast.holds().iter().rev().take(holds).copied().collect();
+        for id in ids {
+            let (expected, got) = (self.model.hold(id), self.world.hold(id));
+            let agree = match (&expected, &got) {
+                (Some(expected), Some(got)) => same_hold(expected, got),
+                (None, None) => true,
+                _ => false,
+            };
+            if !agree {
+                return Err(format!("reservation {id}:\n expected {expected:?}\n got      {got:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything falls due, and everything is compared.
+    fn settle(&mut self) -> Result<(), String> {
+        self.now = self.now.deadline(Seconds::DEFAULT_MAX_HOLD);
+        self.world.set_clock(self.now);
+        let sweep = self.cast.envelope(&Op::Sweep);
+        for answer in self.world.submit(vec![sweep.clone()]) {
+            let got = answer.map_err(|failure| failure.to_string())?;
+            self.agree(&sweep, &got)?;
+        }
+        self.world.restart();
+        let expired = self.model.holds().iter().filter(|hold| hold.status == Status::Expired).count();
+        self.counters.expired = expired as u64;
+        self.compare(usize::MAX)
+    }
+}

@@ -1,0 +1,244 @@
+//! Makes the steps of a history from its seed, blindly: it knows nothing of what comes of them. Each history has habits of
+//! its own, so that some are all crashes and others never let the index catch up.
+
+use crate::step::{Crash, Step};
+use stockhold_store::conformance::{Op, Random};
+
+const MILLI: i64 = 1_000;
+const SECOND: i64 = 1_000_000;
+/// How time passes between steps, in microseconds.
+const TICKS: [i64; 8] = [0, 1, MILLI, 7 * MILLI, SECOND, 2 * SECOND, 30 * SECOND, 900 * SECOND];
+/// Where time goes around a deadline, in microseconds from it.
+const EDGES: [i64; 7] = [-MILLI, -1, 0, 0, 1, MILLI, SECOND];
+/// How far clocks step, in seconds.
+const CLOCK_STEPS: [i16; 8] = [-3_600, -600, -30, -1, 1, 30, 600, 3_600];
+/// Hours without a request: up to 42 days.
+const IDLE_HOURS: u64 = 1_000;
+/// Holds of a crowd: more than one batch expires.
+const CROWD: [u16; 4] = [40, 280, 281, 330];
+/// Keys that come back: one of the newest so many.
+const RECENT_KEYS: u64 = 12;
+
+/// How likely what is, in parts of the sum of all.
+struct Habits {
+    requests: u64,
+    retries: u64,
+    network: u64,
+    commits: u64,
+    nudges: u64,
+    reads: u64,
+    index: u64,
+    sweeps: u64,
+    time: u64,
+    clocks: u64,
+    crashes: u64,
+    failures: u64,
+    crowds: u64,
+}
+
+/// How likely a kind of step is, and how one is made.
+type Kind = (u64, fn(&mut Maker) -> Step);
+
+impl Habits {
+    fn of(random: &mut Random) -> Self {
+        Self {
+            requests: 300 + random.below(300),
+            retries: 20 + random.below(120),
+            network: 40 + random.below(160),
+            commits: 60 + random.below(140),
+            nudges: 20 + random.below(200),
+            reads: 20 + random.below(140),
+            index: 10 + random.below(200),
+            sweeps: random.below(60),
+            time: 30 + random.below(120),
+            clocks: random.pick(&[0, 10, 40]),
+            crashes: random.pick(&[4, 15, 30, 80]),
+            failures: random.pick(&[4, 10, 25]),
+            crowds: if random.one_in(16) { 8 } else { 0 },
+        }
+    }
+
+    fn kinds(&self) -> [Kind; 13] {
+        [
+            (self.requests, Maker::request),
+            (self.retries, Maker::retry),
+            (self.network, Maker::network),
+            (self.commits, |_| Step::Commit),
+            (self.nudges, |_| Step::Nudge),
+            (self.reads, Maker::read),
+            (self.index, Maker::index),
+            (self.sweeps, |maker| if maker.random.one_in(4) { Step::SweepAll } else { Step::Sweep }),
+            (self.time, Maker::time),
+            (self.clocks, Maker::clock),
+            (self.crashes, |maker| Step::Crash(maker.crash())),
+            (self.failures, Maker::failure),
+            (self.crowds, |maker| Step::Crowd(maker.random.pick(&CROWD))),
+        ]
+    }
+}
+
+/// The steps of a seed's history.
+pub(crate) fn history(seed: u64, steps: u32) -> Vec<Step> {
+    let mut random = Random::new(seed ^ 0x51_4d55_4c41_5445);
+    let habits = Habits::of(&mut random);
+    let mut maker = Maker { random, keys: 0, steps: Vec::new() };
+    maker.open();
+    let kinds = habits.kinds();
+    let sum: u64 = kinds.iter().map(|(weight, _)| weight).sum();
+    let steps = usize::try_from(steps).unwrap_or(usize::MAX);
+    while maker.steps.len() < steps {
+        let mut n = maker.random.below(sum);
+        for (weight, make) in &kinds {
+            if n < *weight {
+                let step = make(&mut maker);
+                maker.steps.push(step);
+                break;
+            }
+            n -= weight;
+        }
+    }
+    maker.steps.truncate(steps);
+    maker.steps
+}
+
+struct Maker {
+    random: Random,
+    /// Keys so far.
+    keys: u16,
+    steps: Vec<Step>,
+}
+
+impl Maker {
+    /// The first steps open the shop.
+    fn open(&mut self) {
+        for item in 0..3 {
+            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+            let op = Op::SetStock { item, total: 6 + item, safety_stock, default_ttl, max_hold, version };
+            self.steps.extend([Step::Send { op, key: None }, Step::Arrive(0)]);
+        }
+        self.steps.push(Step::Commit);
+    }
+
+    /// Most requests arrive at once.
+    fn request(&mut self) -> Step {
+        if self.random.one_in(16) {
+            return Step::Ask(self.random.byte());
+        }
+        if self.random.one_in(20) {
+            let count = 2 + self.random.below(6);
+            let ops = (0..count).map(|_| self.op()).collect();
+            return Step::SendAll(ops);
+        }
+        let (op, key) = self.op();
+        let send = Step::Send { op, key };
+        if self.random.one_in(6) {
+            return send;
+        }
+        self.steps.push(send);
+        Step::Arrive(u8::MAX)
+    }
+
+    fn op(&mut self) -> (Op, Option<u16>) {
+        let op = match Op::random(&mut self.random, true) {
+            // Nothing is sold while everything is paused: most pauses are over soon.
+            Op::Sale { scope, paused } => Op::Sale { scope, paused: paused && self.random.one_in(3) },
+            // A short longest hold makes most other times to live invalid.
+            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version } => {
+                let max_hold = max_hold.filter(|_| self.random.one_in(4));
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+            }
+            Op::Reserve { wants, ttl, partial, key } => {
+                let ttl = ttl.filter(|_| !self.random.one_in(3));
+                Op::Reserve { wants, ttl, partial, key }
+            }
+            op => op,
+        };
+        (op, self.random.one_in(2).then(|| self.key()))
+    }
+
+    /// Most retries arrive at once too.
+    fn retry(&mut self) -> Step {
+        let retry = Step::Retry(self.random.byte());
+        if self.random.one_in(3) {
+            return retry;
+        }
+        self.steps.push(retry);
+        Step::Arrive(u8::MAX)
+    }
+
+    fn key(&mut self) -> u16 {
+        if self.keys > 0 && self.random.one_in(6) {
+            let ago = self.random.below(RECENT_KEYS.min(u64::from(self.keys)));
+            return self.keys - 1 - u16::try_from(ago).unwrap_or(0);
+        }
+        self.keys = self.keys.wrapping_add(1);
+        self.keys - 1
+    }
+
+    fn network(&mut self) -> Step {
+        let n = self.random.byte();
+        match self.random.below(12) {
+            0..=2 => Step::Arrive(n),
+            3 => Step::LoseRequest(n),
+            4..=5 => Step::RepeatRequest(n),
+            6..=9 => Step::Reply(n),
+            _ => Step::LoseReply(n),
+        }
+    }
+
+    fn read(&mut self) -> Step {
+        let n = self.random.byte();
+        match self.random.below(5) {
+            0 => Step::Bring(n),
+            1 => Step::Readmit(n),
+            _ => Step::Read,
+        }
+    }
+
+    fn index(&mut self) -> Step {
+        match self.random.below(11) {
+            0..=4 => Step::Chunk(self.random.byte() % 8),
+            5..=6 => Step::Forget,
+            7..=9 => Step::Runs,
+            _ => Step::Tend,
+        }
+    }
+
+    fn time(&mut self) -> Step {
+        let n = self.random.byte();
+        match self.random.below(40) {
+            0 => Step::Idle(u16::try_from(1 + self.random.below(IDLE_HOURS)).unwrap_or(1)),
+            1 => Step::SlowCommit(n),
+            2..=14 => Step::ToDeadline(n, self.random.pick(&EDGES)),
+            _ => Step::Advance(self.random.pick(&TICKS)),
+        }
+    }
+
+    fn clock(&mut self) -> Step {
+        match self.random.below(5) {
+            0 => Step::Drift(self.random.byte()),
+            1 => Step::Freeze(u16::from(self.random.byte()) * 8),
+            2..=3 => Step::SetWall(self.random.pick(&CLOCK_STEPS)),
+            _ => Step::SetClock(self.random.pick(&CLOCK_STEPS)),
+        }
+    }
+
+    fn failure(&mut self) -> Step {
+        match self.random.below(4) {
+            0 => Step::DiskFull(self.random.one_in(2)),
+            1 => Step::DiskFull(false),
+            _ => Step::FailCommit(self.crash()),
+        }
+    }
+
+    fn crash(&mut self) -> Crash {
+        Crash {
+            stage: self.random.byte(),
+            fate: self.random.byte(),
+            power: self.random.one_in(3).then(|| self.random.byte()),
+            damage: self.random.one_in(20).then(|| self.random.byte()),
+            lost_end: self.random.one_in(20),
+            writes: self.random.one_in(4),
+        }
+    }
+}

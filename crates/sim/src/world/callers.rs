@@ -1,0 +1,244 @@
+//! Callers and the network: what they send, what arrives, what they hear.
+
+use super::{SECOND, World};
+use crate::checker::{Asked, Checked, Condition};
+use crate::counters::Count;
+use crate::flaw::Flaw;
+use stockhold_domain::{Command, Envelope, Instant, Status};
+use stockhold_embedded::stepped::Decided;
+use stockhold_store::conformance::Op;
+use stockhold_store::conformance::maker::{PRINCIPAL, reserve, reserve_for, set_stock};
+use stockhold_store::{Ask, Failure, Query};
+
+/// Requests that retries are of: the newest so many.
+const RECENT: usize = 12;
+
+/// Another principal.
+const OTHER: &str = "another";
+/// Commands of one request that notes tell.
+const NOTED: usize = 10;
+
+/// What a caller has sent.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    what: What,
+    /// How often it was sent.
+    tries: u32,
+    /// How often it arrived.
+    arrivals: u32,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    One(Box<Envelope>),
+    All(Vec<Envelope>),
+    Query(Query),
+}
+
+/// A reply under way: to what was sent, and how often that had been sent when it arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reply {
+    sent: usize,
+    tries: u32,
+}
+
+impl World {
+    pub(super) fn send(&mut self, op: &Op, key: Option<u16>) {
+        let envelope = self.envelope(op, key);
+        if envelope.key.is_some() {
+            self.keyed.push(self.sent.len());
+        }
+        self.put(What::One(Box::new(envelope)));
+    }
+
+    pub(super) fn send_all(&mut self, ops: &[(Op, Option<u16>)]) {
+        let envelopes = ops.iter().map(|(op, key)| self.envelope(op, *key)).collect();
+        self.put(What::All(envelopes));
+    }
+
+    fn envelope(&mut self, op: &Op, key: Option<u16>) -> Envelope {
+        let mut envelope = self.cast.envelope(op);
+        self.aim(&mut envelope.command);
+        let Some(key) = key else { return Envelope { key: None, ..envelope } };
+        // Now and then somebody else has the same idea.
+        let (principal, key) =
+            if key.is_multiple_of(16) { (OTHER, key.saturating_add(1)) } else { (PRINCIPAL, key) };
+        let Envelope { key, origin, .. } =
+            self.maker.keyed_for(principal, &key.to_string(), envelope.command.clone());
+        Envelope { key, origin, ..envelope }
+    }
+
+    /// Most commands are about a reservation that they can move: one of the newest of those.
+    fn aim(&self, command: &mut Command) {
+        let (id, status) = match command {
+            Command::Confirm(confirm) => (&mut confirm.id, Status::Active),
+            Command::Release(release) => (&mut release.id, Status::Active),
+            Command::Extend(extend) => (&mut extend.id, Status::Active),
+            Command::Return(returned) => (&mut returned.id, Status::Confirmed),
+            _ => return,
+        };
+        let n = self.sent.len();
+        let holds = self.checker.durable().holds.values().rev().filter(|hold| hold.status == status);
+        let there: Vec<_> = holds.take(RECENT).map(|hold| hold.id).collect();
+        if !n.is_multiple_of(3) && !there.is_empty() {
+            *id = there[n / 3 % there.len()];
+        }
+    }
+
+    fn put(&mut self, what: What) {
+        self.requests.send(self.sent.len());
+        self.sent.push(Sent { what, tries: 1, arrivals: 0 });
+    }
+
+    pub(super) fn retry(&mut self, n: u8) {
+        let span = self.keyed.len().min(RECENT);
+        let Some(ago) = usize::from(n).checked_rem(span) else { return };
+        let sent = self.keyed[self.keyed.len() - 1 - ago];
+        self.sent[sent].tries += 1;
+        self.requests.send(sent);
+        self.counters.one(Count::Retry);
+    }
+
+    pub(super) fn ask(&mut self, n: u8) {
+        let holds = self.cast.holds();
+        let query = match (usize::from(n) * 7).checked_rem(holds.len()) {
+            Some(hold) if !n.is_multiple_of(4) => Query::Reservation(holds[hold]),
+            _ => Query::Items(self.cast.items().to_vec()),
+        };
+        self.put(What::Query(query));
+    }
+
+    pub(super) fn arrive(&mut self, n: u8) -> Checked {
+        match self.requests.arrive(n, &mut self.counters) {
+            Some(sent) => self.hand_in(sent),
+            None => Ok(()),
+        }
+    }
+
+    /// A request reaches the store.
+    pub(super) fn hand_in(&mut self, n: usize) -> Checked {
+        let ticket = self.ticket();
+        let sent = &mut self.sent[n];
+        let again = sent.arrivals > 0;
+        sent.arrivals += 1;
+        self.tickets.insert(ticket, Reply { sent: n, tries: sent.tries });
+        if self.machine.stage().is_some() {
+            self.counters.one(Count::Overlapped);
+        }
+        // Ids are given where a request arrives, so one that arrives again gets others.
+        match self.sent[n].what.clone() {
+            What::Query(query) => {
+                self.note(format_args!("        {ticket} asks {query:?}"));
+                self.checker.asks(ticket, Asked::Query(query.clone()), Vec::new());
+                let decided = self.machine.submit(Ask::Query(query), ticket, self.now());
+                self.decided(decided)
+            }
+            What::One(envelope) => {
+                let meant = if again { self.maker.again(&envelope) } else { *envelope };
+                if meant.key_in_use().is_some_and(|key| self.checker.is_under_way(key.hash)) {
+                    self.counters.one(Count::KeyAtOnce);
+                }
+                let mut got = meant.clone();
+                if again && self.flaw == Some(Flaw::ActsTwice) {
+                    got.key = None;
+                }
+                self.command(ticket, meant, got, self.now())
+            }
+            What::All(envelopes) => {
+                let envelopes: Vec<_> = envelopes
+                    .iter()
+                    .map(|one| if again { self.maker.again(one) } else { one.clone() })
+                    .collect();
+                self.commands(ticket, envelopes)
+            }
+        }
+    }
+
+    pub(super) fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// A command is handed in: as its caller meant it, and as the store gets it.
+    pub(super) fn command(&mut self, ticket: u64, meant: Envelope, got: Envelope, now: Instant) -> Checked {
+        self.note(format_args!("        {ticket} asks {:?}, key {:?}", got.command, got.key));
+        self.counters.one(Count::Commands);
+        self.checker.asks(ticket, Asked::One(meant.fresh.event), vec![meant]);
+        let decided = self.machine.submit(Ask::Command(Box::new(got)), ticket, now);
+        self.decided(decided)
+    }
+
+    fn commands(&mut self, ticket: u64, envelopes: Vec<Envelope>) -> Checked {
+        self.note(format_args!("        {ticket} asks for {} commands", envelopes.len()));
+        for envelope in envelopes.iter().take(NOTED) {
+            self.note(format_args!("          {:?}, key {:?}", envelope.command, envelope.key));
+        }
+        self.counters.more(Count::Commands, envelopes.len() as u64);
+        let all = envelopes.iter().map(|envelope| envelope.fresh.event).collect();
+        self.checker.asks(ticket, Asked::All(all), envelopes.clone());
+        let decided = self.machine.submit(Ask::Commands(envelopes), ticket, self.now());
+        self.decided(decided)
+    }
+
+    /// What stands at once, and then what was answered.
+    pub(super) fn decided(&mut self, decided: Vec<Decided>) -> Checked {
+        if !decided.is_empty() {
+            self.checker.commits(None, decided, &mut self.counters)?;
+        }
+        self.collect()
+    }
+
+    /// Takes the answers that were put, and sends replies.
+    pub(super) fn collect(&mut self) -> Checked {
+        for (ticket, mut answer) in self.machine.answers() {
+            if self.flaw == Some(Flaw::FailsAsIfNothing) && matches!(answer, Err(Failure::OutcomeUnknown)) {
+                answer = Err(Failure::Unavailable("a commit failed".to_owned()));
+            }
+            self.trace.note(format_args!("{ticket} {answer:?}"));
+            self.note(format_args!("        {ticket} is answered {answer:?}"));
+            let condition = Condition {
+                poisoned: self.machine.poisoned().is_some(),
+                full: self.full || ticket <= self.full_until,
+            };
+            self.checker.answered(ticket, &answer, condition, &mut self.counters)?;
+            if self.sweeper == Some(ticket) {
+                self.sweeper = None;
+            }
+            if let Some(reply) = self.tickets.remove(&ticket) {
+                self.replies.send(reply);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn reply(&mut self, n: u8) {
+        if let Some(Reply { sent, tries }) = self.replies.arrive(n, &mut self.counters)
+            && self.sent[sent].tries > tries
+        {
+            self.counters.one(Count::ReplyLate);
+        }
+    }
+
+    /// Many small holds that fall due together, the sweeper, and one who wants all of it at that moment.
+    pub(super) fn crowd(&mut self, count: u16) -> Checked {
+        let item = self.crowd.clone();
+        let set = self.maker.wrap(set_stock(&item, u64::from(count)));
+        let one = |world: &mut Self, command: Command| {
+            let (ticket, envelope) = (world.ticket(), world.maker.wrap(command));
+            world.command(ticket, envelope.clone(), envelope, world.now())
+        };
+        let ticket = self.ticket();
+        self.command(ticket, set.clone(), set, self.now())?;
+        let reserves = (0..count).map(|_| self.maker.wrap(reserve_for(1, &[(&item, 1)]))).collect();
+        let ticket = self.ticket();
+        self.commands(ticket, reserves)?;
+        self.let_go_on()?;
+        self.commit()?;
+        self.advance(2 * SECOND);
+        if count.is_multiple_of(2) {
+            self.sweep()?;
+        }
+        one(self, reserve(&[(&item, u64::from(count))]))?;
+        one(self, reserve(&[(&item, 1)]))
+    }
+}

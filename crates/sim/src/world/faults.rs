@@ -1,0 +1,244 @@
+//! What goes wrong: clocks, disks, crashes.
+
+use super::{HOUR, SECOND, World, start};
+use crate::checker::{Checked, broken};
+use crate::counters::Count;
+use crate::flaw::Flaw;
+use crate::step::{Crash, Step};
+use stockhold_embedded::stepped::{Disk, Fate, Machine, Stage};
+
+/// How far a commit may be brought before a crash.
+const STAGES: [Option<Stage>; 6] = [
+    None,
+    Some(Stage::Taken),
+    Some(Stage::Written),
+    Some(Stage::Synced),
+    Some(Stage::Settled),
+    Some(Stage::Settled),
+];
+/// The last of [`STAGES`]: half of the answers are out.
+const HALF: usize = STAGES.len() - 1;
+/// A crash of a machine on which nothing else goes wrong.
+const PLAIN: Crash = Crash { stage: 0, fate: 0, power: None, damage: None, lost_end: false, writes: false };
+
+impl World {
+    pub(super) fn fault(&mut self, step: &Step) -> Checked {
+        match step {
+            Step::Advance(micros) => self.advance(*micros),
+            Step::ToDeadline(n, edge) => {
+                let deadlines = self.deadlines();
+                if let Some(n) = usize::from(*n).checked_rem(deadlines.len()) {
+                    let to = deadlines[n].micros() + edge - self.now().micros();
+                    self.advance(to.max(0));
+                }
+            }
+            Step::Idle(hours) => {
+                self.counters.one(Count::Idle);
+                self.advance(i64::from(*hours) * HOUR);
+                return self.sweep_all();
+            }
+            Step::SetClock(seconds) => {
+                self.counters.one(if *seconds < 0 { Count::ClockBack } else { Count::ClockAhead });
+                self.clock.step(i64::from(*seconds) * SECOND);
+            }
+            Step::SetWall(seconds) => self.clock.step_wall(i64::from(*seconds) * SECOND),
+            Step::Freeze(seconds) => {
+                self.counters.one(Count::Freeze);
+                self.clock.freeze(i64::from(*seconds) * SECOND);
+            }
+            Step::Drift(n) => {
+                self.counters.one(Count::Drift);
+                self.clock.drift(*n);
+            }
+            Step::DiskFull(full) => {
+                self.counters.more(Count::DiskFull, u64::from(*full));
+                self.disk_full(*full);
+            }
+            Step::SlowCommit(seconds) => return self.slow_commit(i64::from(*seconds)),
+            Step::Crash(crash) => return self.crash(*crash),
+            Step::FailCommit(crash) => return self.fail_commit(*crash),
+            _ => {}
+        }
+        self.checker.clock_showed(self.clock.newest());
+        Ok(())
+    }
+
+    pub(super) fn disk_full(&mut self, full: bool) {
+        if self.full {
+            self.full_until = self.next_ticket;
+        }
+        self.full = full;
+        self.machine.disk_full(full);
+    }
+
+    /// Everything that is under way arrives while the disk takes its time.
+    fn slow_commit(&mut self, seconds: i64) -> Checked {
+        self.bring_to(Stage::Written)?;
+        if self.machine.stage().is_some() {
+            self.counters.one(Count::Slow);
+        }
+        self.advance(seconds * SECOND);
+        for sent in self.requests.drain() {
+            self.hand_in(sent)?;
+        }
+        Ok(())
+    }
+
+    /// Brings the commit to a stage, if there is anything to commit.
+    fn bring_to(&mut self, stage: Stage) -> Checked {
+        // A whole commit lies between a stage and the one before it.
+        const MOST: usize = 8;
+        for _ in 0..MOST {
+            match self.machine.stage() {
+                Some(at) if at == stage => break,
+                Some(Stage::Settled) => {
+                    self.machine.deliver(usize::MAX);
+                    self.collect()?;
+                }
+                _ => {
+                    if !self.nudge()? {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fail_commit(&mut self, crash: Crash) -> Checked {
+        self.bring_to(if crash.stage.is_multiple_of(2) { Stage::Taken } else { Stage::Written })?;
+        if !matches!(self.machine.stage(), Some(Stage::Taken | Stage::Written)) {
+            return Ok(());
+        }
+        self.machine.fail();
+        self.collect()?;
+        // Whoever comes now is turned away, and nothing more is written.
+        if let Some(sent) = self.requests.arrive(0, &mut self.counters) {
+            self.hand_in(sent)?;
+        }
+        self.read()?;
+        self.let_go_on()?;
+        self.machine.kick();
+        if self.machine.poisoned().is_none() || self.machine.take(self.clock.now()) {
+            return broken("S17", "after a failed commit the store goes on");
+        }
+        let (before, kept) = (self.checker.number(), crash.fate.is_multiple_of(3));
+        self.go_down(crash, if kept { Fate::Kept } else { Fate::Lost })?;
+        let kept = self.checker.number() > before;
+        self.counters.one(if kept { Count::FailedKept } else { Count::FailedLost });
+        Ok(())
+    }
+
+    pub(super) fn crash(&mut self, crash: Crash) -> Checked {
+        let how_far = usize::from(crash.stage) % STAGES.len();
+        if let Some(stage) = STAGES[how_far] {
+            self.bring_to(stage)?;
+        }
+        let before = self.machine.undelivered();
+        if how_far == HALF && self.machine.stage() == Some(Stage::Settled) && before > 1 {
+            self.machine.deliver(before / 2);
+            self.collect()?;
+        }
+        let half = (1..before).contains(&self.machine.undelivered());
+        // What a process has written is there when it ends, unless the power goes too.
+        let fate = match (crash.fate % 3, crash.power) {
+            (0, _) => Fate::Torn,
+            (1, Some(_)) => Fate::Lost,
+            _ => Fate::Kept,
+        };
+        self.counters.one(match self.machine.stage() {
+            _ if half => Count::CrashHalf,
+            None => Count::CrashIdle,
+            Some(Stage::Taken) => Count::CrashBeforeWrite,
+            Some(Stage::Written) => match fate {
+                Fate::Torn => Count::CrashTorn,
+                Fate::Lost => Count::CrashLost,
+                Fate::Kept => Count::CrashKept,
+            },
+            Some(Stage::Synced | Stage::Settled) => Count::CrashSynced,
+        });
+        self.go_down(crash, fate)
+    }
+
+    /// Starts a store that has stopped for good.
+    pub(super) fn restart(&mut self) -> Checked {
+        self.go_down(PLAIN, Fate::Kept)
+    }
+
+    /// The machine goes down, and starts again on what is left.
+    fn go_down(&mut self, crash: Crash, fate: Fate) -> Checked {
+        let seen = std::mem::take(&mut self.machine.seen);
+        self.look(seen);
+        let (mut disk, decided) = self.machine.crash(fate);
+        if disk.len() > self.checker.number() {
+            let commit = disk.newest().or_else(|what| broken("S17", what))?;
+            self.checker.commits(commit, decided, &mut self.counters)?;
+        }
+        if let Some(power) = crash.power {
+            self.cut(&mut disk, power);
+        }
+        self.damaged(&disk, crash)?;
+        self.checker.went_down();
+        self.tickets.clear();
+        self.sweeper = None;
+        let before = self.checker.instant();
+        self.clock.restart();
+        self.checker.clock_showed(self.clock.newest());
+        self.counters.more(Count::EarlierWall, u64::from(self.now() < before));
+        self.machine = match Machine::start(disk, &start(crash.writes, self.flaw)) {
+            Ok(machine) => machine,
+            Err(what) => return broken("S2", format!("the start was refused: {what}")),
+        };
+        self.machine.disk_full(self.full);
+        self.counters.one(Count::Recoveries);
+        self.trace.note(format_args!("start after {}", self.checker.number()));
+        self.checker.stands(&self.machine)
+    }
+
+    fn cut(&mut self, disk: &mut Disk, power: u8) {
+        let (mark, transactions) = (power % 2 == 1, usize::from(power / 2 % 4));
+        self.counters.more(Count::MarkLost, u64::from(mark));
+        self.counters.more(Count::IndexBack, u64::from(transactions > 0));
+        disk.cut(mark, transactions);
+        if self.flaw == Some(Flaw::SyncsNothing) && !disk.is_empty() {
+            disk.lose_newest(true);
+        }
+    }
+
+    /// A start on a disk that lost something that was synced has to be refused.
+    fn damaged(&mut self, disk: &Disk, crash: Crash) -> Checked {
+        if let Some(n) = crash.damage {
+            let mut bad = disk.clone();
+            let bit = usize::from(n) * 61 + usize::from(crash.stage);
+            if bad.damage(usize::from(n), bit) {
+                if Machine::start(bad, &start(crash.writes, None)).is_ok() {
+                    return broken("S17", "a commit with a bit turned over was served");
+                }
+                self.counters.one(Count::Damage);
+            }
+        }
+        if crash.lost_end && !disk.is_empty() {
+            let mut bad = disk.clone();
+            if bad.lose_newest(false) {
+                if Machine::start(bad, &start(crash.writes, None)).is_ok() {
+                    return broken("S17", "a log that lost its end was served");
+                }
+                self.counters.one(Count::LostEnd);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what was seen from inside.
+    pub(super) fn look(&mut self, seen: stockhold_embedded::stepped::Seen) {
+        for (count, times) in [
+            (Count::MissingHold, seen.missing_holds),
+            (Count::MissingKey, seen.missing_keys),
+            (Count::FalsePositive, seen.false_positives),
+            (Count::StaleRead, seen.stale_reads),
+            (Count::GoneOn, seen.gone_on),
+        ] {
+            self.counters.more(count, times);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Takes the steps of a history, one by one, on one thread: the machine, its clock and disk, the network and the callers.
+//! What happens follows from the seed and the steps alone. It judges nothing; the checker does.
+
+mod callers;
+mod faults;
+mod settle;
+
+use crate::checker::{Broken, Checked, Checker, broken};
+use crate::clock::Clock;
+use crate::counters::{Count, Counters};
+use crate::flaw::Flaw;
+use crate::network::Wire;
+use crate::step::Step;
+use crate::trace::{Trace, TraceHash};
+use callers::{Reply, Sent};
+use std::collections::BTreeMap;
+use stockhold_domain::{Command, Instant, ItemKey, Rules, Status};
+use stockhold_embedded::stepped::{Decided, Disk, Machine, Stage, Start};
+use stockhold_store::conformance::{Cast, Maker};
+
+const SECOND: i64 = 1_000_000;
+const HOUR: i64 = 3_600 * SECOND;
+/// Events beyond the index that a start writes on its way, where it does.
+const CHUNK_WEIGHT: u64 = 12;
+/// Keys beyond the index that a start writes on its way, where it does.
+const RUN_KEYS: usize = 4;
+/// Longest note, in characters.
+const NOTE: usize = 600;
+/// What a clock that is ahead is ahead by.
+const AHEAD: i64 = 2 * SECOND;
+
+/// Where a history stopped and why.
+pub(crate) struct Stop {
+    /// The step; past the last one when it was in what follows them.
+    pub(crate) step: usize,
+    pub(crate) broken: Broken,
+    /// What happened, where that was wanted.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Takes the steps of a history, and then brings everything to rest.
+pub(crate) fn run(
+    seed: u64,
+    steps: &[Step],
+    flaw: Option<Flaw>,
+    noting: bool,
+) -> Result<(Counters, TraceHash), Box<Stop>> {
+    let mut world = World::new(seed, flaw, noting);
+    for (n, step) in steps.iter().enumerate() {
+        if noting {
+            world.note(format_args!("{n:>4}  {step:?}"));
+        }
+        if let Err(broken) = world.take(step) {
+            return Err(Box::new(Stop { step: n, broken, notes: world.notes.unwrap_or_default() }));
+        }
+    }
+    world.note(format_args!("      no more faults: everything comes to rest"));
+    match world.settle() {
+        Ok(()) => Ok((world.counters, world.trace.hash())),
+        Err(broken) => {
+            Err(Box::new(Stop { step: steps.len(), broken, notes: world.notes.unwrap_or_default() }))
+        }
+    }
+}
+
+struct World {
+    machine: Machine,
+    clock: Clock,
+    checker: Checker,
+    cast: Cast,
+    /// Makes what the cast does not: ids of what arrives again, the sweeper's commands, crowds.
+    maker: Maker,
+    crowd: ItemKey,
+    sent: Vec<Sent>,
+    /// Those with a key, which can be sent again.
+    keyed: Vec<usize>,
+    requests: Wire<usize>,
+    replies: Wire<Reply>,
+    /// Whose ticket it is: what was sent, and how often it had been sent by then.
+    tickets: BTreeMap<u64, Reply>,
+    next_ticket: u64,
+    /// The ticket of the sweep under way.
+    sweeper: Option<u64>,
+    full: bool,
+    /// The last ticket that may have met a full disk.
+    full_until: u64,
+    flaw: Option<Flaw>,
+    counters: Counters,
+    trace: Trace,
+    notes: Option<Vec<String>>,
+}
+
+impl World {
+    fn new(seed: u64, flaw: Option<Flaw>, noting: bool) -> Self {
+        let maker = Maker::new(seed ^ 0x5d_1e77, "");
+        let Ok(machine) = Machine::start(Disk::default(), &start(false, flaw)) else {
+            unreachable!("an empty disk is not damaged")
+        };
+        Self {
+            machine,
+            clock: Clock::new(),
+            checker: Checker::new(),
+            cast: Cast::new(seed ^ 0xca57, ""),
+            crowd: maker.item("crowd"),
+            maker,
+            sent: Vec::new(),
+            keyed: Vec::new(),
+            requests: Wire::new(Count::RequestReordered, Count::RequestLost),
+            replies: Wire::new(Count::ReplyReordered, Count::ReplyLost),
+            tickets: BTreeMap::new(),
+            next_ticket: 0,
+            sweeper: None,
+            full: false,
+            full_until: 0,
+            flaw,
+            counters: Counters::default(),
+            trace: Trace::default(),
+            notes: noting.then(Vec::new),
+        }
+    }
+
+    fn note(&mut self, what: std::fmt::Arguments<'_>) {
+        if let Some(notes) = &mut self.notes {
+            let what = what.to_string();
+            let short = what.char_indices().nth(NOTE).map_or(what.len(), |(end, _)| end);
+            notes.push(what[..short].to_owned());
+        }
+    }
+
+    fn take(&mut self, step: &Step) -> Checked {
+        match step {
+            Step::Send { op, key } => self.send(op, *key),
+            Step::SendAll(ops) => self.send_all(ops),
+            Step::Retry(n) => self.retry(*n),
+            Step::Ask(n) => self.ask(*n),
+            Step::Crowd(count) => return self.crowd(*count),
+            Step::Arrive(n) => return self.arrive(*n),
+            Step::LoseRequest(n) => self.requests.lose(*n, &mut self.counters),
+            Step::RepeatRequest(n) => {
+                let repeated = self.requests.repeat(*n);
+                self.counters.more(Count::RequestRepeated, u64::from(repeated));
+            }
+            Step::Reply(n) => self.reply(*n),
+            Step::LoseReply(n) => self.replies.lose(*n, &mut self.counters),
+            Step::Nudge => return self.nudge().map(drop),
+            Step::Commit => return self.commit(),
+            Step::Bring(n) => {
+                self.machine.bring(usize::from(*n).checked_rem(self.machine.reads()).unwrap_or(0));
+            }
+            Step::Readmit(n) => {
+                let n = usize::from(*n).checked_rem(self.machine.reads()).unwrap_or(0);
+                let decided = self.machine.readmit(n, self.clock.now());
+                return self.decided(decided);
+            }
+            Step::Read => return self.read(),
+            Step::Chunk(n) => return self.chunk(usize::from(*n)),
+            Step::Forget => drop(self.machine.forget()),
+            Step::Runs => drop(self.machine.write_runs()),
+            Step::Tend => self.tend(),
+            Step::Sweep => return self.sweep(),
+            Step::SweepAll => return self.sweep_all(),
+            _ => return self.fault(step),
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn advance(&mut self, micros: i64) {
+        self.clock.advance(micros);
+        self.checker.clock_showed(self.clock.newest());
+        self.counters.more(Count::Seconds, u64::try_from(micros / SECOND).unwrap_or(0));
+    }
+
+    // The store's own work.
+
+    /// Brings the commit one stage further. `false` when there was nothing to do.
+    fn nudge(&mut self) -> Result<bool, Broken> {
+        if self.machine.poisoned().is_some() {
+            return Ok(false);
+        }
+        match self.machine.stage() {
+            None => {
+                self.machine.kick();
+                if !self.machine.take(self.clock.now()) {
+                    return Ok(false);
+                }
+                if self.flaw == Some(Flaw::LosesKeys) {
+                    self.machine.lose_keys();
+                }
+                if self.flaw == Some(Flaw::AnswersBeforeTheSync) {
+                    self.machine.deliver(usize::MAX);
+                }
+            }
+            Some(Stage::Taken) => self.machine.write(),
+            Some(Stage::Written) => {
+                let (decided, has_row) = self.machine.sync();
+                self.durable(decided, has_row)?;
+            }
+            Some(Stage::Synced) => {
+                self.machine.settle();
+                self.checker.published(&self.machine)?;
+            }
+            Some(Stage::Settled) => self.machine.deliver(1),
+        }
+        self.collect()?;
+        Ok(true)
+    }
+
+    /// What was decided is durable, or needs nothing durable.
+    fn durable(&mut self, decided: Vec<Decided>, has_row: bool) -> Checked {
+        let mut commit = None;
+        if has_row {
+            commit = self.machine.disk().newest().or_else(|what| broken("S17", what))?;
+        }
+        if let Some(commit) = &commit {
+            self.trace.note(format_args!("commit {} {:08x}", commit.number, commit.sum));
+        }
+        self.checker.commits(commit, decided, &mut self.counters)
+    }
+
+    /// Finishes the commit under way and one more; a store that has stopped for good is started.
+    fn commit(&mut self) -> Checked {
+        if self.machine.poisoned().is_some() {
+            return self.restart();
+        }
+        while self.machine.stage().is_some() {
+            self.nudge()?;
+        }
+        if self.nudge()? {
+            while self.machine.stage().is_some() {
+                self.nudge()?;
+            }
+        }
+        self.let_go_on()
+    }
+
+    fn let_go_on(&mut self) -> Checked {
+        while let Some(decided) = self.machine.go_on(self.clock.now()) {
+            self.decided(decided)?;
+        }
+        Ok(())
+    }
+
+    /// Everybody who waits for a read gets it, once.
+    fn read(&mut self) -> Checked {
+        for n in 0..self.machine.reads() {
+            self.machine.bring(n);
+        }
+        for _ in 0..self.machine.reads() {
+            let decided = self.machine.readmit(0, self.clock.now());
+            self.decided(decided)?;
+        }
+        Ok(())
+    }
+
+    fn chunk(&mut self, commits: usize) -> Checked {
+        self.machine.write_chunk(commits).map(drop).or_else(|what| broken("S12", what))
+    }
+
+    fn tend(&mut self) {
+        let day = i64::from(crate::checker::RETENTION.get()) * SECOND;
+        self.machine.tend(Instant::from_micros(self.now().micros() - day));
+    }
+
+    /// One sweep, if something is due and none is under way.
+    fn sweep(&mut self) -> Checked {
+        let ahead = if self.flaw == Some(Flaw::ExpiresEarly) { AHEAD } else { 0 };
+        let now = Instant::from_micros(self.now().micros() + ahead);
+        let due = self.machine.next_due().is_some_and(|due| due <= self.machine.floor(now));
+        if !due || self.sweeper.is_some() || self.machine.poisoned().is_some() {
+            return Ok(());
+        }
+        let envelope = self.maker.wrap(Command::Sweep);
+        let ticket = self.ticket();
+        self.sweeper = Some(ticket);
+        self.command(ticket, envelope.clone(), envelope, now)?;
+        self.machine.kick();
+        Ok(())
+    }
+
+    /// Sweeps until nothing is due, which takes a bounded number of commits.
+    fn sweep_all(&mut self) -> Checked {
+        const PER_SWEEP: usize = 256;
+        /// One under way, one that others have used up, one to see that nothing is left.
+        const MORE: usize = 4;
+        let rounds = self.checker.durable().holds.len().div_ceil(PER_SWEEP) + MORE;
+        for _ in 0..rounds {
+            if self.machine.poisoned().is_some() {
+                return Ok(());
+            }
+            self.sweep()?;
+            self.commit()?;
+        }
+        let now = self.machine.floor(self.now());
+        match self.machine.next_due() {
+            Some(due) if due <= now => {
+                broken("L1", format!("after {rounds} sweeps something of {due:?} is due at {now:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The deadlines of what is active, in the order of their ids.
+    fn deadlines(&self) -> Vec<Instant> {
+        let holds = self.checker.durable().holds.values();
+        holds.filter(|hold| hold.status == Status::Active).map(|hold| hold.expires_at).collect()
+    }
+}
+
+fn start(writes: bool, flaw: Option<Flaw>) -> Start {
+    Start {
+        rules: Rules::default(),
+        chunk_weight: if writes { CHUNK_WEIGHT } else { u64::MAX },
+        run_keys: if writes { RUN_KEYS } else { usize::MAX },
+        floored: flaw != Some(Flaw::ForgetsTheFloor),
+    }
+}

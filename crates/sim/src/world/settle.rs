@@ -1,0 +1,102 @@
+//! The end of a history: no more faults, and everything has to come to rest and to full service.
+
+use super::{HOUR, World};
+use crate::checker::{Broken, Checked, broken};
+use crate::counters::Count;
+use stockhold_domain::{Command, Instant, Label, ReservationId, Scope, Status};
+use stockhold_store::conformance::maker::{
+    confirm, extend, release, reserve_for, resume, return_all, set_stock,
+};
+
+/// Rounds of reads and commits in which everything under way has to be answered: each waits for a key and its
+/// reservation at most, and a crowd for a few batches.
+const ROUNDS: usize = 24;
+
+impl World {
+    pub(super) fn settle(&mut self) -> Checked {
+        if self.machine.poisoned().is_some() {
+            self.restart()?;
+        }
+        self.disk_full(false);
+        for sent in self.requests.drain() {
+            self.hand_in(sent)?;
+        }
+        self.come_to_rest()?;
+        self.everything_falls_due()?;
+        self.full_service()?;
+        let seen = std::mem::take(&mut self.machine.seen);
+        self.look(seen);
+        self.checker.stands(&self.machine)?;
+        while self.machine.write_chunk(usize::MAX).or_else(|what| broken("S12", what))? {
+            self.machine.forget();
+        }
+        self.machine.write_runs();
+        self.checker.stands(&self.machine)?;
+        self.restart()?;
+        self.counters.one(Count::Histories);
+        Ok(())
+    }
+
+    /// Nobody is stuck.
+    fn come_to_rest(&mut self) -> Checked {
+        for _ in 0..ROUNDS {
+            self.read()?;
+            self.let_go_on()?;
+            self.commit()?;
+            if self.machine.is_idle() {
+                break;
+            }
+        }
+        match &*self.checker.unanswered() {
+            [] if self.machine.is_idle() => Ok(()),
+            left => broken("L3", format!("never answered: {left:?}")),
+        }
+    }
+
+    fn everything_falls_due(&mut self) -> Checked {
+        let floor = self.machine.floor(Instant::from_micros(i64::MIN));
+        let behind = floor.micros().saturating_sub(self.now().micros()).clamp(0, 100 * 24 * HOUR);
+        self.advance(behind + 2 * HOUR);
+        self.sweep_all()?;
+        self.come_to_rest()?;
+        let active = self.checker.durable().holds.values().filter(|hold| hold.status == Status::Active);
+        match active.count() {
+            0 => Ok(()),
+            left => broken("L1", format!("{left} holds are never reclaimed")),
+        }
+    }
+
+    /// A sale from beginning to end, each step of which has to succeed.
+    fn full_service(&mut self) -> Checked {
+        let item = self.maker.item("full service");
+        let wants = [(&item, 2)];
+        let place = Label::new(item.location()).or_else(|error| broken("L2", error.to_string()))?;
+        self.succeeds(resume(&Scope::Everything), 1)?;
+        self.succeeds(resume(&Scope::Location(place)), 2)?;
+        self.succeeds(set_stock(&item, 5), 3)?;
+        let sold = self.succeeds(reserve_for(60, &wants), 4)?;
+        self.succeeds(extend(sold, 600), 5)?;
+        self.succeeds(confirm(sold), 6)?;
+        let released = self.succeeds(reserve_for(60, &wants), 7)?;
+        self.succeeds(release(released), 8)?;
+        self.succeeds(return_all(sold), 9).map(drop)
+    }
+
+    /// Runs a command with a key of its own, twice: it is done, and its retry is a replay. Answers with the id that a
+    /// reservation of it has.
+    fn succeeds(&mut self, command: Command, n: u8) -> Result<ReservationId, Broken> {
+        let envelope = self.maker.keyed(&format!("full service {n}"), command);
+        let id = envelope.fresh.reservation;
+        let done = self.counters.get(Count::Done) + self.counters.get(Count::Replay);
+        let again = self.maker.again(&envelope);
+        for envelope in [envelope, again] {
+            let ticket = self.ticket();
+            self.command(ticket, envelope.clone(), envelope, self.now())?;
+            self.come_to_rest()?;
+        }
+        if self.counters.get(Count::Done) + self.counters.get(Count::Replay) != done + 2 {
+            return broken("L2", format!("step {n} of a plain sale did not succeed"));
+        }
+        Ok(id)
+    }
+}

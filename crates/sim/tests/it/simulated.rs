@@ -1,0 +1,47 @@
+//! The deterministic simulator.
+
+use stockhold_sim::{Count, Flaw, STEPS, broken_history, fresh_seeds, history};
+
+/// Histories of a short run.
+const HISTORIES: u64 = 120;
+/// Seeds within which a broken store has to be caught.
+const CAUGHT_WITHIN: u64 = 20;
+
+#[test]
+fn histories_keep_every_invariant() {
+    let runs =
+        fresh_seeds(1, STEPS, 1, &|begun| begun < HISTORIES).unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!((runs.histories, runs.counters.get(Count::Histories)), (HISTORIES, HISTORIES));
+    let never = runs.counters.missing();
+    assert!(never.is_empty(), "never happened: {never:?}");
+    assert!(runs.counters.get(Count::Recoveries) > 10 * HISTORIES, "{runs}");
+}
+
+#[test]
+fn a_history_done_twice_is_the_same() {
+    for seed in 100..104 {
+        let runs = [history(seed, STEPS).unwrap(), history(seed, STEPS).unwrap()];
+        assert_eq!(runs[0], runs[1]);
+    }
+    assert_ne!(history(100, STEPS).unwrap().trace, history(101, STEPS).unwrap().trace);
+}
+
+#[test]
+fn broken_stores_are_caught() {
+    for flaw in Flaw::ALL {
+        let caught = (0..CAUGHT_WITHIN).find_map(|seed| broken_history(flaw, seed, STEPS).err());
+        let failure =
+            caught.unwrap_or_else(|| panic!("{flaw:?} was not noticed in {CAUGHT_WITHIN} histories"));
+        println!("{flaw:?}: {failure}\n");
+        assert!(failure.history.len() > 1, "{flaw:?}: the history that shows it is told");
+    }
+}
+
+#[test]
+fn a_failure_is_shrunk_and_says_how_to_see_it_again() {
+    let failure = broken_history(Flaw::AnswersBeforeTheSync, 0, STEPS).unwrap_err();
+    let steps = failure.history.iter().filter(|line| !line.starts_with("      ")).count();
+    assert!(steps <= 8, "{failure}");
+    let text = failure.to_string();
+    assert!(text.contains("sim --seed 0 --steps") && text.contains("durable"), "{text}");
+}
