@@ -4,16 +4,20 @@
 #![expect(clippy::cast_precision_loss, reason = "figures are printed to four digits")]
 
 mod bench;
+mod bugs;
 mod clock;
 mod crash;
 mod curves;
 mod faults;
 mod http;
 mod load;
+mod powercut;
+mod prove;
 mod rng;
 mod shim;
 mod sim;
 mod soak;
+mod source;
 mod spawn;
 mod workload;
 
@@ -47,12 +51,18 @@ enum Command {
     Curves(curves::Options),
     /// Full load for minutes, with everything that happens behind it: fails when anything drifts
     Soak(soak::Options),
-    /// Kill −9 under real HTTP load, restart, and audit every acknowledged answer
+    /// Kill −9, fault points, failing disks and clocks under real HTTP load: restart, and audit every acknowledged answer
     Crash(crash::Options),
     /// Failing syncs, a full disk, flipped bytes, a second server, and stopping under load
     Faults(faults::Options),
-    /// Random histories with crashes on the embedded store, against the reference model
+    /// Random histories with every fault on the embedded store, step by step, against the reference model
     Sim(sim::Options),
+    /// Images of the disk as power cuts under load leave it, each started and audited
+    Powercut(powercut::Options),
+    /// Mistakes put into the code on purpose, each of which the tests have to catch
+    Bugs(bugs::Options),
+    /// All of the proof in one run
+    Prove(prove::Options),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +73,9 @@ fn main() -> ExitCode {
         Command::Crash(options) => crash::run(&options),
         Command::Faults(options) => faults::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::Powercut(options) => powercut::run(&options),
+        Command::Bugs(options) => bugs::run(&options),
+        Command::Prove(options) => prove::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! The preloaded disk of `shim/syncshim.c`: compiled when needed, armed and read through a small shared file.
+//! The preloaded disk of `shim/syncshim.c` and the preloaded clock of `shim/clockshim.c`: compiled when needed, armed and
+//! read through small shared files.
 
 use crate::{Outcome, fail};
 use std::fs::{File, OpenOptions};
@@ -7,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SOURCE: &str = include_str!("../shim/syncshim.c");
-/// Four counters of eight bytes: armed, syncs, bytes, fired.
-const CONTROL_BYTES: u64 = 32;
+const CLOCK_SOURCE: &str = include_str!("../shim/clockshim.c");
+/// Five counters of eight bytes: armed, syncs, bytes, fired, writes.
+const CONTROL_BYTES: u64 = 40;
 
 /// What the disk does once it is armed.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +21,16 @@ pub(crate) enum Trick {
     SyncDelay(u64),
     /// The n-th sync and all after it fail.
     SyncFails(u64),
+    /// The n-th sync fails, those after it work.
+    SyncFailsOnce(u64),
+    /// The process is killed at the n-th sync, before or after it.
+    KilledAtSync(u64),
+    /// The n-th write and all after it fail.
+    WriteFails(u64),
+    /// The n-th write fails, those after it work.
+    WriteFailsOnce(u64),
+    /// Half of the n-th write is made, and the process is killed.
+    KilledAtWrite(u64),
     /// No room after so many bytes.
     NoSpaceAfter(u64),
 }
@@ -35,10 +47,7 @@ pub(crate) struct Shim {
 impl Shim {
     /// Compiles the shim into `folder` unless it is there, and makes a fresh control file.
     pub(crate) fn prepare(folder: &Path, trick: Trick) -> Outcome<Self> {
-        let library = folder.join("syncshim.so");
-        if !library.exists() {
-            compile(folder, &library)?;
-        }
+        let library = library(folder, "syncshim", SOURCE)?;
         let control = folder.join("syncshim.control");
         // A server that still maps the file of an earlier use must not see this one's counters.
         std::fs::remove_file(&control).ok();
@@ -53,6 +62,11 @@ impl Shim {
             Trick::SyncOff => ("SYNCSHIM_OFF", 1),
             Trick::SyncDelay(micros) => ("SYNCSHIM_DELAY_US", micros),
             Trick::SyncFails(nth) => ("SYNCSHIM_FAIL_SYNC_AT", nth),
+            Trick::SyncFailsOnce(nth) => ("SYNCSHIM_FAIL_SYNC_ONCE", nth),
+            Trick::KilledAtSync(nth) => ("SYNCSHIM_KILL_SYNC_AT", nth),
+            Trick::WriteFails(nth) => ("SYNCSHIM_FAIL_WRITE_AT", nth),
+            Trick::WriteFailsOnce(nth) => ("SYNCSHIM_FAIL_WRITE_ONCE", nth),
+            Trick::KilledAtWrite(nth) => ("SYNCSHIM_KILL_WRITE_AT", nth),
             Trick::NoSpaceAfter(bytes) => ("SYNCSHIM_ENOSPC_AFTER", bytes),
         };
         vec![
@@ -84,15 +98,54 @@ impl Shim {
     }
 }
 
-fn compile(folder: &Path, library: &Path) -> Outcome<()> {
-    let source = folder.join("syncshim.c");
-    std::fs::write(&source, SOURCE)?;
+/// A wall clock that the harness moves while a server runs.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    library: PathBuf,
+    control: PathBuf,
+    file: File,
+}
+
+impl Clock {
+    /// Compiles the clock into `folder` unless it is there; it shows the right time until it is moved.
+    pub(crate) fn prepare(folder: &Path) -> Outcome<Self> {
+        let library = library(folder, "clockshim", CLOCK_SOURCE)?;
+        let control = folder.join("clockshim.control");
+        std::fs::remove_file(&control).ok();
+        let file = OpenOptions::new().create_new(true).read(true).write(true).open(&control)?;
+        file.set_len(8)?;
+        Ok(Self { library, control, file })
+    }
+
+    /// What the server's environment needs.
+    pub(crate) fn env(&self) -> Vec<(String, String)> {
+        vec![
+            ("LD_PRELOAD".to_owned(), self.library.display().to_string()),
+            ("CLOCKSHIM_CONTROL".to_owned(), self.control.display().to_string()),
+        ]
+    }
+
+    /// From here on the wall clock is ahead by so many seconds, or behind.
+    pub(crate) fn set(&self, seconds: i64) -> Outcome<()> {
+        const NANOS: i64 = 1_000_000_000;
+        Ok(self.file.write_all_at(&(seconds * NANOS).to_ne_bytes(), 0)?)
+    }
+}
+
+/// A library to preload, compiled into `folder` unless it is there.
+pub(crate) fn library(folder: &Path, name: &str, text: &str) -> Outcome<PathBuf> {
+    let library = folder.join(format!("{name}.so"));
+    if library.exists() {
+        return Ok(library);
+    }
+    let source = folder.join(format!("{name}.c"));
+    std::fs::write(&source, text)?;
     let output = Command::new("cc")
         .args(["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o"])
-        .args([library, &source])
+        .args([&library, &source])
         .output()?;
     if output.status.success() {
-        return Ok(());
+        return Ok(library);
     }
     fail(format!("cc: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
@@ -119,6 +172,41 @@ mod tests {
     #[test]
     fn syncs_fail_from_the_nth_on() {
         assert_eq!(syncs_that_fail(Trick::SyncFails(3), true), (Some(2), 4));
+    }
+
+    #[test]
+    fn one_sync_fails_and_those_after_it_work() {
+        assert_eq!(syncs_that_fail(Trick::SyncFailsOnce(2), true), (Some(1), 4));
+    }
+
+    #[test]
+    fn a_write_is_cut_in_half_by_a_kill() {
+        let folder = tempfile::tempdir().unwrap();
+        let shim = Shim::prepare(folder.path(), Trick::KilledAtWrite(1)).unwrap();
+        shim.arm().unwrap();
+        let file = folder.path().join("file");
+        let status = Command::new("sh")
+            .args(["-c", "printf 12345678 | cp /dev/stdin \"$0\""])
+            .arg(&file)
+            .envs(shim.env())
+            .status()
+            .unwrap();
+        assert!(!status.success());
+        assert_eq!((std::fs::read(&file).unwrap(), shim.fired().unwrap()), (b"1234".to_vec(), 1));
+    }
+
+    #[test]
+    fn a_clock_is_moved_while_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::prepare(folder.path()).unwrap();
+        let hour = || {
+            let said = Command::new("date").arg("+%s").envs(clock.env()).output().unwrap().stdout;
+            String::from_utf8(said).unwrap().trim().parse::<i64>().unwrap()
+        };
+        let before = hour();
+        clock.set(-3_600).unwrap();
+        let after = hour();
+        assert!((after + 3_600 - before) < 60, "{before} {after}");
     }
 
     #[test]

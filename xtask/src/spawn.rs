@@ -15,6 +15,9 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest that a stop may take.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Ports that are tried, each free a moment before.
+const PORTS: u32 = 5;
+const PORT_TAKEN: &str = "Address already in use (os error 98)";
 const POLL: Duration = Duration::from_millis(2);
 const LOG_TAIL_LINES: usize = 15;
 
@@ -113,14 +116,28 @@ pub(crate) fn workspace() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// The server with a feature of its tests, built now beside the one that is shipped.
+pub(crate) fn server_with(feature: &str) -> Outcome<PathBuf> {
+    let built = build_server(&["--features", feature])?;
+    let kept = built.with_file_name(format!("stockhold-{feature}"));
+    // Built once more without the feature, the file would be another.
+    std::fs::copy(&built, &kept)?;
+    Ok(kept)
+}
+
 /// The server to run: the one given, or the one that is shipped, built now.
 pub(crate) fn server_binary(given: Option<&Path>) -> Outcome<PathBuf> {
     if let Some(given) = given {
         return Ok(given.canonicalize()?);
     }
+    build_server(&[])
+}
+
+fn build_server(more: &[&str]) -> Outcome<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "--release", "--quiet", "--package", "stockhold-server"])
+        .args(more)
         .current_dir(workspace())
         .status()?;
     if !status.success() {
@@ -176,15 +193,22 @@ impl Server {
         Ok(Self { process: Process::start(command, &launch.log)?, address, admin })
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts it and waits until it is ready. A port that somebody else has taken meanwhile is no failure.
     pub(crate) fn start(launch: &Launch) -> Outcome<Self> {
-        let mut server = Self::spawn(launch)?;
-        match server.until_ready(START_TIMEOUT)? {
-            Readiness::Ready => Ok(server),
-            Readiness::Ended(status) => {
-                fail(format!("the server ended at its start: {status}\n{}", server.process.log_tail()))
+        for _ in 0..PORTS {
+            let mut server = Self::spawn(launch)?;
+            match server.until_ready(START_TIMEOUT)? {
+                Readiness::Ready => return Ok(server),
+                Readiness::Ended(_) if server.process.log_tail().ends_with(PORT_TAKEN) => {}
+                Readiness::Ended(status) => {
+                    return fail(format!(
+                        "the server ended at its start: {status}\n{}",
+                        server.process.log_tail()
+                    ));
+                }
             }
         }
+        fail("no port stays free until a server listens on it")
     }
 
     /// Waits until it is ready or has ended; an error when neither happens in time.
@@ -194,14 +218,18 @@ impl Server {
             if let Some(status) = self.process.ended()? {
                 return Ok(Readiness::Ended(status));
             }
-            let ready =
-                Connection::open(self.admin).and_then(|mut admin| admin.call(&Request::get("/readyz")));
-            if ready.is_ok_and(|answer| answer.status == 200) {
+            if self.is_ready() {
                 return Ok(Readiness::Ready);
             }
             std::thread::sleep(POLL);
         }
         fail(format!("neither ready nor ended after {timeout:?}\n{}", self.process.log_tail()))
+    }
+
+    /// Whether it says that it is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        let asked = Connection::open(self.admin).and_then(|mut admin| admin.call(&Request::get("/readyz")));
+        asked.is_ok_and(|answer| answer.status == 200)
     }
 
     /// SIGTERM, and insists on a clean exit.

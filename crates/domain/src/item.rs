@@ -1,3 +1,4 @@
+use crate::bug;
 use crate::label::Label;
 use crate::time::{Instant, Seconds};
 use alloc::boxed::Box;
@@ -121,6 +122,14 @@ pub struct Item {
 impl Item {
     /// Units that a reserve can have now: what exists and is neither sold, held nor kept back; never below 0.
     pub fn available(&self) -> u64 {
+        if bug!("available-wraps") {
+            let taken = self.figures.confirmed_sold + self.figures.held + self.settings.safety_stock;
+            return self.figures.total_units.wrapping_sub(taken);
+        }
+        if bug!("safety-stock-is-subtracted-twice") {
+            let taken = self.figures.confirmed_sold + self.figures.held + 2 * self.settings.safety_stock;
+            return self.figures.total_units.saturating_sub(taken);
+        }
         self.figures
             .total_units
             .saturating_sub(self.figures.confirmed_sold)

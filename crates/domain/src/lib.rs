@@ -13,6 +13,8 @@ extern crate alloc;
 
 pub mod limits;
 
+pub mod bug;
+
 mod label;
 mod time;
 

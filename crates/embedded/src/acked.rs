@@ -71,6 +71,14 @@ fn encode(Mark { batch, sum }: Mark) -> Vec<u8> {
     bytes
 }
 
+/// See [`crate::parsers`].
+#[cfg(feature = "testing")]
+pub(crate) fn parse(bytes: &[u8]) {
+    if let Some(mark) = bytes.first_chunk().and_then(decode) {
+        assert!(bytes.starts_with(&encode(mark)), "one mark has one form");
+    }
+}
+
 fn decode(bytes: &[u8; BYTES]) -> Option<Mark> {
     let (magic, rest) = bytes.split_first_chunk::<4>()?;
     let (batch, rest) = rest.split_first_chunk::<8>()?;

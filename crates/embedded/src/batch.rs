@@ -31,7 +31,7 @@ impl Batch {
 }
 
 /// A batch as it stands in the log.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) number: u64,
     pub(crate) position: u64,
@@ -74,6 +74,16 @@ pub(crate) fn decode(row: &Row, previous: u32) -> Result<Batch, String> {
         return Err(format!("the checksum of batch {} does not fit", row.number));
     }
     read(row).map_err(|error| format!("batch {}: {error}", row.number))
+}
+
+/// See [`crate::parsers`]: a batch of any bytes, with a checksum that fits.
+#[cfg(feature = "testing")]
+pub(crate) fn parse(bytes: &[u8]) {
+    let mut row = Row { number: 1, position: 1, events: 1, at: 0, data: bytes.to_vec(), sum: 0 };
+    row.sum = checksum(0, [row.number, row.position, row.events], row.at, &row.data);
+    let Ok(batch) = decode(&row, 0) else { return };
+    let mut again = Vec::new();
+    assert_eq!((encode(&batch, 0, &mut again), &*again), (row.sum, bytes), "one batch has one form");
 }
 
 fn read(row: &Row) -> Result<Batch, DecodeError> {

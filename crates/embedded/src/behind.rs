@@ -172,10 +172,10 @@ impl Behind {
 
 /// Committed events, folded to what they come to.
 #[derive(Debug, Default)]
-struct Fold {
+pub(crate) struct Fold {
     events: usize,
     /// Events, and lines of theirs: what [`crate::core`] counts too.
-    weight: u64,
+    pub(crate) weight: u64,
     items: HashSet<ItemKey, RandomState>,
     pauses: Map<String, bool>,
     /// Active holds, and whether the index has them as such.
@@ -185,7 +185,7 @@ struct Fold {
 }
 
 impl Fold {
-    fn add(&mut self, transition: &Transition) {
+    pub(crate) fn add(&mut self, transition: &Transition) {
         self.events += 1;
         self.weight += 1;
         match transition {
@@ -229,7 +229,7 @@ impl Fold {
 
     /// Items are taken as they are published, which may be newer than the chunk: what a start applies on top are
     /// after-images, so it comes to the same.
-    fn into_chunk(self, item: impl Fn(&ItemKey) -> Option<Item>) -> Chunk {
+    pub(crate) fn into_chunk(self, item: impl Fn(&ItemKey) -> Option<Item>) -> Chunk {
         let mut chunk = Chunk {
             items: self.items.iter().filter_map(item).collect(),
             pauses: self.pauses.into_iter().collect(),

@@ -100,6 +100,8 @@ pub(crate) struct Core {
     poisoned: Option<String>,
     /// What is being handed over: it stands here so that a panic on the way loses nobody.
     handing: Handing,
+    #[cfg(feature = "testing")]
+    pub(crate) watch: crate::stepped::Watch,
 }
 
 /// See [`Core::take`].
@@ -148,6 +150,8 @@ impl Core {
             no_reserves: None,
             poisoned: None,
             handing: Handing::default(),
+            #[cfg(feature = "testing")]
+            watch: crate::stepped::Watch::default(),
         };
         core.memory.enter_batch(head.number + 1);
         core
@@ -283,6 +287,8 @@ impl Core {
         steps::deciding(&envelope.command);
         let decided = decide(&mut self.memory, &self.rules, envelope, now, &mut self.open.effects);
         let events = self.open.effects.events.get(before..).unwrap_or_default();
+        #[cfg(feature = "testing")]
+        self.watch.decided(envelope, now, &decided, events.len());
         match steps::decided(&envelope.command, events, decided) {
             Ok(Outcome::Later) => {
                 self.open.at = Some(now);

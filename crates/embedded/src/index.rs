@@ -470,7 +470,7 @@ pub(crate) fn load_closed(db: &Connection, mut each: impl FnMut(Hold)) -> Result
     Ok(totals)
 }
 
-fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, Damage> {
+pub(crate) fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, Damage> {
     if row_sum(&id, data) != sum && !bug!("a-row-s-checksum-is-not-checked") {
         let id = ReservationId::from_u128(u128::from_be_bytes(id));
         return Err(Damage::What(format!("the checksum of reservation {id} does not fit")));

@@ -47,6 +47,10 @@ mod backup;
 mod inspect;
 
 #[cfg(feature = "testing")]
+pub mod parsers;
+#[cfg(feature = "testing")]
+pub mod stepped;
+#[cfg(feature = "testing")]
 pub mod testing;
 
 pub use backup::{Backup, backup};

@@ -1,6 +1,7 @@
 //! A start: everything is checked before anything is served. Index first, then the log's batches that it lacks.
 
 use crate::acked::{Acked, Mark};
+use crate::batch::Batch;
 use crate::behind::Behind;
 use crate::error::OpenError;
 use crate::files;
@@ -83,25 +84,8 @@ fn recover_in(
     let mut head = indexed_head;
     let from = log.head(indexed.min(keyed))?;
     log.walk(from.number, from.sum, |mut batch, sum| {
-        memory.enter_batch(batch.number);
         fault!("start.applying" => "a fault point".to_owned());
-        if batch.number > indexed {
-            for event in &mut batch.events {
-                if let Transition::Hold { hold, .. } = &mut event.transition {
-                    memory.share_keys(hold);
-                }
-                memory.apply(event);
-            }
-            head = Head { number: batch.number, sum, next_position: batch.next_position(), at: batch.at };
-            if bug!("a-start-forgets-the-newest-instant") {
-                head.at = indexed_head.at;
-            }
-        }
-        if batch.number > keyed {
-            for key in &batch.keys {
-                memory.remember(key);
-            }
-        }
+        replay(&mut memory, &mut head, indexed_head, keyed, &mut batch, sum);
         behind.take(batch, sum);
         let large = behind.weight() >= chunk_weight || behind.keys() >= START_KEYS;
         if large && room {
@@ -144,6 +128,36 @@ fn recover_in(
     published.reached(head.next_position - 1);
     sync_dir(dir)?;
     Ok(Recovered { lock, log, acked, behind, memory, published, head })
+}
+
+/// Takes a batch of the log into memory, as far as the index lacks it: its items and reservations lead up to `indexed`, its
+/// keys up to batch `keyed`.
+pub(crate) fn replay(
+    memory: &mut Memory,
+    head: &mut Head,
+    indexed: Head,
+    keyed: u64,
+    batch: &mut Batch,
+    sum: u32,
+) {
+    memory.enter_batch(batch.number);
+    if batch.number > indexed.number {
+        for event in &mut batch.events {
+            if let Transition::Hold { hold, .. } = &mut event.transition {
+                memory.share_keys(hold);
+            }
+            memory.apply(event);
+        }
+        *head = Head { number: batch.number, sum, next_position: batch.next_position(), at: batch.at };
+        if bug!("a-start-forgets-the-newest-instant") {
+            head.at = indexed.at;
+        }
+    }
+    if batch.number > keyed {
+        for key in &batch.keys {
+            memory.remember(key);
+        }
+    }
 }
 
 /// What a disk that fails looks like, for fault points.
@@ -209,20 +223,29 @@ pub(crate) fn look_through(database: &Path) -> Result<(), OpenError> {
 /// A log that ends before what was synced has lost its end.
 fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<Mark>) -> Result<(), OpenError> {
     let last = log.last()?.map_or(0, |(number, _)| number);
-    let damaged = |what| OpenError::Damaged { file: log_file.to_owned(), what };
+    let known = index.position.indexed.max(index.position.keyed);
+    match missing_end(last, known, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
+        Some(what) => Err(OpenError::Damaged { file: log_file.to_owned(), what }),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with a log that ends at batch `last`, when the index has seen `known` and this mark was set.
+pub(crate) fn missing_end<E>(
+    last: u64,
+    known: u64,
+    mark: Option<Mark>,
+    sum_of: impl FnOnce(u64) -> Result<u32, E>,
+) -> Result<Option<String>, E> {
     if let Some(Mark { batch, sum }) = mark.filter(|_| !bug!("the-mark-is-not-read")) {
         if last < batch {
-            return Err(damaged(format!("it ends at batch {last}, and batch {batch} was synced")));
+            return Ok(Some(format!("it ends at batch {last}, and batch {batch} was synced")));
         }
-        if log.head(batch)?.sum != sum {
-            return Err(damaged(format!("batch {batch} is not the one that was synced")));
+        if sum_of(batch)? != sum {
+            return Ok(Some(format!("batch {batch} is not the one that was synced")));
         }
     }
-    let known = index.position.indexed.max(index.position.keyed);
-    if last < known {
-        return Err(damaged(format!("it ends at batch {last}, and the index has seen batch {known}")));
-    }
-    Ok(())
+    Ok((last < known).then(|| format!("it ends at batch {last}, and the index has seen batch {known}")))
 }
 
 fn load(index: &Index, mut active: Vec<Hold>, memory: &mut Memory) -> Result<(), crate::index::Damage> {

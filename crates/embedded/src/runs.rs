@@ -288,7 +288,7 @@ fn page<K: Kind>(db: &Connection, id: i64) -> Result<Vec<u8>, Damage> {
 }
 
 /// The records of a page: hash, and the whole with its length before it.
-fn records(mut data: &[u8]) -> impl Iterator<Item = (u128, &[u8])> {
+pub(crate) fn records(mut data: &[u8]) -> impl Iterator<Item = (u128, &[u8])> {
     std::iter::from_fn(move || {
         let (length, rest) = data.split_first_chunk::<LENGTH_BYTES>()?;
         let (framed, left) =

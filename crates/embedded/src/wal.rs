@@ -50,8 +50,12 @@ pub(crate) fn damage(path: &Path) -> io::Result<Option<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    look_through(&mut file)
+}
+
+fn look_through(file: &mut impl Read) -> io::Result<Option<String>> {
     let mut header = [0; HEADER];
-    if !fill(&mut file, &mut header)? {
+    if !fill(file, &mut header)? {
         return Ok(None);
     }
     let Some(mut scan) = Scan::start(&header) else { return Ok(None) };
@@ -60,13 +64,26 @@ pub(crate) fn damage(path: &Path) -> io::Result<Option<String>> {
     }
     let mut frame = vec![0; FRAME_HEADER + scan.page];
     let mut number = 0_u64;
-    while fill(&mut file, &mut frame)? {
+    while fill(file, &mut frame)? {
         number += 1;
         if let Some(what) = scan.frame(number, &frame) {
             return Ok(Some(what));
         }
     }
     Ok(None)
+}
+
+/// See [`crate::parsers`]: a log of any bytes, with a header whose checksum fits.
+#[cfg(feature = "testing")]
+pub(crate) fn parse(bytes: &[u8]) {
+    let mut bytes = bytes.to_vec();
+    if let Some((header, sum)) = bytes.split_at_mut_checked(24)
+        && let Some(sum) = sum.get_mut(..8)
+    {
+        let (a, b) = checksum(word(header, 0) == Some(MAGIC), (0, 0), header);
+        sum.copy_from_slice(&[a.to_be_bytes(), b.to_be_bytes()].concat());
+    }
+    assert!(look_through(&mut bytes.as_slice()).is_ok(), "bytes can be read");
 }
 
 fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {

@@ -2,6 +2,7 @@
 //! BLAKE3, which callers can't make collide.
 
 use crate::codec;
+use stockhold_domain::bug;
 use stockhold_domain::{Command, Fingerprint, KeyHash};
 
 /// Version of the form that fingerprints are taken of. Raised when the form changes, so that old keys mismatch loudly
@@ -12,6 +13,9 @@ const FINGERPRINT_VERSION: u8 = 1;
 pub fn key_hash(principal: &str, operation: &str, key: &str) -> KeyHash {
     let mut hasher = blake3::Hasher::new();
     for part in [principal, operation, key] {
+        if bug!("keys-are-everybody-s") && part == principal {
+            continue;
+        }
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part.as_bytes());
     }
@@ -22,6 +26,9 @@ pub fn key_hash(principal: &str, operation: &str, key: &str) -> KeyHash {
 pub fn fingerprint(command: &Command) -> Fingerprint {
     let mut bytes = vec![FINGERPRINT_VERSION];
     codec::put_command(&mut bytes, command);
+    if bug!("a-fingerprint-forgets-the-quantities") {
+        bytes.truncate(8);
+    }
     Fingerprint(first_half(&blake3::hash(&bytes)))
 }
 

@@ -12,12 +12,17 @@ mod work;
 pub mod clock;
 pub mod codec;
 pub mod digest;
+pub mod fault;
 pub mod ids;
 
 #[cfg(feature = "testing")]
 pub mod conformance;
 #[cfg(feature = "testing")]
+pub mod mangle;
+#[cfg(feature = "testing")]
 pub mod model;
+#[cfg(feature = "testing")]
+pub mod parsers;
 
 pub use query::{Cursor, Filter, Found, Page, Query, Shelf};
 pub use store::{EventRow, Store};

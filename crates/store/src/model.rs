@@ -84,6 +84,19 @@ impl Model {
         }
     }
 
+    /// Runs a command as if its key had never been used, as a store may when it has kept the key for its time. Where that
+    /// does not use the key anew, it may be known again later.
+    pub fn run_afresh(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
+        let known =
+            |used: &(KeyHash, Fingerprint, Subject)| envelope.key.is_some_and(|key| key.hash == used.0);
+        let forgotten: Vec<_> = self.used.extract_if(.., |used| known(used)).collect();
+        let outcome = self.run(envelope, now);
+        if !self.used.iter().any(known) {
+            self.used.extend(forgotten);
+        }
+        outcome
+    }
+
     /// An item as it is now.
     pub fn item(&self, key: &ItemKey) -> Option<Item> {
         let record = self.records.iter().find(|record| record.key == *key)?;

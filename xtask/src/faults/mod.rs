@@ -37,6 +37,13 @@ pub(crate) struct Options {
     server: Option<PathBuf>,
 }
 
+impl Options {
+    /// A run of `cargo xtask prove`.
+    pub(crate) fn of(flips: usize, server: &Path) -> Self {
+        Self { flips, seed: 1, only: Vec::new(), disk: None, server: Some(server.to_owned()) }
+    }
+}
+
 /// What every fault works with.
 struct Bench<'a> {
     binary: &'a Path,

@@ -43,6 +43,7 @@ struct Sum {
 impl Fleet {
     /// Asks the server about what was acknowledged and compares all sums.
     pub(crate) fn audit(&mut self, address: SocketAddr, depth: Depth) -> Outcome<()> {
+        self.operator.audit(address)?;
         self.each(|client| client.audit(address, depth))?;
         if depth == Depth::Everything {
             self.ids_are_different()?;

@@ -33,7 +33,7 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(30);
 const TROUBLE_PAUSE: Duration = Duration::from_millis(5);
 
 /// One client.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Client {
     prefix: u64,
     rng: Rng,
@@ -100,6 +100,7 @@ counts! {
     unanswered: "unanswered",
     outcome_unknown: "outcome_unknown",
     unavailable: "unavailable",
+    alarms: "alarms",
     found: "unknowns found done",
     redone: "unknowns done on retry",
 }
@@ -137,7 +138,7 @@ impl Client {
                 return Ok(());
             }
             let op = self.choose();
-            let flow = self.perform(&mut connection, op, false)?;
+            let flow = self.perform(&mut connection, op, false, tolerance)?;
             match flow {
                 Flow::Settled if troubled && tolerance == Tolerance::Failure => {
                     return fail("an answer after the store had failed");
@@ -162,8 +163,14 @@ impl Client {
             if Instant::now() > deadline {
                 return fail(format!("still not answered: {op:?}"));
             }
-            let mut connection = Connection::open(address)?;
-            if !matches!(self.perform(&mut connection, op.clone(), true)?, Flow::Settled) {
+            let mut connection = match Connection::open(address) {
+                Ok(connection) => connection,
+                Err(error) => {
+                    self.pending = Some(op);
+                    return Err(error.into());
+                }
+            };
+            if !matches!(self.perform(&mut connection, op.clone(), true, Tolerance::None)?, Flow::Settled) {
                 self.pending = Some(op);
                 std::thread::sleep(TROUBLE_PAUSE);
             }
@@ -246,7 +253,13 @@ impl Client {
         Some(self.active[self.rng.index(self.active.len())])
     }
 
-    fn perform(&mut self, connection: &mut Connection, op: Op, retry: bool) -> Outcome<Flow> {
+    fn perform(
+        &mut self,
+        connection: &mut Connection,
+        op: Op,
+        retry: bool,
+        tolerance: Tolerance,
+    ) -> Outcome<Flow> {
         let request = op.request(self.prefix, &self.stock, &self.known);
         self.cut = None;
         let answer = connection.send(&request).and_then(|()| {
@@ -258,7 +271,7 @@ impl Client {
                 self.cut = None;
                 let asked =
                     format!("{} {} {:?} → {}", request.method, request.path, request.body, answer.brief());
-                self.settle(op, &answer, retry).map_err(|error| format!("{error}: {asked}").into())
+                self.settle(op, &answer, retry, tolerance).map_err(|error| format!("{error}: {asked}").into())
             }
             Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::WouldBlock) => {
                 fail(format!("{error}: {} {}", request.method, request.path))
@@ -271,7 +284,7 @@ impl Client {
         }
     }
 
-    fn settle(&mut self, op: Op, answer: &Answer, retry: bool) -> Result<Flow, String> {
+    fn settle(&mut self, op: Op, answer: &Answer, retry: bool, tolerance: Tolerance) -> Result<Flow, String> {
         if answer.status == 503 {
             return match answer.reason().as_str() {
                 "outcome_unknown" => {
@@ -285,6 +298,11 @@ impl Client {
                 }
                 _ => Err("a reason that was not expected".to_owned()),
             };
+        }
+        if answer.status == 500 && tolerance == Tolerance::Failure {
+            // An invariant alarm: nothing was done.
+            self.counts.alarms += 1;
+            return Ok(Flow::Unavailable);
         }
         let replay = matches!(op, Op::Replay { .. });
         if answer.replayed && !replay && !retry {

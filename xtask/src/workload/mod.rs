@@ -6,6 +6,7 @@ mod audit;
 mod client;
 mod known;
 mod op;
+mod operator;
 
 use crate::http::{Connection, Request};
 use crate::rng::Rng;
@@ -13,6 +14,7 @@ use crate::{Outcome, fail};
 pub(crate) use audit::Depth;
 use client::Client;
 pub(crate) use client::{Counts, Tolerance};
+use operator::Operator;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,10 +39,11 @@ const PLENTY_UNITS: u64 = 1_000_000_000;
 const MAX_HOLD_SECONDS: u64 = 86_400;
 
 /// All clients and all they know.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     stock: Arc<[Stock]>,
     clients: Vec<Client>,
+    operator: Operator,
 }
 
 impl Fleet {
@@ -52,7 +55,7 @@ impl Fleet {
         let mut rng = Rng::new(seed);
         let clients =
             (0..clients).map(|_| Client::new(rng.next(), Arc::clone(&stock), short_holds)).collect();
-        Self { stock, clients }
+        Self { stock, clients, operator: Operator::default() }
     }
 
     /// Puts the stock there; once, before anything else.
@@ -67,6 +70,11 @@ impl Fleet {
             }
         }
         Ok(())
+    }
+
+    /// One round of what an operator does, of items that no client asks for.
+    pub(crate) fn operate(&mut self, address: SocketAddr) {
+        self.operator.operate(address);
     }
 
     /// All clients at it until `stop`, until the server is gone, or until each has done `limit` operations.

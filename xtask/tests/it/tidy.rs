@@ -50,9 +50,9 @@ fn arrows_go_one_way() {
     assert_eq!(own("store"), ["domain"]);
     assert_eq!(own("embedded"), ["domain", "store"]);
     assert_eq!(own("sql"), ["domain", "store"]);
-    assert_eq!(own("sim"), ["domain", "store"]);
+    assert_eq!(own("sim"), ["domain", "embedded", "store"]);
     assert_eq!(own("api"), ["domain", "store"]);
-    assert_eq!(own("server"), ["api", "domain", "embedded", "store"]);
+    assert_eq!(own("server"), ["api", "domain", "embedded", "sql", "store"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! it comes too late, and no other.
 
 use super::{Halt, Run, add, sub};
+use crate::bug;
 use crate::command::{Confirm, Extend, Release, Return, Returning};
 use crate::event::{HoldChange, Subject, Transition};
 use crate::hold::{Closing, Hold, Line, Status};
@@ -19,6 +20,7 @@ pub(super) fn confirm<S: State>(
     command: &Confirm,
     now: Instant,
 ) -> Result<Outcome, Halt> {
+    let now = if bug!("a-confirm-succeeds-at-its-deadline") { just_before(now) } else { now };
     let hold = match open(run, command.id, now)? {
         Opened::Active(hold, at) => {
             let closing = Closing { at, reason: None, order_id: command.order_id.clone() };
@@ -31,10 +33,20 @@ pub(super) fn confirm<S: State>(
         Opened::Ended(hold) => {
             let order_id = hold.closing.as_ref().and_then(|closing| closing.order_id.as_ref());
             let same_order = command.order_id.is_none() || command.order_id.as_ref() == order_id;
+            let same_order = same_order || bug!("another-order-confirms-too");
             if hold.status != Status::Confirmed || !same_order {
                 return Ok(Outcome::Refused(ended(&hold)));
             }
-            hold
+            if bug!("a-confirm-sells-twice") {
+                let closing = hold.closing.as_deref().cloned().ok_or(Halt::Broken("a sale has no end"))?;
+                close(run, hold, HoldChange::Confirmed, Status::Confirmed, closing, |figures, line| {
+                    figures.active = add(figures.active, 1)?;
+                    figures.confirmed_sold = add(figures.confirmed_sold, u64::from(line.quantity))?;
+                    Ok(())
+                })?
+            } else {
+                hold
+            }
         }
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
     };
@@ -46,12 +58,29 @@ pub(super) fn release<S: State>(
     command: &Release,
     now: Instant,
 ) -> Result<Outcome, Halt> {
+    let now = if bug!("a-release-cancels-at-its-deadline") { just_before(now) } else { now };
     let hold = match open(run, command.id, now)? {
         Opened::Active(hold, at) => {
             let closing = Closing { at, reason: command.reason.clone(), order_id: None };
             close(run, hold, HoldChange::Cancelled, Status::Cancelled, closing, give_back)?
         }
+        Opened::Ended(hold) if hold.status == Status::Confirmed && bug!("a-release-takes-a-sale-back") => {
+            let closing = Closing { at: now, reason: command.reason.clone(), order_id: None };
+            close(run, hold, HoldChange::Cancelled, Status::Cancelled, closing, |figures, line| {
+                figures.active = add(figures.active, 1)?;
+                figures.confirmed_sold = sub(figures.confirmed_sold, u64::from(line.quantity))?;
+                Ok(())
+            })?
+        }
         Opened::Ended(hold) if hold.status == Status::Confirmed => return Ok(Outcome::Refused(ended(&hold))),
+        Opened::Ended(hold) if bug!("a-release-gives-back-twice") => {
+            let closing = Closing { at: now, reason: command.reason.clone(), order_id: None };
+            close(run, hold, HoldChange::Cancelled, Status::Cancelled, closing, |figures, line| {
+                figures.active = add(figures.active, 1)?;
+                figures.held = figures.held.saturating_sub(u64::from(line.quantity));
+                Ok(())
+            })?
+        }
         Opened::Ended(hold) => hold,
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
     };
@@ -63,6 +92,7 @@ pub(super) fn extend<S: State>(
     command: &Extend,
     now: Instant,
 ) -> Result<Outcome, Halt> {
+    let now = if bug!("an-extension-revives-at-its-deadline") { just_before(now) } else { now };
     let (hold, at) = match open(run, command.id, now)? {
         Opened::Active(hold, at) => (hold, at),
         Opened::Ended(hold) => return Ok(Outcome::Refused(ended(&hold))),
@@ -72,13 +102,17 @@ pub(super) fn extend<S: State>(
     if hold.expires_at >= max_expires_at {
         return Ok(Outcome::Refused(Rejection::ExtensionLimit { max_expires_at }));
     }
-    let expires_at = at.deadline(command.ttl).min(max_expires_at);
-    if expires_at <= hold.expires_at {
+    let expires_at = at.deadline(command.ttl);
+    let expires_at =
+        if bug!("an-extension-passes-the-cap") { expires_at } else { expires_at.min(max_expires_at) };
+    if expires_at <= hold.expires_at && !bug!("an-extension-shortens") {
         return Ok(done(run, hold, now));
     }
     let mut figures = Vec::with_capacity(hold.lines.len());
     for line in &*hold.lines {
-        figures.push(Figures { at, ..figures_of(run, line)? });
+        let before = figures_of(run, line)?;
+        let sequence = before.sequence + u64::from(bug!("an-extension-takes-a-sequence"));
+        figures.push(Figures { sequence, at, ..before });
     }
     let previous = hold.last_event;
     let hold = Hold { expires_at, last_event: run.fresh.event, ..hold };
@@ -94,7 +128,9 @@ pub(super) fn take_back<S: State>(
     now: Instant,
 ) -> Result<Outcome, Halt> {
     let hold = match open(run, command.id, now)? {
-        Opened::Ended(hold) if hold.status == Status::Confirmed => hold,
+        Opened::Ended(hold) if hold.status == Status::Confirmed || bug!("what-was-not-sold-comes-back") => {
+            hold
+        }
         Opened::Ended(hold) | Opened::Active(hold, _) => {
             return Ok(Outcome::Refused(Rejection::ReservationNotConfirmed(hold.id)));
         }
@@ -160,7 +196,9 @@ fn returned_quantities(hold: &Hold, returning: &Returning) -> Result<Result<Vec<
                 let wanted = basket.wants().iter().find(|want| want.item == line.item);
                 let requested = wanted.map_or(0, |want| want.quantity);
                 match u32::try_from(requested) {
-                    Ok(back) if back <= left(line)? => quantities.push(back),
+                    Ok(back) if back <= left(line)? || bug!("more-comes-back-than-was-sold") => {
+                        quantities.push(back);
+                    }
                     _ => return Ok(Err(exceeds(line, requested)?)),
                 }
             }
@@ -172,6 +210,9 @@ fn returned_quantities(hold: &Hold, returning: &Returning) -> Result<Result<Vec<
 pub(super) fn sweep<S: State>(run: &mut Run<'_, S>, now: Instant) -> Result<Outcome, Halt> {
     let mut expired = 0;
     while let Some((due, id)) = run.state.earliest(None)? {
+        if bug!("a-sweep-leaves-what-is-due-now") && due == now {
+            break;
+        }
         if due > now || !run.may_expire() {
             break;
         }
@@ -208,7 +249,10 @@ fn open<S: State>(run: &mut Run<'_, S>, id: ReservationId, now: Instant) -> Resu
         return Ok(Opened::Ended(hold.clone()));
     }
     let hold = hold.clone();
-    let at = floored(run, &hold, now)?;
+    let at = if bug!("a-confirm-trusts-the-statement-s-clock") { now } else { floored(run, &hold, now)? };
+    if hold.is_due(at) && bug!("expiry-is-a-predicate") {
+        return Ok(Opened::Ended(Hold { status: Status::Expired, ..hold }));
+    }
     if hold.is_due(at) {
         return Ok(Opened::Ended(expire(run, id, at)?));
     }
@@ -231,7 +275,9 @@ fn close<S: State>(
         let mut after = figures_of(run, line)?;
         effect(&mut after, line)?;
         after.active = sub(after.active, 1)?;
-        after.sequence = add(after.sequence, 1)?;
+        if !(change == HoldChange::Expired && bug!("an-expiry-takes-no-sequence")) {
+            after.sequence = add(after.sequence, 1)?;
+        }
         after.at = at;
         lines.push(Line { sequence: after.sequence, ..line.clone() });
         figures.push(after);
@@ -265,6 +311,11 @@ fn floored<S: State>(run: &Run<'_, S>, hold: &Hold, now: Instant) -> Result<Inst
         at = at.max(figures_of(run, line)?.at);
     }
     Ok(at)
+}
+
+/// A clock that is off by one.
+fn just_before(now: Instant) -> Instant {
+    Instant::from_micros(now.micros().saturating_sub(1))
 }
 
 /// Why an ended hold can't be moved any more.

@@ -2,6 +2,7 @@
 
 use super::hold::expire;
 use super::{Halt, Run, add};
+use crate::bug;
 use crate::command::{Fulfilment, Reserve, Want};
 use crate::event::{HoldChange, Subject, Transition};
 use crate::hold::{Extras, Hold, Line, Status, Terms};
@@ -38,7 +39,8 @@ pub(super) fn reserve<S: State>(
             short.push((want, available));
         }
         let quantity = want.quantity.min(available);
-        if quantity > 0 {
+        let quantity = if bug!("a-partial-line-gets-too-much") { want.quantity } else { quantity };
+        if quantity > 0 || bug!("a-partial-line-gets-nothing") {
             granted.push((want, quantity));
         }
     }
@@ -72,6 +74,9 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
         };
         let (default, max) = item_times(run.rules, item);
         bounds = Some(bounds.map_or((default, max), |(d, m)| (d.min(default), m.min(max))));
+        if bug!("the-last-item-alone-bounds-the-time") {
+            bounds = Some((default, max));
+        }
         if paused.is_none() {
             paused = pause_of(run, item)?;
         }
@@ -88,6 +93,9 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
     if let Some(pool) = &command.pool {
         let detail = format!("names a pool that none of these items has: {pool}");
         return Ok(Err(Rejection::invalid("/pool", detail)));
+    }
+    if let Some(scope) = paused.clone().filter(|_| bug!("paused-comes-before-unknown")) {
+        return Ok(Err(Rejection::SalePaused(scope)));
     }
     if !unknown.is_empty() {
         return Ok(Err(Rejection::UnknownItem(unknown)));
@@ -112,7 +120,7 @@ fn item_times(rules: &Rules, item: &Item) -> Times {
 }
 
 fn pause_of<S: State>(run: &Run<'_, S>, item: &Item) -> Result<Option<Scope>, Halt> {
-    if run.state.paused(Some(item.key.location()))? {
+    if run.state.paused(Some(item.key.location()))? && !bug!("a-location-s-pause-is-ignored") {
         let location = Label::new(item.key.location()).map_err(|_| Halt::Broken("a location is no label"))?;
         return Ok(Some(Scope::Location(location)));
     }
@@ -127,8 +135,12 @@ fn make_room<S: State>(run: &mut Run<'_, S>, wants: &[Want], now: Instant) -> Re
         for want in wants {
             while known(run, want)?.available() < want.quantity {
                 match run.state.earliest(Some(&want.item))? {
+                    Some((due, _)) if bug!("a-reserve-leaves-what-is-due-now") && due == now => break,
                     Some((due, id)) if due <= now => {
                         if !run.may_expire() {
+                            if bug!("a-full-batch-refuses") {
+                                return Ok(Some(now));
+                            }
                             return Ok(None);
                         }
                         expire(run, id, now)?;
@@ -166,7 +178,10 @@ fn shortages<S: State>(run: &Run<'_, S>, short: &[(&Want, u64)]) -> Result<Outco
             item: want.item.clone(),
             requested: want.quantity,
             available: *available,
-            next_expiry_at: run.state.earliest(Some(&want.item))?.map(|(due, _)| due),
+            next_expiry_at: run
+                .state
+                .earliest(if bug!("the-next-expiry-is-anybody-s") { None } else { Some(&want.item) })?
+                .map(|(due, _)| due),
         });
     }
     Ok(Outcome::Refused(Rejection::InsufficientInventory(lines)))
@@ -198,10 +213,14 @@ fn hold<S: State>(
         figures.push(after);
     }
     let max_expires_at = now.deadline(max);
+    let mut expires_at = now.deadline(ttl).min(max_expires_at);
+    if bug!("deadlines-are-rounded-down") && now.micros() % 1_000 != 0 {
+        expires_at = Instant::from_millis(expires_at.millis() - 1);
+    }
     let hold = Hold {
         id: run.fresh.reservation,
         status: Status::Active,
-        expires_at: now.deadline(ttl).min(max_expires_at),
+        expires_at,
         terms: Arc::new(Terms {
             owner_id: command.owner_id.clone(),
             created_at: now,

@@ -2,5 +2,6 @@
 
 mod conformance;
 mod damage;
+mod mangled;
 mod panics;
 mod restart;

@@ -127,7 +127,8 @@ impl Model {
         self.hold(id).ok_or(Rejection::UnknownReservation(id))
     }
 
-    pub(super) fn expire(&mut self, id: ReservationId, now: Instant) {
+    /// Expires a due reservation that is active, as a store does on the way to an answer that comes in a later batch.
+    pub fn expire(&mut self, id: ReservationId, now: Instant) {
         self.end(id, Status::Expired, now, None, None);
     }
 

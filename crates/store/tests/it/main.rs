@@ -3,5 +3,6 @@
 
 mod decide_against_model;
 mod flaw;
+mod mangled;
 mod memory_world;
 mod suite;

@@ -1,0 +1,98 @@
+//! Bytes that are nearly right: what parsers are tried with. Made from good examples by a seed, on any toolchain; the
+//! coverage-guided form of the same is in `fuzz/`. A parser may refuse what it is given, and may never panic.
+
+use crate::conformance::Random;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A parser by its name: what it must hold of any bytes is asserted inside.
+pub type Parser = (&'static str, fn(&[u8]));
+
+/// Changes to one example at most.
+const CHANGES: u64 = 6;
+/// Longest piece that is repeated or taken from another example.
+const PIECE: u64 = 64;
+/// Bytes at which numbers end, texts begin and parsers turn.
+const EDGES: [u8; 16] =
+    [0, 1, 0x7f, 0x80, 0xff, b'"', b'{', b'}', b'[', b',', b':', b'%', b'\r', b'\n', b' ', b'\\'];
+
+/// Tries a parser on so many mangled examples. A panic comes out with the bytes that led to it.
+///
+/// # Panics
+/// When the parser does.
+pub fn mangle(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
+    let (name, parse) = parser;
+    let mut random = Random::new(name.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte)));
+    for example in examples {
+        parse(example);
+    }
+    for _ in 0..rounds {
+        let bytes = mangled(&mut random, examples);
+        let held = catch_unwind(AssertUnwindSafe(|| parse(&bytes))).is_ok();
+        assert!(held, "{name} panicked on {:?}", String::from_utf8_lossy(&bytes));
+    }
+}
+
+fn mangled(random: &mut Random, examples: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = if examples.is_empty() { Vec::new() } else { random.pick(examples) };
+    for _ in 0..=random.below(CHANGES) {
+        let at = place(random, bytes.len());
+        match random.below(8) {
+            0 => bytes.truncate(at),
+            1 | 2 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            3 if at < bytes.len() => bytes[at] = random.pick(&EDGES),
+            4 => bytes.insert(at, random.pick(&EDGES)),
+            5 if at < bytes.len() => {
+                bytes.remove(at);
+            }
+            6 => {
+                let piece = piece(random, &bytes);
+                bytes.splice(at..at, piece);
+            }
+            7 if !examples.is_empty() => {
+                let other = random.pick(examples);
+                let piece = piece(random, &other);
+                let end = (at + piece.len()).min(bytes.len());
+                bytes.splice(at..end, piece);
+            }
+            _ => bytes.push(random.byte()),
+        }
+    }
+    bytes
+}
+
+fn piece(random: &mut Random, bytes: &[u8]) -> Vec<u8> {
+    let from = place(random, bytes.len());
+    let to = (from + place(random, usize::try_from(PIECE).unwrap_or(0))).min(bytes.len());
+    bytes[from..to].to_vec()
+}
+
+/// A place from 0 to `length`, both included.
+fn place(random: &mut Random, length: usize) -> usize {
+    usize::try_from(random.below(length as u64 + 1)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    #[test]
+    fn examples_come_first_and_then_many_things_near_them() {
+        static SEEN: Mutex<BTreeSet<Vec<u8>>> = Mutex::new(BTreeSet::new());
+        let seen = |bytes: &[u8]| {
+            SEEN.lock().unwrap().insert(bytes.to_vec());
+        };
+        let example = b"{\"quantity\":12}".to_vec();
+        mangle(("seen", seen), std::slice::from_ref(&example), 500);
+        let seen = SEEN.lock().unwrap();
+        assert!(seen.contains(&example) && seen.len() > 400, "{}", seen.len());
+        assert!(seen.iter().filter(|bytes| bytes.starts_with(b"{\"q")).count() > 100);
+    }
+
+    #[test]
+    #[should_panic(expected = "fragile panicked on")]
+    fn a_panic_is_told_with_its_bytes() {
+        mangle(("fragile", |bytes| assert!(bytes.first() == Some(&b'a'))), &[b"abc".to_vec()], 1_000);
+    }
+}

@@ -1,0 +1,45 @@
+//! Every parser of the crate on bytes that are nearly right. The long form, guided by coverage, is in `fuzz/`.
+
+use stockhold_domain::{Effects, Rules, decide};
+use stockhold_store::codec::{put_event, put_hold, put_item, put_key_record};
+use stockhold_store::conformance::{Cast, Op, Random, START};
+use stockhold_store::mangle::mangle;
+use stockhold_store::model::NaiveState;
+use stockhold_store::parsers::PARSERS;
+
+const ROUNDS: u64 = 20_000;
+const STEPS: u32 = 150;
+/// Examples of each kind.
+const EXAMPLES: usize = 60;
+
+fn bytes<T>(all: &[T], put: fn(&mut Vec<u8>, &T)) -> Vec<Vec<u8>> {
+    let write = |one: &T| {
+        let mut bytes = Vec::new();
+        put(&mut bytes, one);
+        bytes
+    };
+    all.iter().rev().take(EXAMPLES).map(write).collect()
+}
+
+#[test]
+fn records_are_read_or_refused_and_have_one_form() {
+    let (mut cast, mut random, mut state) = (Cast::new(3, ""), Random::new(3), NaiveState::default());
+    let mut effects = Effects::default();
+    for _ in 0..STEPS {
+        let envelope = cast.envelope(&Op::random(&mut random, true));
+        decide(&mut state, &Rules::default(), &envelope, START, &mut effects).unwrap();
+    }
+    let holds: Vec<_> = state.holds.values().cloned().collect();
+    let items: Vec<_> = state.items.values().cloned().collect();
+    for parser in PARSERS {
+        let examples = match parser.0 {
+            "event" => bytes(&effects.events, put_event),
+            "hold" => bytes(&holds, put_hold),
+            "item" => bytes(&items, put_item),
+            "key record" => bytes(&effects.keys, put_key_record),
+            other => panic!("no examples of a {other}"),
+        };
+        assert!(!examples.is_empty(), "{}", parser.0);
+        mangle(parser, &examples, ROUNDS);
+    }
+}

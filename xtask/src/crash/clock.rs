@@ -1,0 +1,63 @@
+//! A wall clock that jumps by an hour, both ways, while the server runs and between one start and the next. While it runs
+//! no deadline moves; after a start with an earlier clock time stands still until it has caught up, and never runs back.
+
+use super::{Harness, Options};
+use crate::clock::servers_are_ahead;
+use crate::shim::Clock;
+use crate::spawn::{Launch, Server, server_binary, verify};
+use crate::workload::Tolerance;
+use crate::{Outcome, fail};
+use std::time::Duration;
+
+const HOUR: i64 = 3_600;
+/// The load lasts this long on either side of a jump, in milliseconds.
+const LOAD_MILLIS: (u64, u64) = (50, 800);
+
+pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
+    if options.jumps == 0 {
+        return Ok(());
+    }
+    let binary = server_binary(options.server.as_deref())?;
+    let mut harness = Harness::new(options, seed, &binary)?;
+    let result = jumps(&mut harness, options.jumps);
+    let server = harness.kept(result)?;
+    let ended = harness.end(server, &format!("{} starts with a clock that jumps", options.jumps));
+    servers_are_ahead(0);
+    ended
+}
+
+fn jumps(harness: &mut Harness, jumps: u64) -> Outcome<Server> {
+    let mut server = harness.begin()?;
+    let clock = Clock::prepare(harness.folder.path())?;
+    let launch = Launch { env: clock.env(), ..harness.launch.clone() };
+    let mut ahead = 0;
+    for jump in 0..jumps {
+        server.process.kill()?;
+        verify(&launch.binary, &launch.data)?;
+        // The right time first, so that holds have been told deadlines by it.
+        let at_start = [0, -HOUR, HOUR, 0, -HOUR][usize::try_from(jump % 5)?];
+        let meanwhile = [HOUR, -HOUR][harness.rng.index(2)];
+        clock.set(at_start)?;
+        ahead = ahead.max(u64::try_from(at_start).unwrap_or_default());
+        servers_are_ahead(ahead);
+        let hurt = harness.recover(&launch).and_then(|started| {
+            server = started;
+            harness.under_load(&mut server, Tolerance::None, |server, rng| {
+                let mut wait =
+                    || std::thread::sleep(Duration::from_millis(rng.between(LOAD_MILLIS.0, LOAD_MILLIS.1)));
+                wait();
+                clock.set(at_start + meanwhile)?;
+                wait();
+                match server.process.ended()? {
+                    None => server.process.kill(),
+                    Some(status) => fail(format!("ended by itself: {status}\n{}", server.process.log_tail())),
+                }
+            })
+        });
+        hurt.map_err(|error| {
+            format!("jump {jump}, {at_start} s at the start, {meanwhile} s after: {error}")
+        })?;
+    }
+    clock.set(0)?;
+    harness.recover(&launch)
+}

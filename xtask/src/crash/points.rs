@@ -1,0 +1,292 @@
+//! Every named fault point of the sources (`stockhold_store::fault`), with every action that it knows: kill, panic, pause,
+//! and error where the step can fail. The server is one that was built with the points in it; the one that is shipped must
+//! not have a single name of them. A point that is never reached, or where an action never happened, fails the run.
+
+use super::{Fate, Harness, Options, ended_in_order, fate};
+use crate::rng::Rng;
+use crate::source::{Place, literals, words_in};
+use crate::spawn::{
+    Launch, Readiness, START_TIMEOUT, STOP_TIMEOUT, Server, server_binary, server_with, verify,
+};
+use crate::workload::{Depth, Tolerance};
+use crate::{Outcome, fail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Longest load until the point is reached; then the server is told to stop, which reaches the rest of them.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Load where the point lies in a start or a stop.
+const BRIEFLY: Duration = Duration::from_millis(150);
+const PAUSE_MILLIS: u64 = 60;
+/// After a pause the load goes on so long, in milliseconds.
+const AFTER_PAUSE: (u64, u64) = (10, 150);
+/// A point is hit at one of its first so many times; at the first when that was too late.
+const TIMES: u64 = 12;
+const CLIENTS: usize = 16;
+/// Requests of each client right before a kill.
+const FRESH: usize = 8;
+/// Tries of one point with one action.
+const TRIES: u64 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Action {
+    Kill,
+    Panic,
+    Pause,
+    Error,
+}
+
+impl Action {
+    fn order(self) -> String {
+        match self {
+            Self::Kill => "kill".to_owned(),
+            Self::Panic => "panic".to_owned(),
+            Self::Pause => format!("pause:{PAUSE_MILLIS}"),
+            Self::Error => "error".to_owned(),
+        }
+    }
+}
+
+pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
+    let points = literals("fault")?;
+    let shipped = server_binary(options.server.as_deref())?;
+    let names = || points.keys().map(String::as_str).chain(["FAULT_POINTS"]);
+    let found = words_in(&shipped, names())?;
+    if !found.is_empty() {
+        return fail(format!("the server that is shipped has fault points in it: {found:?}"));
+    }
+    let binary = server_with("faults")?;
+    let there = words_in(&binary, names())?.len();
+    if there != points.len() + 1 {
+        return fail(format!(
+            "only {there} of {} names are in the server with fault points",
+            points.len() + 1
+        ));
+    }
+    // Few clients: most of the time goes into starts, and audits grow with the history.
+    let options = &Options { connections: options.connections.min(CLIENTS), ..options.clone() };
+    let mut harness = Harness::new(options, seed, &binary)?;
+    let mut noted = Seen { file: harness.folder.path().join("hits"), ..Seen::default() };
+    let result = rounds(&mut harness, options, &points, &mut noted);
+    let server = harness.kept(result)?;
+    noted.take();
+    let reached: BTreeSet<&str> = noted.reached.keys().map(String::as_str).collect();
+    let never: Vec<&String> = points
+        .keys()
+        .filter(|name| name.starts_with(&options.point) && !reached.contains(name.as_str()))
+        .collect();
+    println!(
+        "{} fault points, reached in {} processes; {} actions happened there",
+        points.len(),
+        noted.reached.values().sum::<u64>(),
+        noted.happened.values().sum::<u64>(),
+    );
+    if !never.is_empty() {
+        return fail(format!("never reached: {never:?}"));
+    }
+    harness.end(server, "fault points")
+}
+
+fn rounds(
+    harness: &mut Harness,
+    options: &Options,
+    points: &BTreeMap<String, Place>,
+    seen: &mut Seen,
+) -> Outcome<Server> {
+    let mut server = harness.begin()?;
+    for (point, place) in points.iter().filter(|(name, _)| name.starts_with(&options.point)) {
+        let mut actions = vec![Action::Kill, Action::Panic, Action::Pause];
+        if place.rest.starts_with(" =>") {
+            actions.push(Action::Error);
+        }
+        if options.short {
+            actions = vec![actions[harness.rng.index(actions.len())]];
+        }
+        for action in actions {
+            // So that the start after the kill has something to apply.
+            harness.fleet.load(server.address, &false.into(), FRESH, Tolerance::None)?;
+            server.process.kill()?;
+            let hurt = hurt(harness, point, action, seen).and_then(|()| {
+                let launch = Launch { env: seen.env(""), ..harness.launch.clone() };
+                harness.recover(&launch)
+            });
+            server = hurt.map_err(|error| format!("{point}, {action:?}: {error}"))?;
+        }
+    }
+    Ok(server)
+}
+
+/// Starts servers that are to be hurt at the point until one is.
+fn hurt(harness: &mut Harness, point: &str, action: Action, seen: &mut Seen) -> Outcome<()> {
+    for attempt in 0..TRIES {
+        let starts = point.starts_with("start.");
+        let often = attempt == 0 && !starts;
+        let nth = if often { harness.rng.between(1, TIMES) } else { 1 };
+        // Some steps are only there when the directory is new.
+        let fresh = starts && attempt % 2 == 1;
+        if attempt > 0 {
+            let launch = Launch { env: seen.env(""), ..harness.launch.clone() };
+            let mut server = harness.recover(&launch)?;
+            harness.fleet.load(server.address, &false.into(), FRESH, Tolerance::None)?;
+            server.process.kill()?;
+        }
+        let old = harness.launch.data.clone();
+        if fresh {
+            harness.launch.data = harness.folder.path().join("fresh");
+            std::fs::remove_dir_all(&harness.launch.data).ok();
+        }
+        seen.take();
+        let before = seen.count(point, action);
+        let order = format!("{point}={}@{nth}", action.order());
+        let ended = attempt_once(harness, action, &order, point, seen, fresh);
+        let checked = ended.and_then(|()| {
+            seen.take();
+            // A directory that was hardly begun has nothing to recount; it has to start.
+            let data = &harness.launch.data;
+            if fresh { restarts(harness, seen) } else { verify(&harness.launch.binary, data) }
+        });
+        harness.launch.data = old;
+        checked.map_err(|error| format!("{order}: {error}"))?;
+        if seen.count(point, action) > before {
+            return Ok(());
+        }
+    }
+    fail(format!("it was not reached in {TRIES} tries"))
+}
+
+fn restarts(harness: &Harness, seen: &Seen) -> Outcome<()> {
+    Server::start(&Launch { env: seen.env(""), ..harness.launch.clone() })?.stop()?;
+    verify(&harness.launch.binary, &harness.launch.data)
+}
+
+fn attempt_once(
+    harness: &mut Harness,
+    action: Action,
+    order: &str,
+    point: &str,
+    seen: &Seen,
+    fresh: bool,
+) -> Outcome<()> {
+    let launch = harness.hurting(seen.env(order));
+    let mut server = Server::spawn(&launch)?;
+    match server.until_ready(START_TIMEOUT)? {
+        Readiness::Ended(status) => return ended_as_ordered(&server, status, action),
+        Readiness::Ready if fresh => {}
+        Readiness::Ready => {
+            let starts = point.starts_with("start.");
+            let soon = starts || point.starts_with("stop.") || point == "checkpoint.last";
+            let address = server.address;
+            harness.fleet.operate(address);
+            let fate = harness.under_load(&mut server, tolerance(action), |server, rng| {
+                let until = Instant::now() + if soon { BRIEFLY } else { PATIENCE };
+                while Instant::now() < until && !seen.happened_now(point, action) {
+                    if let Some(status) = server.process.ended()? {
+                        return Ok(Some(Fate::Ended(status)));
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                if starts && !seen.happened_now(point, action) {
+                    // The next start has something to apply then.
+                    server.process.kill()?;
+                    return Ok(Some(Fate::Killed));
+                }
+                after(server, action, seen.happened_now(point, action), rng)
+            })?;
+            match fate {
+                Some(Fate::Ended(status)) => return ended_as_ordered(&server, status, action),
+                Some(Fate::Killed) => return Ok(()),
+                Some(Fate::Serves) | None => {}
+            }
+            if seen.happened_now(point, action) && action != Action::Pause {
+                // It goes on: then it has to do its work.
+                harness.fleet.load(address, &false.into(), 3, Tolerance::None)?;
+                harness.fleet.audit(address, Depth::Recent)?;
+            }
+        }
+    }
+    server.process.terminate()?;
+    let status = server.process.wait(STOP_TIMEOUT)?;
+    if status.success() && action != Action::Kill {
+        return Ok(());
+    }
+    if !seen.happened_now(point, action) && status.success() {
+        return Ok(());
+    }
+    ended_as_ordered(&server, status, action)
+}
+
+fn tolerance(action: Action) -> Tolerance {
+    match action {
+        Action::Kill | Action::Pause => Tolerance::None,
+        Action::Panic | Action::Error => Tolerance::Failure,
+    }
+}
+
+/// What is done once the point was reached, or patience has come to its end.
+fn after(server: &mut Server, action: Action, happened: bool, rng: &mut Rng) -> Outcome<Option<Fate>> {
+    match action {
+        _ if !happened => Ok(None),
+        Action::Pause => {
+            std::thread::sleep(Duration::from_millis(rng.between(AFTER_PAUSE.0, AFTER_PAUSE.1)));
+            Ok(None)
+        }
+        Action::Kill => server.process.wait(STOP_TIMEOUT).map(|status| Some(Fate::Ended(status))),
+        Action::Panic | Action::Error => {
+            // A store that is in trouble says so before long.
+            std::thread::sleep(Duration::from_millis(100));
+            fate(server).map(Some)
+        }
+    }
+}
+
+fn ended_as_ordered(server: &Server, status: std::process::ExitStatus, action: Action) -> Outcome<()> {
+    match action {
+        Action::Kill if status.code().is_none() => Ok(()),
+        Action::Kill | Action::Pause => fail(format!("ended with {status}\n{}", server.process.log_tail())),
+        Action::Panic => ended_in_order(server, status, true),
+        Action::Error => ended_in_order(server, status, false),
+    }
+}
+
+/// What the servers say of the points that they reached.
+#[derive(Default)]
+struct Seen {
+    file: PathBuf,
+    /// By point: processes that reached it.
+    reached: BTreeMap<String, u64>,
+    /// By point and order: how often it happened.
+    happened: BTreeMap<String, u64>,
+}
+
+impl Seen {
+    fn env(&self, order: &str) -> Vec<(String, String)> {
+        vec![
+            ("FAULT_HITS".to_owned(), self.file.display().to_string()),
+            ("FAULT_POINTS".to_owned(), order.to_owned()),
+        ]
+    }
+
+    /// Takes what was said so far.
+    fn take(&mut self) {
+        for line in said(&self.file).lines() {
+            let counts = if line.contains(' ') { &mut self.happened } else { &mut self.reached };
+            *counts.entry(line.to_owned()).or_default() += 1;
+        }
+        std::fs::remove_file(&self.file).ok();
+    }
+
+    fn count(&self, point: &str, action: Action) -> u64 {
+        self.happened.get(&format!("{point} {}", action.order())).copied().unwrap_or_default()
+    }
+
+    /// Whether it happened since what was said was taken.
+    fn happened_now(&self, point: &str, action: Action) -> bool {
+        let wanted = format!("{point} {}", action.order());
+        said(&self.file).lines().any(|line| line == wanted)
+    }
+}
+
+fn said(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
+}
