@@ -1,7 +1,7 @@
 //! `cargo xtask prove`: all of the proof in one run, each part with its figures; the first that fails ends it. The short form
 //! fits into the test command, the long one takes as long as it is given.
 
-use crate::spawn::{server_binary, server_with};
+use crate::spawn::server_binary;
 use crate::{Outcome, bugs, crash, faults, powercut, sim};
 use clap::Args;
 use std::time::Instant;
@@ -51,8 +51,6 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         Options { .. } => &USUAL,
     };
     let began = Instant::now();
-    // Features first: what is built last is what the other commands find.
-    server_with("faults")?;
     let server = server_binary(None)?;
     part("crashes", || {
         let Amounts { kills, disk_faults, jumps, .. } = *amounts;

@@ -502,6 +502,16 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_waits_for_what_it_has_seen() {
+        let (mut core, mut maker) = (core(), Maker::new(1, ""));
+        let shirt = maker.item("shirt");
+        for wish in [set_stock(&shirt, 1), reserve(&[(&shirt, 1)]), reserve(&[(&shirt, 1)])] {
+            assert!(matches!(core.admit(pending(maker.wrap(wish)), START), Admitted::Waits));
+        }
+        assert_eq!(core.take(START).waiting.len(), 3);
+    }
+
+    #[test]
     fn a_batch_takes_a_bounded_number_of_lines_and_the_rest_goes_into_the_next() {
         let (mut core, mut maker) = (core(), Maker::new(1, ""));
         baskets(&mut core, &mut maker, 2_000, 40);

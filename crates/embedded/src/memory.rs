@@ -334,3 +334,63 @@ impl State for Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::{Effects, Envelope, Outcome, Reply, Rules, decide};
+    use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};
+    use stockhold_store::conformance::{Maker, START};
+
+    /// Decides in a batch; answers with the reservation that it was about.
+    fn run(memory: &mut Memory, batch: u64, envelope: &Envelope) -> Option<ReservationId> {
+        memory.enter_batch(batch);
+        let mut effects = Effects::default();
+        match decide(memory, &Rules::default(), envelope, START, &mut effects).unwrap() {
+            Outcome::Done(Reply::Reservation(hold)) => Some(hold.id),
+            Outcome::Done(_) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A reservation of a shirt that was confirmed in batch 2, made under a key in batch 1.
+    fn sold(memory: &mut Memory, maker: &mut Maker) -> (ReservationId, KeyHash) {
+        let shirt = maker.item("shirt");
+        run(memory, 1, &maker.wrap(set_stock(&shirt, 9)));
+        let keyed = maker.keyed("key", reserve(&[(&shirt, 1)]));
+        let id = run(memory, 1, &keyed).unwrap();
+        run(memory, 2, &maker.wrap(confirm(id)));
+        (id, keyed.key.unwrap().hash)
+    }
+
+    #[test]
+    fn what_changed_after_the_index_was_written_is_not_forgotten_with_what_it_has() {
+        let (mut memory, mut maker) = (Memory::default(), Maker::new(1, ""));
+        let (id, hash) = sold(&mut memory, &mut maker);
+        run(&mut memory, 3, &maker.wrap(return_all(id)));
+        memory.forget_closed(2);
+        assert_eq!(memory.hold(id).unwrap().unwrap().lines[0].returned, 1);
+        memory.forget_closed(3);
+        assert_eq!(memory.hold(id), Err(Missing(Name::Hold(id))));
+
+        assert!(memory.forget_keys(0, Vec::new()).is_empty());
+        assert!(memory.key(hash).unwrap().is_some());
+        assert_eq!(memory.forget_keys(1, Vec::new()).len(), 1);
+        assert_eq!(memory.key(hash), Ok(None), "no filter has it");
+    }
+
+    #[test]
+    fn a_read_that_was_made_before_the_index_went_on_is_not_believed() {
+        let (mut memory, mut maker) = (Memory::default(), Maker::new(1, ""));
+        let (id, hash) = sold(&mut memory, &mut maker);
+        memory.forget_closed(2);
+        memory.forget_keys(2, vec![Arc::new(Filter::of([hash].into_iter()))]);
+        memory.brought.holds.push((id, None, 1));
+        memory.brought.keys.push((hash, None, 1));
+        assert_eq!(memory.hold(id), Err(Missing(Name::Hold(id))));
+        assert_eq!(memory.key(hash), Err(Missing(Name::Key(hash))));
+        memory.brought.holds.push((id, None, 2));
+        memory.brought.keys.push((hash, None, 2));
+        assert_eq!((memory.hold(id), memory.key(hash)), (Ok(None), Ok(None)));
+    }
+}

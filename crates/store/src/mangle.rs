@@ -21,7 +21,9 @@ const EDGES: [u8; 16] =
 /// When the parser does.
 pub fn mangle(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
     let (name, parse) = parser;
-    let mut random = Random::new(name.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte)));
+    let mut random = Random::new(
+        name.bytes().fold(7_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte))),
+    );
     for example in examples {
         parse(example);
     }

@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Only bugs whose names have this in them
     #[arg(long, value_name = "TEXT", default_value = "")]
     bug: String,
-    /// One bug in so many, chosen by the day's turn
+    /// One bug in so many; which ones, the clock decides
     #[arg(long, default_value_t = 1)]
     one_in: usize,
     /// Leave out the layers that need a server

@@ -200,6 +200,7 @@ fn attempt_once(
             }
             if seen.happened_now(point, action) && action != Action::Pause {
                 // It goes on: then it has to do its work.
+                harness.fleet.resolve(address)?;
                 harness.fleet.load(address, &false.into(), 3, Tolerance::None)?;
                 harness.fleet.audit(address, Depth::Recent)?;
             }

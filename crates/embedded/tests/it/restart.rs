@@ -1,9 +1,9 @@
 use std::sync::Arc;
-use stockhold_domain::{Outcome, Rejection, Reply, Status};
+use stockhold_domain::{Instant, Outcome, Rejection, Reply, Scope, Status};
 use stockhold_embedded::testing::{Bench, open, sell};
 use stockhold_embedded::{OpenError, files, verify};
 use stockhold_store::clock::HandClock;
-use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};
+use stockhold_store::conformance::maker::{confirm, pause, reserve, return_all, set_stock};
 use stockhold_store::conformance::{Maker, START, World};
 use stockhold_store::{Failure, Store};
 
@@ -122,6 +122,8 @@ fn after_a_commit_that_failed_nothing_is_answered_as_done_until_a_restart() {
     assert_eq!(bench.run(lost.clone()), Err(Failure::OutcomeUnknown));
     assert!(matches!(bench.run(maker.wrap(set_stock(&shirt, 8))), Err(Failure::Unavailable(_))));
     assert!(bench.store().trouble().is_some());
+    let shown = bench.store().published(&shirt).flatten().unwrap();
+    assert_eq!(shown.figures.total_units, 2, "what was not committed is not shown");
 
     bench.crash();
     other.execute("ALTER TABLE hidden RENAME TO batches", []).unwrap();
@@ -130,4 +132,19 @@ fn after_a_commit_that_failed_nothing_is_answered_as_done_until_a_restart() {
     assert_eq!(bench.item(&shirt).unwrap().figures.total_units, 2);
     assert!(sold.iter().all(|id| bench.hold(*id).unwrap().status == Status::Confirmed));
     assert!(matches!(bench.run(maker.again(&lost)), Ok(Outcome::Done(_))));
+}
+
+#[test]
+fn after_a_start_time_goes_on_from_the_newest_batch_whatever_that_was_about() {
+    let (mut bench, mut maker) = (Bench::new(), Maker::new(1, ""));
+    let later = Instant::from_micros(START.micros() + 3_600_000_000);
+    bench.set_clock(later);
+    // Of no item: there is nothing else that would remember the time.
+    bench.run(maker.wrap(pause(&Scope::Everything))).unwrap();
+    bench.crash();
+    bench.set_clock(START);
+    bench.start().unwrap();
+    let shirt = maker.item("shirt");
+    bench.run(maker.wrap(set_stock(&shirt, 1))).unwrap();
+    assert_eq!(bench.item(&shirt).unwrap().created_at, later);
 }
