@@ -39,7 +39,11 @@ fn files_are_read_or_refused() {
             "mark" => mark.chunks(4_096).map(|slot| slot[..20].to_vec()).collect(),
             // Some frames of it: each is checked against the one before.
             "write-ahead log" => vec![log[..32 + 6 * (24 + 4_096)].to_vec()],
-            "reservation row" => blobs(&index, "SELECT id || data FROM closed"),
+            "reservation row" => {
+                let ids = blobs(&index, "SELECT id FROM closed ORDER BY id");
+                let data = blobs(&index, "SELECT data FROM closed ORDER BY id");
+                ids.into_iter().zip(data).map(|(id, data)| [id, data].concat()).collect()
+            }
             "page of a run" => {
                 [blobs(&index, "SELECT data FROM key_pages"), blobs(&index, "SELECT data FROM mention_pages")]
                     .concat()

@@ -8,7 +8,7 @@ use stockhold_store::model::NaiveState;
 use stockhold_store::parsers::PARSERS;
 
 const ROUNDS: u64 = 20_000;
-const STEPS: u32 = 150;
+const STEPS: usize = 300;
 /// Examples of each kind.
 const EXAMPLES: usize = 60;
 
@@ -25,8 +25,13 @@ fn bytes<T>(all: &[T], put: fn(&mut Vec<u8>, &T)) -> Vec<Vec<u8>> {
 fn records_are_read_or_refused_and_have_one_form() {
     let (mut cast, mut random, mut state) = (Cast::new(3, ""), Random::new(3), NaiveState::default());
     let mut effects = Effects::default();
-    for _ in 0..STEPS {
-        let envelope = cast.envelope(&Op::random(&mut random, true));
+    let stock = (0..3).map(|item| {
+        let (safety_stock, default_ttl, max_hold, version) = (None, None, None, None);
+        Op::SetStock { item, total: 60, safety_stock, default_ttl, max_hold, version }
+    });
+    let random = std::iter::repeat_with(|| Op::random(&mut random, true)).take(STEPS);
+    for op in stock.chain(random) {
+        let envelope = cast.envelope(&op);
         decide(&mut state, &Rules::default(), &envelope, START, &mut effects).unwrap();
     }
     let holds: Vec<_> = state.holds.values().cloned().collect();
