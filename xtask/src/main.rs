@@ -8,6 +8,7 @@ mod bugs;
 mod clock;
 mod crash;
 mod curves;
+mod failover;
 mod faults;
 mod http;
 mod load;
@@ -47,6 +48,8 @@ struct Cli {
 enum Command {
     /// Measure the figures: ratios in one run on one machine, with the books audited after each
     Bench(bench::Options),
+    /// Measure the stores over PostgreSQL and MariaDB beside one transaction per request on the same servers
+    Databases(bench::databases::Options),
     /// Measure rates, latency, memory and restart over ranges, and plot them
     Curves(curves::Options),
     /// Full load for minutes, with everything that happens behind it: fails when anything drifts
@@ -59,6 +62,8 @@ enum Command {
     Sim(sim::Options),
     /// Images of the disk as power cuts under load leave it, each started and audited
     Powercut(powercut::Options),
+    /// The primary of a replicated database killed under the load of two servers, its standby promoted, every answer audited
+    Failover(failover::Options),
     /// Mistakes put into the code on purpose, each of which the tests have to catch
     Bugs(bugs::Options),
     /// All of the proof in one run
@@ -68,12 +73,14 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Bench(options) => bench::run(&options),
+        Command::Databases(options) => bench::databases::run(&options),
         Command::Curves(options) => curves::run(&options),
         Command::Soak(options) => soak::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Faults(options) => faults::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Powercut(options) => powercut::run(&options),
+        Command::Failover(options) => failover::run(&options),
         Command::Bugs(options) => bugs::run(&options),
         Command::Prove(options) => prove::run(&options),
     };

@@ -2,7 +2,7 @@
 //! fits into the test command, the long one takes as long as it is given.
 
 use crate::spawn::server_binary;
-use crate::{Outcome, bugs, crash, faults, powercut, sim};
+use crate::{Outcome, bugs, crash, failover, faults, powercut, sim};
 use clap::Args;
 use std::time::Instant;
 
@@ -25,14 +25,32 @@ struct Amounts {
     images: u64,
     flips: usize,
     histories: u64,
+    /// Of each database.
+    failovers: u64,
     /// One seeded bug in so many.
     bugs: usize,
 }
 
-const SHORT: Amounts =
-    Amounts { kills: 25, disk_faults: 14, jumps: 5, images: 40, flips: 6, histories: 200, bugs: 10 };
-const USUAL: Amounts =
-    Amounts { kills: 200, disk_faults: 70, jumps: 20, images: 300, flips: 20, histories: 1_000, bugs: 1 };
+const SHORT: Amounts = Amounts {
+    kills: 25,
+    disk_faults: 14,
+    jumps: 5,
+    images: 40,
+    flips: 6,
+    histories: 200,
+    failovers: 2,
+    bugs: 10,
+};
+const USUAL: Amounts = Amounts {
+    kills: 200,
+    disk_faults: 70,
+    jumps: 20,
+    images: 300,
+    flips: 20,
+    histories: 1_000,
+    failovers: 25,
+    bugs: 1,
+};
 const LONG: Amounts = Amounts {
     kills: 2_000,
     disk_faults: 350,
@@ -40,6 +58,7 @@ const LONG: Amounts = Amounts {
     images: 3_000,
     flips: 100,
     histories: 10_000,
+    failovers: 50,
     bugs: 1,
 };
 
@@ -58,7 +77,8 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     })?;
     part("power cuts", || powercut::run(&powercut::Options::of(amounts.images, &server)))?;
     part("faults", || faults::run(&faults::Options::of(amounts.flips, &server)))?;
-    part("histories", || sim::run(&sim::Options::of(amounts.histories)))?;
+    part("histories", || sim::run_sim(&server, &["--histories", &amounts.histories.to_string()]))?;
+    part("failovers", || failover::run(&failover::Options::of(amounts.failovers, &server)))?;
     part("seeded bugs", || bugs::run(&bugs::Options::of(amounts.bugs, options.short)))?;
     println!("\nproved in {} s", began.elapsed().as_secs());
     Ok(())

@@ -1,86 +1,61 @@
-//! Runs the simulator: one history of a seed, or fresh seeds for a time; or the seeded runner over whole stores. It must
-//! never hide a failure: the first one ends the run with its seed, the commit and the history that shows it.
+//! Runs the simulator that is in the server's binary, and says which commit it was when it fails; or the seeded runner over
+//! whole stores, with their threads and files.
 
+use crate::spawn::server_binary;
 use crate::{Outcome, fail};
 use clap::Args;
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use stockhold_embedded::testing::Bench;
-use stockhold_sim::{STEPS, fresh_seeds, history, whole};
+use stockhold_sim::whole;
 
 /// Steps of one history of a whole store.
 const WHOLE_STEPS: u32 = 80;
+/// Histories of whole stores when nobody says how many.
+const WHOLE_HISTORIES: u64 = 200;
 
 /// What is run.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Run the history of this seed alone and end with its trace; with `--minutes` or `--histories`, begin with it
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Steps of one history
-    #[arg(long)]
-    steps: Option<u32>,
-    /// Run fresh seeds for so many minutes
-    #[arg(long)]
-    minutes: Option<u64>,
-    /// Run so many fresh seeds [default: 200]
-    #[arg(long)]
-    histories: Option<u64>,
-    /// Threads that run histories [default: one per core]
-    #[arg(long)]
-    threads: Option<usize>,
-    /// Run a whole store in each history instead, with its threads and files
+    /// Run whole stores, with their threads and files
     #[arg(long)]
     whole: bool,
+    /// Their first seed
+    #[arg(long, requires = "whole", default_value_t = 1)]
+    seed: u64,
+    /// How many
+    #[arg(long, requires = "whole", default_value_t = WHOLE_HISTORIES)]
+    histories: u64,
+    /// Steps of each
+    #[arg(long, requires = "whole", default_value_t = WHOLE_STEPS)]
+    steps: u32,
+    /// What `stockhold sim` is given, behind `--`
+    #[arg(last = true, conflicts_with = "whole")]
+    sim: Vec<String>,
 }
-
-impl Options {
-    /// So many fresh histories.
-    pub(crate) fn of(histories: u64) -> Self {
-        let histories = Some(histories);
-        Self { seed: None, steps: None, minutes: None, histories, threads: None, whole: false }
-    }
-}
-
-/// Histories that are run when nobody says how many.
-const HISTORIES: u64 = 200;
 
 /// Runs histories and prints what happened.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let first = options.seed.unwrap_or_else(clock_seed);
-    let begun = Instant::now();
-    let until = options.minutes.map(Duration::from_mins);
-    let histories = options.histories.unwrap_or(HISTORIES);
-    let go_on = move |done: u64| until.map_or(done < histories, |until| begun.elapsed() < until);
     if options.whole {
-        return run_whole(first, options.steps.unwrap_or(WHOLE_STEPS), &go_on);
+        return run_whole(options.seed, options.histories, options.steps);
     }
-    let steps = options.steps.unwrap_or(STEPS);
-    let told = |failure| fail(format!("{failure}\ncommit {}", commit()));
-    if options.seed.is_some() && options.minutes.is_none() && options.histories.is_none() {
-        let run = match history(first, steps) {
-            Ok(run) => run,
-            Err(failure) => return told(failure),
-        };
-        println!("{}trace {}", run.counters, run.trace);
-        return Ok(());
-    }
-    let threads = options.threads.or_else(|| std::thread::available_parallelism().ok().map(Into::into));
-    let runs = match fresh_seeds(first, steps, threads.unwrap_or(1), &go_on) {
-        Ok(runs) => runs,
-        Err(failure) => return told(failure),
-    };
-    println!("{runs}, from seed {first} on");
-    match &*runs.missing() {
-        [] => Ok(()),
-        missing => fail(format!("never happened in {} histories: {}", runs.histories, missing.join(", "))),
+    let arguments: Vec<&str> = options.sim.iter().map(String::as_str).collect();
+    run_sim(&server_binary(None)?, &arguments)
+}
+
+/// Runs `stockhold sim`.
+pub(crate) fn run_sim(server: &Path, arguments: &[&str]) -> Outcome<()> {
+    let status = Command::new(server).arg("sim").args(arguments).status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        fail(format!("stockhold sim ended with {status}; commit {}", commit()))
     }
 }
 
-fn run_whole(first: u64, steps: u32, go_on: &dyn Fn(u64) -> bool) -> Outcome<()> {
+fn run_whole(first: u64, histories: u64, steps: u32) -> Outcome<()> {
     let mut all = whole::Counters::default();
-    let mut done = 0;
-    while go_on(done) {
+    for done in 0..histories {
         let seed = first.wrapping_add(done);
         match whole::run(&mut Bench::new(), seed, steps) {
             Ok(counters) => all.add(counters),
@@ -89,10 +64,9 @@ fn run_whole(first: u64, steps: u32, go_on: &dyn Fn(u64) -> bool) -> Outcome<()>
                 return fail(format!("{what}\ncommit {}\nrun it again: {again}", commit()));
             }
         }
-        done += 1;
     }
     let whole::Counters { commands, crashes, unanswered, kept, replays, expired } = all;
-    println!("{done} histories from seed {first}, {commands} commands, {crashes} crashes, 0 violations");
+    println!("{histories} histories from seed {first}, {commands} commands, {crashes} crashes, 0 violations");
     println!(
         "{unanswered} commands unanswered by a crash, {kept} of them kept; {replays} replays, {expired} expired"
     );
@@ -111,10 +85,4 @@ fn commit() -> String {
         (Some(commit), _) => format!("{commit}, with changes"),
         _ => "unknown".to_owned(),
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a seed, not a time")]
-fn clock_seed() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::from(since.subsec_nanos()) ^ since.as_secs()
 }

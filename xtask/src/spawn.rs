@@ -253,7 +253,16 @@ pub(crate) enum Readiness {
 
 /// Runs `stockhold verify` on a data directory that no server uses; an error with its words when it finds drift.
 pub(crate) fn verify(binary: &Path, data: &Path) -> Outcome<()> {
-    let output = Command::new(binary).arg("verify").arg("--data-dir").arg(data).output()?;
+    verified(Command::new(binary).arg("verify").arg("--data-dir").arg(data))
+}
+
+/// The same on a database.
+pub(crate) fn verify_store(binary: &Path, url: &str) -> Outcome<()> {
+    verified(Command::new(binary).arg("verify").env("STOCKHOLD_STORE", url))
+}
+
+fn verified(verify: &mut Command) -> Outcome<()> {
+    let output = verify.output()?;
     if output.status.success() {
         return Ok(());
     }

@@ -5,6 +5,8 @@ use stockhold_store::Cursor;
 
 /// Hexadecimal digits of a reservation's place.
 const PLACE_DIGITS: usize = 32;
+/// Hexadecimal digits of a unit's position.
+const POSITION_DIGITS: usize = 16;
 /// Stands between location and SKU: no label can have it.
 const BETWEEN: u8 = 0;
 
@@ -39,6 +41,27 @@ pub(crate) fn item(text: &str) -> Option<ItemKey> {
     Some(ItemKey::new(&Label::new(location).ok()?, &Label::new(sku).ok()?))
 }
 
+/// A unit's place in the order of claims.
+pub fn of_unit(position: u64, id: &Label) -> String {
+    let digits = id.as_str().bytes().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    let id: String = digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
+    format!("{position:0POSITION_DIGITS$x}{id}")
+}
+
+/// The place that [`of_unit`] wrote.
+pub(crate) fn unit(text: &str) -> Option<(u64, Label)> {
+    let (position, id) = text.split_at_checked(POSITION_DIGITS)?;
+    let digits =
+        |text: &str| text.bytes().map(|byte| char::from(byte).to_digit(16)).collect::<Option<Vec<_>>>();
+    let position = digits(position)?.into_iter().fold(0, |number, digit| (number << 4) | u64::from(digit));
+    let digits = digits(id)?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let bytes =
+        pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low)).collect::<Result<Vec<_>, _>>().ok()?;
+    let id = String::from_utf8(bytes).ok().filter(|_| rest.is_empty())?;
+    Some((position, Label::new(&id).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +70,13 @@ mod tests {
     fn what_is_written_is_read() {
         for number in [0, 1, u128::MAX] {
             assert_eq!(place(&of_place(Cursor(number))), Some(Cursor(number)));
+        }
+        let seat = Label::new("é-12").unwrap();
+        for position in [0, 7, u64::MAX] {
+            assert_eq!(unit(&of_unit(position, &seat)), Some((position, seat.clone())));
+        }
+        for bad in ["", "0000000000000000", "00000000000000006", "000000000000000zé", "+00000000000000061"] {
+            assert_eq!(unit(bad), None, "{bad}");
         }
         let key = ItemKey::new(&Label::new("hub/9 é").unwrap(), &Label::new("\u{1f980}").unwrap());
         assert_eq!(item(&of_item(&key)), Some(key));

@@ -3,9 +3,11 @@
 
 mod event;
 mod many;
+mod units;
 
-pub use event::{Event, EventLine, Returned};
+pub use event::{Event, EventLine, NewUnit, Returned};
 pub use many::{Command, CommandResult, Page, Stocked};
+pub use units::{PostedUnit, SeatLayout, SeatMap, SeatRow, Stands, Unit, UnitsAdded, Wish};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -84,6 +86,21 @@ pub struct Line {
     /// Units that came back after the sale.
     #[serde(default)]
     pub returned_quantity: u64,
+    /// Which units, where they have ids.
+    #[serde(default)]
+    pub units: Vec<LineUnit>,
+}
+
+/// A unit of a line.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LineUnit {
+    /// Its id.
+    pub unit_id: String,
+    /// Its version at the line's latest transition of it.
+    pub version: u64,
+    /// Whether it came back after the sale.
+    #[serde(default)]
+    pub returned: bool,
 }
 
 /// An item.
@@ -149,11 +166,24 @@ pub struct Availability {
     pub as_of: Instant,
 }
 
-/// Whether a sale is paused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// How a sale stands.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Sale {
-    /// As it is now.
+    /// Whether it is paused by itself.
     pub paused: bool,
+    /// What else is paused that bears on it; absent when that is not known.
+    pub also_paused: Option<Vec<PausedScope>>,
+    /// Of a location: whether anything is stocked there.
+    pub has_items: Option<bool>,
+}
+
+/// Something that is paused.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct PausedScope {
+    /// What it is: `location` or `everything`.
+    pub scope: String,
+    /// The location.
+    pub location: Option<String>,
 }
 
 /// Why something was not done.
@@ -257,6 +287,9 @@ pub struct Want {
 pub struct Stock {
     /// Units that exist.
     pub total_units: u64,
+    /// How units are told apart: `counted` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<&'static str>,
     /// Units kept from sale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safety_stock: Option<u64>,

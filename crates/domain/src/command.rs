@@ -1,12 +1,14 @@
 use crate::bug;
+use crate::choice::Choice;
 use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
 use crate::item::{ItemKey, Mode};
 use crate::label::Label;
 use crate::limits::BASKET_LINES;
 use crate::state::Scope;
 use crate::time::Seconds;
+use crate::unit::Attributes;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -24,10 +26,15 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The idempotency key, where the command takes one: setting stock, pausing and sweeping are the same done twice.
+    /// The idempotency key, where the command takes one: setting stock, adding and
+    /// retiring units, pausing and sweeping are the same done twice.
     pub fn key_in_use(&self) -> Option<KeyUse> {
         match self.command {
-            Command::SetStock(_) | Command::SetSale(_) | Command::Sweep => None,
+            Command::SetStock(_)
+            | Command::AddUnits(_)
+            | Command::RetireUnit(_)
+            | Command::SetSale(_)
+            | Command::Sweep => None,
             _ => self.key,
         }
     }
@@ -90,6 +97,10 @@ pub enum Command {
     SetStock(SetStock),
     /// Move an item's total.
     AdjustStock(AdjustStock),
+    /// Add units with ids to an item.
+    AddUnits(AddUnits),
+    /// Let a unit with an id go.
+    RetireUnit(RetireUnit),
     /// Pause or resume a sale.
     SetSale(SetSale),
     /// Expire what is due, as far as one batch may.
@@ -140,7 +151,11 @@ pub struct Want {
 
 /// What a reserve asks for: 1 to [`BASKET_LINES`] wishes, summed to one per item, each at least 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Basket(Box<[Want]>);
+pub struct Basket {
+    wants: Box<[Want]>,
+    /// What is said of units, wish by wish; absent when nothing is.
+    choices: Option<Box<[Option<Choice>]>>,
+}
 
 /// Why wishes are no basket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +166,10 @@ pub enum BasketError {
     TooMany(usize),
     /// A quantity of 0; the line's number, from 0.
     Zero(usize),
+    /// A unit is named twice; the line's number, from 0.
+    Twice(usize),
+    /// Two lines on one item say different things of its units; the later line's number, from 0.
+    Differs(usize),
 }
 
 impl Basket {
@@ -167,10 +186,10 @@ impl Basket {
             return Err(BasketError::Zero(line));
         }
         if wants.len() == 1 {
-            return Ok(Self(wants.into()));
+            return Ok(Self { wants: wants.into(), choices: None });
         }
         if bug!("lines-are-not-summed") {
-            return Ok(Self(wants.into()));
+            return Ok(Self { wants: wants.into(), choices: None });
         }
         let mut sums: BTreeMap<ItemKey, u64> = BTreeMap::new();
         for want in &wants {
@@ -182,12 +201,51 @@ impl Basket {
             let quantity = sums.remove(&want.item)?;
             Some(Want { quantity, ..want })
         });
-        Ok(Self(summed.collect()))
+        Ok(Self { wants: summed.collect(), choices: None })
+    }
+
+    /// The same for wishes that may say which units. The quantity of one that names them is their number. Lines on one
+    /// item that name units are joined, and those that say the same are summed.
+    pub fn choosing(mut wants: Vec<(Want, Option<Choice>)>) -> Result<Self, BasketError> {
+        if wants.iter().all(|(_, choice)| choice.is_none()) {
+            return Self::new(wants.into_iter().map(|(want, _)| want).collect());
+        }
+        let mut joined: BTreeMap<ItemKey, Option<Choice>> = BTreeMap::new();
+        let mut named: BTreeSet<(ItemKey, Label)> = BTreeSet::new();
+        for (line, (want, choice)) in wants.iter_mut().enumerate() {
+            if let Some(Choice::Named(units)) = choice {
+                want.quantity = units.len() as u64;
+                if !units.iter().all(|unit| named.insert((want.item.clone(), unit.clone()))) {
+                    return Err(BasketError::Twice(line));
+                }
+            }
+            match (joined.get_mut(&want.item), choice.take()) {
+                (None, choice) => {
+                    joined.insert(want.item.clone(), choice);
+                }
+                (Some(Some(Choice::Named(known))), Some(Choice::Named(more))) => known.extend(more),
+                (Some(known), choice) if *known == choice => {}
+                (Some(_), _) => return Err(BasketError::Differs(line)),
+            }
+        }
+        let basket = Self::new(wants.into_iter().map(|(want, _)| want).collect())?;
+        let choices = basket.wants.iter().map(|want| joined.remove(&want.item).flatten()).collect();
+        Ok(Self { choices: Some(choices), ..basket })
     }
 
     /// The wishes, one per item.
     pub fn wants(&self) -> &[Want] {
-        &self.0
+        &self.wants
+    }
+
+    /// What the wish with this number says of units.
+    pub fn choice(&self, number: usize) -> Option<&Choice> {
+        self.choices.as_deref()?.get(number)?.as_ref()
+    }
+
+    /// What is said of units, wish by wish; `None` when nothing is.
+    pub fn choices(&self) -> Option<&[Option<Choice>]> {
+        self.choices.as_deref()
     }
 }
 
@@ -234,8 +292,10 @@ pub struct Return {
 pub enum Returning {
     /// Everything that has not come back yet.
     All,
-    /// So many units of these items.
+    /// So many units of these items, or the units that are named.
     Lines(Basket),
+    /// These units, whichever lines have them; each named once.
+    Units(Vec<Label>),
 }
 
 /// See [`Command::SetStock`]. Settings that are not named stay.
@@ -243,8 +303,9 @@ pub enum Returning {
 pub struct SetStock {
     /// Which item.
     pub item: ItemKey,
-    /// Units that exist, at most [`crate::limits::TOTAL_UNITS`].
-    pub total_units: u64,
+    /// Units that exist, at most [`crate::limits::TOTAL_UNITS`]. Where units have ids it may be left out, and is nothing
+    /// else than their number.
+    pub total_units: Option<u64>,
     /// How units are told apart; counted when absent on a new item.
     pub mode: Option<Mode>,
     /// Units kept from sale.
@@ -255,8 +316,36 @@ pub struct SetStock {
     pub max_hold: Option<Seconds>,
     /// The caller's own data.
     pub metadata: Option<Arc<str>>,
-    /// The version that the item must have.
-    pub expected_version: Option<u64>,
+    /// What the item has to be like.
+    pub expected: Option<Expected>,
+}
+
+/// What an item has to be like for a change to be made to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// It is not there.
+    Absent,
+    /// It is there, whatever its version.
+    There,
+    /// It is there at one of these versions; at none of them when there is none.
+    Versions(Box<[u64]>),
+}
+
+impl Expected {
+    /// It is there at this version.
+    pub fn version(version: u64) -> Self {
+        Self::Versions([version].into())
+    }
+
+    /// Whether an item of this version is so; `None` is an item that is not there.
+    pub fn is_met(&self, version: Option<u64>) -> bool {
+        match (self, version) {
+            (Self::Absent, version) => version.is_none(),
+            (Self::There, version) => version.is_some(),
+            (Self::Versions(versions), Some(version)) => versions.contains(&version),
+            (Self::Versions(_), None) => false,
+        }
+    }
 }
 
 /// See [`Command::AdjustStock`].
@@ -268,8 +357,43 @@ pub struct AdjustStock {
     pub delta: i64,
     /// Why.
     pub reason: Label,
-    /// The version that the item must have.
-    pub expected_version: Option<u64>,
+    /// What the item has to be like.
+    pub expected: Option<Expected>,
+}
+
+/// See [`Command::AddUnits`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddUnits {
+    /// Which item.
+    pub item: ItemKey,
+    /// At most [`crate::limits::UNITS_AT_ONCE`], each id once.
+    pub units: Vec<NewUnit>,
+}
+
+/// A unit as an operator posts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewUnit {
+    /// Its id.
+    pub id: Label,
+    /// Its position; the one after the highest when absent.
+    pub position: Option<u64>,
+    /// Part of the hall.
+    pub section: Option<Label>,
+    /// Row of the section.
+    pub row: Option<Label>,
+    /// What is painted on it.
+    pub number: Option<Label>,
+    /// What it is like.
+    pub attributes: Attributes,
+}
+
+/// See [`Command::RetireUnit`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetireUnit {
+    /// Which item.
+    pub item: ItemKey,
+    /// Which unit.
+    pub unit: Label,
 }
 
 /// See [`Command::SetSale`].

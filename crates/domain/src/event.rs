@@ -5,7 +5,9 @@ use crate::item::{Figures, Item, ItemKey};
 use crate::label::Label;
 use crate::state::Scope;
 use crate::time::Instant;
+use crate::unit::Unit;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Something that happened: appended in the same commit as its effect, never changed. It carries what things are
@@ -55,6 +57,17 @@ pub enum Transition {
     },
 }
 
+impl Transition {
+    /// What it weighs in a batch, beyond being one of its events: lines, and units with ids.
+    pub fn weight(&self) -> u64 {
+        match self {
+            Self::Hold { hold, .. } => hold.weight(),
+            Self::Stock { change: StockChange::UnitsAdded(units), .. } => units.len() as u64,
+            Self::Stock { .. } | Self::Sale { .. } => 0,
+        }
+    }
+}
+
 /// How a reservation moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldChange {
@@ -72,6 +85,8 @@ pub enum HoldChange {
     Returned {
         /// How many of each line, in the lines' order.
         quantities: Vec<u32>,
+        /// Which units of each line, by their places in it; empty where no line has units with ids.
+        units: Box<[Box<[u32]>]>,
         /// Why.
         reason: Label,
     },
@@ -89,6 +104,10 @@ pub enum StockChange {
         /// Why.
         reason: Label,
     },
+    /// Units with ids came to it, each available and at its first version.
+    UnitsAdded(Arc<[Unit]>),
+    /// A unit with an id went.
+    UnitRetired(Label),
 }
 
 /// An idempotency key that was used, committed with its effect.

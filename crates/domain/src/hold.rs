@@ -2,6 +2,7 @@ use crate::id::{EventId, ReservationId};
 use crate::item::ItemKey;
 use crate::label::Label;
 use crate::time::Instant;
+use crate::unit::{LineUnit, LineUnits};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
@@ -29,8 +30,17 @@ pub struct Line {
     pub quantity: u32,
     /// Units that came back after the sale, at most `quantity`.
     pub returned: u32,
-    /// The item's sequence at the line's latest transition.
+    /// The item's sequence at the line's latest transition; 0 where units have versions of their own.
     pub sequence: u64,
+    /// Which units, where they have ids: as many as `quantity`.
+    pub units: Option<Arc<LineUnits>>,
+}
+
+impl Line {
+    /// The units with ids, none where units are counted.
+    pub fn units(&self) -> &[LineUnit] {
+        self.units.as_deref().map(LineUnits::all).unwrap_or_default()
+    }
 }
 
 /// What a reservation was made with; never changes.
@@ -98,5 +108,10 @@ impl Hold {
     /// Units granted over all lines.
     pub fn quantity(&self) -> u64 {
         self.lines.iter().map(|line| u64::from(line.quantity)).sum()
+    }
+
+    /// What it weighs in a batch: its lines, and units with ids.
+    pub fn weight(&self) -> u64 {
+        self.lines.iter().map(|line| 1 + line.units().len() as u64).sum()
     }
 }

@@ -5,8 +5,8 @@
 //! is `no_std` and has no dependencies, which is how the compiler proves it.
 //!
 //! Reading order: the words ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), the things ([`Item`],
-//! [`Hold`]), what is asked ([`Command`]) and answered ([`Outcome`], [`Rejection`]), what happened ([`Event`]),
-//! how the rules see the world ([`State`]), the rules ([`decide`]).
+//! [`Hold`], [`Unit`]), what is asked ([`Command`]) and answered ([`Outcome`], [`Rejection`]), what happened ([`Event`]),
+//! how the rules see the world ([`Pool`], [`State`]), the rules ([`decide`]).
 #![no_std]
 
 extern crate alloc;
@@ -22,6 +22,9 @@ mod id;
 
 mod hold;
 mod item;
+mod unit;
+
+mod choice;
 
 mod command;
 mod outcome;
@@ -29,13 +32,17 @@ mod rejection;
 
 mod event;
 
+mod pool;
+
 mod state;
 
 mod decide;
 
+pub use choice::{Best, Choice};
 pub use command::{
-    AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Extend, Fresh, Fulfilment, KeyUse, Origin,
-    Release, Reserve, Return, Returning, SetSale, SetStock, Trace, Want,
+    AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Expected, Extend, Fresh,
+    Fulfilment, KeyUse, NewUnit, Origin, Release, Reserve, RetireUnit, Return, Returning, SetSale, SetStock,
+    Trace, Want,
 };
 pub use decide::{Effects, Halt, decide, footprint};
 pub use event::{Event, HoldChange, KeyRecord, StockChange, Subject, Transition};
@@ -45,6 +52,8 @@ pub use item::{Figures, Item, ItemKey, Mode, Settings};
 pub use label::{Label, LabelError};
 pub use limits::Rules;
 pub use outcome::{Outcome, Reply};
-pub use rejection::{FieldError, Rejection, Shortage};
+pub use pool::{Pool, SeatStates, moved};
+pub use rejection::{FieldError, Rejection, Shortage, Taken};
 pub use state::{Got, Missing, Name, Scope, State};
 pub use time::{Instant, Seconds, SecondsError};
+pub use unit::{Attribute, Attributes, LineUnit, LineUnits, Place, Unit, UnitStatus};

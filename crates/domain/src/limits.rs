@@ -14,6 +14,18 @@ pub const METADATA_BYTES: usize = 2048;
 pub const LINE_QUANTITY: u64 = 1_000_000;
 /// Most lines in one basket; real wholesale baskets pass 1,000.
 pub const BASKET_LINES: usize = 2_000;
+/// Most units with ids that one line may take: each is written with every event of its reservation.
+pub const LINE_UNITS: u64 = 10_000;
+/// Most units with ids that can be added at once.
+pub const UNITS_AT_ONCE: usize = 10_000;
+/// Most units with ids that an item can have: a stadium ten times over. More than that is counted stock.
+pub const POOL_UNITS: u64 = 1_000_000;
+/// Highest position of a unit: what a JSON number carries exactly.
+pub const POSITION: u64 = (1 << 53) - 1;
+/// Most attributes of a unit.
+pub const ATTRIBUTES: usize = 16;
+/// Most sections that best available may prefer.
+pub const SECTIONS: usize = 100;
 /// Most units that an item can have: sums over a whole catalogue stay far inside a `u64` and inside what a JSON
 /// number carries exactly.
 pub const TOTAL_UNITS: u64 = 1_000_000_000_000;
@@ -35,6 +47,7 @@ const _: () = assert!(TTL_MIN_SECONDS <= DEFAULT_TTL_SECONDS);
 const _: () = assert!(DEFAULT_TTL_SECONDS <= DEFAULT_MAX_HOLD_SECONDS);
 const _: () = assert!(DEFAULT_MAX_HOLD_SECONDS <= TTL_CEILING_SECONDS);
 const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
+const _: () = assert!(LINE_UNITS <= LINE_QUANTITY && POOL_UNITS <= TOTAL_UNITS);
 const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);
 
 /// How long holds may last: the service's settings, and the locations that differ. An item's own settings stand

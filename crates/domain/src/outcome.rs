@@ -32,6 +32,15 @@ pub enum Reply {
         /// As it is now.
         paused: bool,
     },
+    /// Units came to an item.
+    Units {
+        /// The item as it is now.
+        item: Item,
+        /// How many are new.
+        added: u32,
+        /// How many were there before.
+        unchanged: u32,
+    },
     /// How many holds were expired.
     Swept {
         /// By this command.

@@ -1,12 +1,14 @@
 use crate::id::ReservationId;
 use crate::item::ItemKey;
+use crate::label::Label;
 use crate::state::Scope;
 use crate::time::Instant;
+use crate::unit::UnitStatus;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Why a command was refused, with the figures that tell the caller what to do. For reserve the first seven stand in
+/// Why a command was refused, with the figures that tell the caller what to do. For reserve the first six stand in
 /// order: the first that applies is the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
@@ -23,6 +25,8 @@ pub enum Rejection {
         /// What was asked for, summed.
         requested: u64,
     },
+    /// Units that were named are held, sold or unknown.
+    UnitsUnavailable(Vec<Taken>),
     /// Less than was asked for is left, and nothing more is due.
     InsufficientInventory(Vec<Shortage>),
 
@@ -31,7 +35,12 @@ pub enum Rejection {
     /// No such reservation.
     UnknownReservation(ReservationId),
     /// It is confirmed.
-    ReservationConfirmed(ReservationId),
+    ReservationConfirmed {
+        /// Which.
+        id: ReservationId,
+        /// The order that it became.
+        order_id: Option<Label>,
+    },
     /// It was released.
     ReservationCancelled(ReservationId),
     /// Its deadline has passed.
@@ -66,7 +75,23 @@ pub enum Rejection {
         /// What exists.
         total_units: u64,
     },
-    /// The item has another version, or does not exist.
+    /// The item has no such unit.
+    UnknownUnit {
+        /// Which item.
+        item: ItemKey,
+        /// The id.
+        unit: Label,
+    },
+    /// The unit is held or sold.
+    UnitInUse {
+        /// Which item.
+        item: ItemKey,
+        /// The id.
+        unit: Label,
+        /// Where it stands.
+        status: UnitStatus,
+    },
+    /// The item is not as it was expected to be.
     PreconditionFailed {
         /// Its version; absent when there is no such item.
         version: Option<u64>,
@@ -80,6 +105,15 @@ pub struct FieldError {
     pub pointer: Box<str>,
     /// What is wrong and what would be right.
     pub detail: String,
+}
+
+/// An item of which units can't be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Which item.
+    pub item: ItemKey,
+    /// The units that can't, in the order asked for.
+    pub units: Vec<Label>,
 }
 
 /// An item that falls short.
@@ -98,7 +132,7 @@ pub struct Shortage {
 impl Rejection {
     /// Whether the same request may succeed later, unchanged.
     pub fn retryable(&self) -> bool {
-        matches!(self, Self::SalePaused(_) | Self::InsufficientInventory(_))
+        matches!(self, Self::SalePaused(_) | Self::UnitsUnavailable(_) | Self::InsufficientInventory(_))
     }
 
     pub(crate) fn invalid(pointer: &str, detail: String) -> Self {

@@ -3,7 +3,10 @@ use crate::hold::Hold;
 use crate::id::{KeyHash, ReservationId};
 use crate::item::{Item, ItemKey};
 use crate::label::Label;
+use crate::pool::Pool;
 use crate::time::Instant;
+use crate::unit::Unit;
+use alloc::vec::Vec;
 
 /// What a pause concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +33,15 @@ pub enum Name {
     Due(ItemKey),
     /// All active reservations, in order of their deadlines.
     AnyDue,
+    /// A unit of an item.
+    Unit(ItemKey, Label),
+    /// So many units of an item that are free, the first in the order of their claims.
+    FreeUnits(ItemKey, u32),
+    /// All units of an item as they were a moment ago, which needs no lock: a plan over them names units, and those are
+    /// looked at again.
+    SeatMap(ItemKey),
+    /// The highest position of a unit of an item.
+    LastUnit(ItemKey),
     /// An idempotency key.
     Key(KeyHash),
 }
@@ -58,6 +70,32 @@ pub trait State {
     /// The active reservation with the earliest deadline, due or not, of one item or (`None`) of all; ties go to the
     /// smaller id.
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing>;
+
+    /// Whether the store keeps units with ids at all. One that does not has no item of mode [`crate::Mode::Units`].
+    fn keeps_units(&self) -> bool {
+        false
+    }
+
+    /// The units of an item, for planning over all of them.
+    fn pool(&self, _item: &ItemKey) -> Got<'_, Pool> {
+        Ok(None)
+    }
+
+    /// One unit of an item.
+    fn unit(&self, item: &ItemKey, id: &Label) -> Got<'_, Unit> {
+        Ok(self.pool(item)?.and_then(|pool| pool.get(id)))
+    }
+
+    /// The first units of an item that are free, at most so many.
+    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, Missing> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Ok(self.pool(item)?.map(|pool| pool.first_free(most).collect()).unwrap_or_default())
+    }
+
+    /// The highest position of a unit of an item; 0 when there is none.
+    fn last_position(&self, item: &ItemKey) -> Result<u64, Missing> {
+        Ok(self.pool(item)?.map_or(0, Pool::last_position))
+    }
 
     /// Takes an event's after-images in. There is no rule in here.
     fn apply(&mut self, event: &Event);

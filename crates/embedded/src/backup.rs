@@ -10,6 +10,7 @@ use crate::error::OpenError;
 use crate::files;
 use crate::log::{Head, Log};
 use crate::recover::{lock, look_through, make, sync_dir};
+use crate::unfinished;
 use crate::verify::look_through_at_rest;
 use std::path::Path;
 use stockhold_domain::Instant;
@@ -39,11 +40,22 @@ pub struct Backup {
 /// Copies what `to` lacks of the log in `from`, up to the batch that is the last one when this begins: everything that
 /// was answered before is in it. `to` is made when it is not there. Returns after the sync. `progress` is told how many
 /// batches are there and how many there will be.
-pub fn backup(from: &Path, to: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Backup, OpenError> {
+/// Until it has returned well `to` is marked as unfinished, and neither served nor recounted.
+pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<Backup, OpenError> {
+    backup_by(PAGE_BYTES, from, to, progress)
+}
+
+fn backup_by(
+    page_bytes: usize,
+    from: &Path,
+    to: &Path,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Backup, OpenError> {
     let from_file = from.join(files::LOG);
     if !from_file.exists() {
         return Err(refused(&from_file, "there is no stockhold data here"));
     }
+    unfinished::refuse(from)?;
     look_through_at_rest(from, &from_file)?;
     let source = Log::open_reader(&from_file)?;
     source.check_format()?;
@@ -57,17 +69,23 @@ pub fn backup(from: &Path, to: &Path, mut progress: impl FnMut(u64, u64)) -> Res
     let lock = lock(to)?;
     let to_file = to.join(files::LOG);
     look_through(&to_file)?;
+    if !to_file.exists() {
+        unfinished::begin(to)?;
+    }
     let mut copy = Log::open(&to_file)?;
     let begun = go_on_from(&source, end, &copy, to)?;
 
     let mut head = begun;
     let (mut bytes, mut unchecked) = (0, 0);
     while head.number < end {
-        let rows = source.page(head.number, head.sum, end, PAGE_BYTES)?;
+        let rows = source.page(head.number, head.sum, end, page_bytes)?;
         let Some(last) = rows.last() else {
             let what = format!("it ended at batch {}, and batch {end} was there before", head.number);
             return Err(OpenError::Damaged { file: from_file, what });
         };
+        if head.number == begun.number {
+            unfinished::begin(to)?;
+        }
         head = Head {
             number: last.number,
             sum: last.sum,
@@ -114,7 +132,7 @@ fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<Head, Ope
     Ok(head)
 }
 
-/// Puts all of the copy into one file, marks its end, and has everything found after a power cut.
+/// Puts all of the copy into one file, marks its end, has everything found after a power cut, and only then calls it whole.
 fn finish(copy: &Log, to: &Path, head: Head) -> Result<(), OpenError> {
     let file = to.join(files::LOG);
     copy.checkpoint_last().map_err(|error| OpenError::sqlite(&file, "writing", error))?;
@@ -126,7 +144,8 @@ fn finish(copy: &Log, to: &Path, head: Head) -> Result<(), OpenError> {
         acked.set(Mark { batch: head.number, sum: head.sum }).map_err(failed)?;
         acked.sync().map_err(failed)?;
     }
-    sync_dir(to)
+    sync_dir(to)?;
+    unfinished::end(to)
 }
 
 fn refused(path: &Path, why: impl Into<String>) -> OpenError {
@@ -138,8 +157,10 @@ mod tests {
     use super::*;
     use crate::testing::Bench;
     use std::os::unix::fs::FileExt;
-    use stockhold_store::conformance::Maker;
+    use std::sync::Arc;
+    use stockhold_store::clock::HandClock;
     use stockhold_store::conformance::maker::{reserve, set_stock};
+    use stockhold_store::conformance::{Maker, START};
 
     struct Copies {
         bench: Bench,
@@ -188,6 +209,59 @@ mod tests {
         // All of it is in the one file.
         let log = copies.dir.path().join(files::LOG);
         assert_eq!(std::fs::metadata(crate::housekeeper::wal_of(&log)).map_or(0, |facts| facts.len()), 0);
+    }
+
+    /// The directory as a kill would leave it after this many batches of a copy by single batches.
+    fn cut_after(copies: &Copies, batches: u64) -> tempfile::TempDir {
+        let image = tempfile::tempdir().unwrap();
+        let to = copies.dir.path();
+        backup_by(1, &copies.bench.dir(), to, |done, _| {
+            if done == batches {
+                for entry in std::fs::read_dir(to).unwrap().map(|entry| entry.unwrap()) {
+                    std::fs::copy(entry.path(), image.path().join(entry.file_name())).unwrap();
+                }
+            }
+        })
+        .unwrap();
+        image
+    }
+
+    #[test]
+    fn a_copy_that_was_cut_is_neither_served_nor_recounted_until_it_is_gone_on_with() {
+        let mut copies = Copies::new();
+        copies.hold(20);
+        let fresh = cut_after(&copies, 10);
+        copies.hold(20);
+        // An earlier backup that was whole, and a cut of what came since.
+        let continued = cut_after(&copies, 30);
+        for image in [fresh.path(), continued.path()] {
+            let clock = Arc::new(HandClock::new(START));
+            let refusals = [
+                crate::testing::open(image, &clock).map(|_| ()).unwrap_err(),
+                crate::verify(image, |_, _| ()).map(|_| ()).unwrap_err(),
+                crate::carry(image, |_, _, _| true).unwrap_err(),
+                backup(image, &image.join("again"), |_, _| ()).map(|_| ()).unwrap_err(),
+                crate::inspect(image).unwrap().log.unwrap().map(|_| ()).unwrap_err(),
+            ];
+            for refusal in refusals {
+                assert!(matches!(&refusal, OpenError::Unfinished(dir) if dir == image), "{refusal}");
+                assert!(refusal.to_string().contains("stockhold backup --to"), "{refusal}");
+            }
+            let end = backup(&copies.bench.dir(), image, |_, _| ()).unwrap();
+            assert!(end.batches > 0 && end.begun_at > 0, "it was gone on with: {end:?}");
+            assert_eq!(crate::verify(image, |_, _| ()).unwrap().batches, end.batch);
+            crate::testing::open(image, &clock).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_copy_that_was_cut_is_good_up_to_its_end_where_the_original_is_lost() {
+        let mut copies = Copies::new();
+        copies.hold(20);
+        let image = cut_after(&copies, 10);
+        std::fs::remove_file(image.path().join(files::UNFINISHED)).unwrap();
+        let verdict = crate::verify(image.path(), |_, _| ()).unwrap();
+        assert_eq!((verdict.findings, verdict.batches), (Vec::new(), 10));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::housekeeper::WAL_PAGES;
 use crate::index::{Chunk, EVERYTHING, Index};
 use crate::log;
 use crate::mentions::{Fresh, Terms};
+use crate::units;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -174,10 +175,11 @@ impl Behind {
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
     events: usize,
-    /// Events, and lines of theirs: what [`crate::core`] counts too.
+    /// Events, and lines and units of theirs: what [`crate::core`] counts too.
     pub(crate) weight: u64,
     items: HashSet<ItemKey, RandomState>,
     pauses: Map<String, bool>,
+    units: units::Changes,
     /// Active holds, and whether the index has them as such.
     active: Map<ReservationId, (Hold, bool)>,
     ended: Vec<ReservationId>,
@@ -187,10 +189,10 @@ pub(crate) struct Fold {
 impl Fold {
     pub(crate) fn add(&mut self, transition: &Transition) {
         self.events += 1;
-        self.weight += 1;
+        self.weight += 1 + transition.weight();
+        units::fold(&mut self.units, transition);
         match transition {
             Transition::Hold { change, hold, .. } => {
-                self.weight += hold.lines.len() as u64;
                 self.items.extend(hold.lines.iter().map(|line| line.item.clone()));
                 self.hold(hold, *change == HoldChange::Created);
             }
@@ -233,6 +235,7 @@ impl Fold {
         let mut chunk = Chunk {
             items: self.items.iter().filter_map(item).collect(),
             pauses: self.pauses.into_iter().collect(),
+            units: self.units.into_iter().collect(),
             ended: self.ended,
             closed: self.closed.into_values().collect(),
             ..Chunk::default()
@@ -245,6 +248,7 @@ impl Fold {
         chunk.moved.sort_unstable_by_key(|hold| hold.id);
         chunk.closed.sort_unstable_by_key(|hold| hold.id);
         chunk.ended.sort_unstable();
+        chunk.units.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         chunk
     }
 }

@@ -5,6 +5,7 @@ use crate::batch::Batch;
 use crate::filter::Filter;
 use crate::log::Head;
 use crate::memory::{Brought, Keys, Memory};
+use crate::queries;
 use crate::steps;
 use std::sync::Arc;
 use std::vec;
@@ -12,7 +13,7 @@ use stockhold_domain::bug;
 use stockhold_domain::{
     Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide,
 };
-use stockhold_store::{Answer, Ask, Failure, Found, Query, ReplyTo, Work};
+use stockhold_store::{Answer, Ask, Failure, ReplyTo, Work};
 
 /// Answers that may wait for one commit: the bound of the queue.
 pub(crate) const QUEUE_LIMIT: usize = 16_384;
@@ -41,9 +42,29 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// The answer when it goes no further. What was decided of several commands may be durable or not.
+    /// The answer when it goes no further.
     pub(crate) fn failed(self, failure: Failure) -> Waiting {
-        (self.reply, Err(if self.done.is_empty() { failure } else { Failure::OutcomeUnknown }))
+        Deciding::from(&self).failed(failure)
+    }
+}
+
+/// Whose work is being decided, and whether some of it was before.
+#[derive(Debug)]
+struct Deciding {
+    reply: ReplyTo,
+    begun: bool,
+}
+
+impl From<&Pending> for Deciding {
+    fn from(pending: &Pending) -> Self {
+        Self { reply: pending.reply.clone(), begun: !pending.done.is_empty() }
+    }
+}
+
+impl Deciding {
+    /// The answer when it goes no further. What was decided of several commands may be durable or not.
+    fn failed(self, failure: Failure) -> Waiting {
+        (self.reply, Err(if self.begun { Failure::OutcomeUnknown } else { failure }))
     }
 }
 
@@ -100,7 +121,7 @@ pub(crate) struct Core {
     poisoned: Option<String>,
     /// What is being handed over: it stands here so that a panic on the way loses nobody.
     handing: Handing,
-    #[cfg(feature = "testing")]
+    #[cfg(feature = "stepped")]
     pub(crate) watch: crate::stepped::Watch,
 }
 
@@ -110,7 +131,9 @@ struct Handing {
     waiting: Vec<Waiting>,
     later: vec::IntoIter<Pending>,
     /// Whose work is being decided once more.
-    deciding: Option<ReplyTo>,
+    deciding: Option<Deciding>,
+    reads: Vec<(Pending, Name)>,
+    on: Vec<Pending>,
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +173,7 @@ impl Core {
             no_reserves: None,
             poisoned: None,
             handing: Handing::default(),
-            #[cfg(feature = "testing")]
+            #[cfg(feature = "stepped")]
             watch: crate::stepped::Watch::default(),
         };
         core.memory.enter_batch(head.number + 1);
@@ -169,7 +192,7 @@ impl Core {
         }
         self.memory.brought = std::mem::take(&mut pending.brought);
         let decided = match &pending.ask {
-            Ask::Query(query) => self.query(query).map(Step::Answer),
+            Ask::Query(query) => queries::find(&self.memory, query).map(Step::Answer),
             Ask::Command(envelope) => self.command(envelope, clock).map(|decided| match decided {
                 Some(outcome) => Step::Answer(outcome.map(Answer::Outcome)),
                 None => Step::Later,
@@ -226,23 +249,6 @@ impl Core {
             && self.open.later.is_empty()
     }
 
-    fn query(&self, query: &Query) -> Result<Result<Answer, Failure>, Missing> {
-        let found = match query {
-            Query::Reservation(id) => Found::Reservation(self.memory.hold(*id)?.cloned()),
-            Query::Items(keys) => {
-                let mut items = Vec::with_capacity(keys.len());
-                for key in keys {
-                    items.push(self.memory.item(key)?.cloned());
-                }
-                Found::Items(items)
-            }
-            Query::Shelf(_) | Query::Reservations(_) | Query::History(_) | Query::Events { .. } => {
-                return Ok(Err(Failure::Internal(format!("{query:?} is not read from memory"))));
-            }
-        };
-        Ok(Ok(Answer::Found(found)))
-    }
-
     /// Goes on with commands that follow each other.
     fn commands(
         &mut self,
@@ -287,7 +293,7 @@ impl Core {
         steps::deciding(&envelope.command);
         let decided = decide(&mut self.memory, &self.rules, envelope, now, &mut self.open.effects);
         let events = self.open.effects.events.get(before..).unwrap_or_default();
-        #[cfg(feature = "testing")]
+        #[cfg(feature = "stepped")]
         self.watch.decided(envelope, now, &decided, events.len());
         match steps::decided(&envelope.command, events, decided) {
             Ok(Outcome::Later) => {
@@ -335,7 +341,7 @@ impl Core {
         self.open.effects.events.reserve(effects.events.len());
         self.open.effects.keys.reserve(effects.keys.len());
         self.open.waiting.reserve(waiting.len());
-        self.handing = Handing { waiting, later: later.into_iter(), deciding: None };
+        self.handing = Handing { waiting, later: later.into_iter(), ..Handing::default() };
         let previous_sum = self.head.sum;
         self.unindexed += u64::from(effects.lines()) + effects.events.len() as u64;
         let batch = (!effects.is_empty()).then(|| {
@@ -356,19 +362,18 @@ impl Core {
             batch
         });
         self.committing = true;
-        let (mut reads, mut on) = (Vec::new(), Vec::new());
         while let Some(pending) = self.handing.later.next() {
-            self.handing.deciding = Some(pending.reply.clone());
+            self.handing.deciding = Some(Deciding::from(&pending));
             match self.admit(pending, clock) {
                 Admitted::Waits => {}
                 Admitted::Answered(reply, answer) => self.open.waiting.push((reply, answer)),
-                Admitted::Read(pending, name) => reads.push((pending, name)),
-                Admitted::GoesOn(pending) => on.push(pending),
+                Admitted::Read(pending, name) => self.handing.reads.push((pending, name)),
+                Admitted::GoesOn(pending) => self.handing.on.push(pending),
             }
         }
         // Nobody kicks for what had to wait.
         self.kicked = self.has_work();
-        let waiting = std::mem::take(&mut self.handing).waiting;
+        let Handing { waiting, reads, on, .. } = std::mem::take(&mut self.handing);
         Taken { batch, previous_sum, waiting, reads, on }
     }
 
@@ -395,17 +400,18 @@ impl Core {
         let why = self.poisoned.clone().unwrap_or_default();
         let Open { waiting, later, .. } = std::mem::take(&mut self.open);
         let handing = std::mem::take(&mut self.handing);
-        let undone = |reply| (reply, Err(Failure::Unavailable(why.clone())));
+        let unavailable = || Failure::Unavailable(why.clone());
         let decided = handing.waiting.into_iter().chain(waiting).map(|(reply, answer)| match answer {
             // Who met what is broken is told so.
             Err(Failure::Internal(_)) => (reply, answer),
             // Of several commands the first may be durable.
             Ok(Answer::Outcomes(_)) => (reply, Err(Failure::OutcomeUnknown)),
-            _ => undone(reply),
+            _ => (reply, Err(unavailable())),
         });
-        let undecided =
-            handing.later.chain(later).map(|pending| pending.failed(Failure::Unavailable(why.clone())));
-        decided.chain(handing.deciding.into_iter().map(undone)).chain(undecided).collect()
+        let deciding = handing.deciding.map(|deciding| deciding.failed(unavailable()));
+        let reads = handing.reads.into_iter().map(|(pending, _)| pending);
+        let undecided = reads.chain(handing.on).chain(handing.later).chain(later);
+        decided.chain(deciding).chain(undecided.map(|pending| pending.failed(unavailable()))).collect()
     }
 
     pub(crate) fn poisoned(&self) -> Option<&str> {
@@ -445,143 +451,4 @@ impl Core {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Mutex;
-    use stockhold_domain::{ItemKey, KeyHash, KeyRecord, ReservationId, Subject, Transition};
-    use stockhold_store::Inbox;
-    use stockhold_store::conformance::maker::{reserve, reserve_for, set_stock};
-    use stockhold_store::conformance::{Maker, START};
-
-    #[derive(Default)]
-    struct Nobody(Mutex<Vec<Result<Answer, Failure>>>);
-
-    impl Inbox for Nobody {
-        fn put(&self, _: u64, answer: Result<Answer, Failure>) {
-            self.0.lock().unwrap().push(answer);
-        }
-
-        fn flush(&self) {}
-    }
-
-    fn core() -> Core {
-        Core::new(Memory::default(), Rules::default(), Head::default(), 0)
-    }
-
-    fn pending(envelope: Envelope) -> Pending {
-        let reply = ReplyTo { inbox: Arc::new(Nobody::default()), ticket: 0 };
-        Work { ask: Ask::Command(Box::new(envelope)), reply }.into()
-    }
-
-    fn later(seconds: i64) -> Instant {
-        Instant::from_micros(START.micros() + seconds * 1_000_000)
-    }
-
-    /// Commits the open batch; answers with the lines of its holds.
-    fn commit(core: &mut Core, clock: Instant) -> usize {
-        let batch = core.take(clock).batch.unwrap();
-        core.committed(0);
-        let holds = batch.events.iter().map(|event| match &event.transition {
-            Transition::Hold { hold, .. } => hold.lines.len(),
-            _ => 0,
-        });
-        holds.sum()
-    }
-
-    /// Baskets of this many lines, held for ten seconds.
-    fn baskets(core: &mut Core, maker: &mut Maker, lines: usize, count: usize) {
-        let items: Vec<ItemKey> = (0..lines).map(|n| maker.item(&n.to_string())).collect();
-        for item in &items {
-            core.admit(pending(maker.wrap(set_stock(item, 1_000))), START);
-        }
-        commit(core, START);
-        let wants: Vec<_> = items.iter().map(|item| (item, 1)).collect();
-        for _ in 0..count {
-            core.admit(pending(maker.wrap(reserve_for(10, &wants))), START);
-        }
-    }
-
-    #[test]
-    fn a_refusal_waits_for_what_it_has_seen() {
-        let (mut core, mut maker) = (core(), Maker::new(1, ""));
-        let shirt = maker.item("shirt");
-        for wish in [set_stock(&shirt, 1), reserve(&[(&shirt, 1)]), reserve(&[(&shirt, 1)])] {
-            assert!(matches!(core.admit(pending(maker.wrap(wish)), START), Admitted::Waits));
-        }
-        assert_eq!(core.take(START).waiting.len(), 3);
-    }
-
-    #[test]
-    fn a_batch_takes_a_bounded_number_of_lines_and_the_rest_goes_into_the_next() {
-        let (mut core, mut maker) = (core(), Maker::new(1, ""));
-        baskets(&mut core, &mut maker, 2_000, 40);
-        let first = commit(&mut core, START);
-        assert!((65_536..67_536).contains(&first), "{first} lines");
-        assert_eq!(first + commit(&mut core, START), 40 * 2_000);
-        assert!(!core.has_work());
-    }
-
-    #[test]
-    fn a_batch_expires_a_bounded_number_of_lines() {
-        let (mut core, mut maker) = (core(), Maker::new(1, ""));
-        baskets(&mut core, &mut maker, 2_000, 6);
-        commit(&mut core, START);
-        for lines in [10_000, 2_000] {
-            core.admit(pending(maker.wrap(Command::Sweep)), later(60));
-            assert_eq!(commit(&mut core, later(60)), lines);
-        }
-    }
-
-    #[test]
-    fn events_and_lines_that_the_index_lacks_are_bounded() {
-        let (mut core, mut maker) = (core(), Maker::new(1, ""));
-        baskets(&mut core, &mut maker, 100, 10);
-        commit(&mut core, START);
-        assert_eq!(core.unindexed, 100 + 10 * (1 + 100));
-        core.unindexed += UNINDEXED;
-        let one = || pending(Maker::new(2, "").wrap(set_stock(&Maker::new(2, "").item("x"), 1)));
-        let turned_away = core.admit(one(), START);
-        assert!(matches!(turned_away, Admitted::Answered(_, Err(Failure::Overloaded))));
-        core.indexed(2, 100 + 10 * (1 + 100));
-        assert!(matches!(core.admit(one(), START), Admitted::Waits));
-    }
-
-    #[test]
-    fn what_a_reader_brought_stays_with_a_command_that_has_to_wait() {
-        let (mut core, mut maker) = (core(), Maker::new(1, ""));
-        let shirt = maker.item("shirt");
-        core.admit(pending(maker.wrap(set_stock(&shirt, 300))), START);
-        commit(&mut core, START);
-        for _ in 0..300 {
-            core.admit(pending(maker.wrap(reserve_for(10, &[(&shirt, 1)]))), START);
-        }
-        commit(&mut core, START);
-        let mut waits = pending(maker.wrap(reserve(&[(&shirt, 300)])));
-        waits.brought.keys.push((KeyHash(7), None, 1));
-        assert!(matches!(core.admit(waits, later(60)), Admitted::Waits));
-        assert_eq!(core.open.later[0].brought.keys.len(), 1);
-    }
-
-    #[test]
-    fn a_broken_invariant_stops_the_store_and_whoever_met_it_is_told() {
-        let (mut core, mut maker) = (core(), Maker::new(1, ""));
-        core.admit(pending(maker.wrap(set_stock(&maker.clone().item("shirt"), 3))), START);
-        // A key of a reservation that the index does not have.
-        let gone = ReservationId::from_u128(9);
-        let mut asks = pending(maker.keyed("k", reserve(&[(&maker.clone().item("shirt"), 1)])));
-        let Ask::Command(envelope) = &asks.ask else { panic!() };
-        let key = envelope.key.unwrap();
-        let (hash, fingerprint) = (key.hash, key.fingerprint);
-        core.memory.remember(&KeyRecord {
-            hash,
-            fingerprint,
-            subject: Subject::Reservation(gone),
-            at: START,
-        });
-        asks.brought.holds.push((gone, None, u64::MAX));
-        assert!(matches!(core.admit(asks, START), Admitted::Waits));
-        assert!(core.poisoned().is_some_and(|why| why.contains("invariant")));
-        let answers: Vec<_> = core.abandon().into_iter().map(|(_, answer)| answer).collect();
-        assert!(matches!(answers[..], [Err(Failure::Unavailable(_)), Err(Failure::Internal(_))]));
-    }
-}
+mod tests;

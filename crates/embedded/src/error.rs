@@ -11,6 +11,8 @@ use stockhold_store::codec::DecodeError;
 pub enum OpenError {
     /// Another process has it.
     InUse(PathBuf),
+    /// A copy into it was cut, or is under way.
+    Unfinished(PathBuf),
     /// It was written by a newer version.
     Newer {
         /// Which file.
@@ -73,6 +75,14 @@ impl fmt::Display for OpenError {
                 f,
                 "the data directory {} is in use by another stockhold: stop it, or give --data-dir another directory",
                 dir.display()
+            ),
+            Self::Unfinished(dir) => write!(
+                f,
+                "{0} is a backup that is still being made or was cut: run `stockhold backup --to {0}` again, which goes on with \
+                 it. If the original is lost, what is here is good up to its last batch: move {0}/{1} away, and `stockhold \
+                 verify` says what there is",
+                dir.display(),
+                crate::files::UNFINISHED
             ),
             Self::Newer { file, found, known } => write!(
                 f,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
-use stockhold_domain::{Command, Envelope, Label, Origin, Outcome, Reply, RequestId};
+use stockhold_domain::{Command, Envelope, EventId, Label, Origin, Outcome, Reply, RequestId};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
@@ -73,7 +73,7 @@ impl Housekeeper {
                 fresh: self.ids.fresh(now, 0),
                 origin: Origin {
                     actor: self.actor.clone(),
-                    request_id: RequestId::Made(self.ids.random()),
+                    request_id: RequestId::Made(EventId::new(now, self.ids.random()).as_u128()),
                     trace: None,
                 },
             };

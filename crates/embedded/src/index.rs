@@ -7,19 +7,20 @@ use crate::error::OpenError;
 use crate::keys::{self, Keys};
 #[cfg(feature = "faults")]
 use crate::log::failing_disk;
-use crate::log::{open_reader, open_sqlite};
+use crate::log::{check_format, open_reader, open_sqlite};
 use crate::mentions::{self, Mention, Mentions};
-use crate::runs::{self, Kind, Merging, Run};
+use crate::runs::{self, Kind, Merging, Retired, Run};
 use crate::segments::{self, Segments, Standing};
+use crate::units;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
 use stockhold_domain::bug;
-use stockhold_domain::{Hold, Item, KeyHash, KeyRecord, ReservationId};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId};
 use stockhold_store::codec::{self, Reader};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 4;
 /// Marks the file as ours: "SHIX".
 const APPLICATION: i64 = 0x5348_4958;
 
@@ -37,7 +38,7 @@ const SCHEMA: &str = "
 pub(crate) const EVERYTHING: &str = "";
 
 /// Rows that are written before another thread may go first.
-const STRIDE: u32 = 16;
+const STRIDE: u32 = 128;
 
 /// How the index is written: in small steps, since whoever wants the core meanwhile is a request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,11 +86,14 @@ pub(crate) struct Position {
     pub(crate) indexed_sum: u32,
     /// Batch up to which keys and mentions are indexed.
     pub(crate) keyed: u64,
+    /// Keys that were used before this may be gone: nobody was promised that they stay.
+    pub(crate) forgotten: Instant,
     /// What the terms of mentions are made with.
     pub(crate) terms_key: u128,
     pub(crate) items: Totals,
     pub(crate) pauses: Totals,
     pub(crate) closed: Totals,
+    pub(crate) units: Totals,
     pub(crate) active: Standing,
 }
 
@@ -98,6 +102,8 @@ pub(crate) struct Position {
 pub(crate) struct Chunk {
     pub(crate) items: Vec<Item>,
     pub(crate) pauses: Vec<(String, bool)>,
+    /// Units with ids that changed, in the order of the file.
+    pub(crate) units: Vec<((ItemKey, Label), units::Change)>,
     /// Active reservations that the index does not have.
     pub(crate) opened: Vec<Hold>,
     /// Active reservations that it has, changed.
@@ -120,8 +126,8 @@ impl Runs {
         Ok(Self { all: runs::load::<K>(db)?, merging: None })
     }
 
-    /// Goes on with merging and retiring: with a few records for each of `fresh` that came since. Answers whether the runs
-    /// are others now.
+    /// Goes on with merging and retiring: with a few records for each of `fresh` that came since. `retired` is told of
+    /// the newest record that goes, in the same transaction. Answers whether the runs are others now.
     fn tend<K: Kind>(
         &mut self,
         db: &mut Connection,
@@ -129,13 +135,18 @@ impl Runs {
         may_merge: bool,
         fresh: usize,
         pace: Pace,
+        retired: impl FnOnce(&Connection, i64) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<bool> {
         // After an error there is nothing to go on with: what was merged so far is deleted as a retired run.
         let mut merging = self.merging.take();
         let write = db.transaction()?;
         let merged =
             if may_merge { runs::merge::<K>(&write, &self.all, &mut merging, fresh, pace)? } else { None };
-        let old = runs::retire::<K>(&write, &self.all, merging.as_ref(), retire_before, fresh)?;
+        let Retired { runs: old, newest } =
+            runs::retire::<K>(&write, &self.all, merging.as_ref(), retire_before, fresh)?;
+        if let Some(newest) = newest {
+            retired(&write, newest)?;
+        }
         write.commit()?;
         self.merging = merging;
         let changed = merged.is_some() || !old.is_empty();
@@ -164,7 +175,8 @@ impl Index {
     /// Opens the index for writing, making an empty one where there is none. Answers with the active reservations too.
     pub(crate) fn open(file: &Path) -> Result<(Self, Vec<Hold>), OpenError> {
         let schema =
-            [SCHEMA, segments::SCHEMA, &runs::schema::<Keys>(), &runs::schema::<Mentions>()].concat();
+            [SCHEMA, segments::SCHEMA, units::SCHEMA, &runs::schema::<Keys>(), &runs::schema::<Mentions>()]
+                .concat();
         // What a power cut takes away is made again from the log.
         let open = || open_sqlite(file, APPLICATION, FORMAT, &schema, "NORMAL");
         let db = match open() {
@@ -209,6 +221,18 @@ impl Index {
         open_reader(file)
     }
 
+    /// Opens the index for a recount; `None` when there is none, or one of an older format, which a start makes anew.
+    pub(crate) fn open_for_recount(file: &Path) -> Result<Option<Connection>, OpenError> {
+        if !file.exists() {
+            return Ok(None);
+        }
+        let db = open_reader(file)?;
+        match check_format(&db, file, APPLICATION, FORMAT) {
+            Err(OpenError::Older { .. }) => Ok(None),
+            checked => checked.map(|()| Some(db)),
+        }
+    }
+
     /// Takes a chunk in, and with it the batch that it leads to and its checksum. Up to `keyed` no key waits.
     pub(crate) fn write(
         &mut self,
@@ -223,6 +247,7 @@ impl Index {
         write_items(&write, &chunk.items, &mut position.items)?;
         write_pauses(&write, &chunk.pauses, &mut position.pauses)?;
         let mut pace = self.pace;
+        units::write(&write, &chunk.units, &mut position.units, &mut pace)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
         self.segments.write(&write, &mut position.active, indexed, active, &mut pace)?;
         fault!("index.half_written" => failing_disk());
@@ -269,8 +294,16 @@ impl Index {
         let pace = self.pace;
         // Where something was is told as long as the log has it.
         fault!("runs.tending" => failing_disk());
-        self.mentions.tend::<Mentions>(&mut self.db, i64::MIN, may_merge, mentions, pace)?;
-        self.keys.tend::<Keys>(&mut self.db, retire_before, may_merge, keys, pace)
+        self.mentions.tend::<Mentions>(&mut self.db, i64::MIN, may_merge, mentions, pace, |_, _| Ok(()))?;
+        let mut position = self.position;
+        let changed =
+            self.keys.tend::<Keys>(&mut self.db, retire_before, may_merge, keys, pace, |write, newest| {
+                let forgotten = Instant::from_micros(newest.saturating_add(1));
+                position.forgotten = position.forgotten.max(forgotten);
+                write_position(write, position)
+            })?;
+        self.position = position;
+        Ok(changed)
     }
 }
 
@@ -328,6 +361,7 @@ pub(crate) fn read_position(db: &Connection) -> Result<Position, Damage> {
     position.indexed_sum =
         u32::try_from(next()?).map_err(|_| Damage::What("its state is no state".to_owned()))?;
     position.keyed = next()?;
+    position.forgotten = Instant::from_micros(next()?.cast_signed());
     position.terms_key = reader.u128()?;
     let mut next = || reader.u64();
     let active = &mut position.active;
@@ -335,6 +369,7 @@ pub(crate) fn read_position(db: &Connection) -> Result<Position, Damage> {
         &mut position.items,
         &mut position.pauses,
         &mut position.closed,
+        &mut position.units,
         &mut active.segments,
         &mut active.ended,
     ] {
@@ -348,13 +383,14 @@ pub(crate) fn read_position(db: &Connection) -> Result<Position, Damage> {
 }
 
 fn write_position(db: &Connection, position: Position) -> rusqlite::Result<()> {
-    let Position { indexed, indexed_sum, keyed, terms_key, items, pauses, closed, active } = position;
+    let Position { indexed, indexed_sum, keyed, forgotten, terms_key, items, pauses, closed, units, active } =
+        position;
     let mut data = Vec::new();
-    for number in [indexed, u64::from(indexed_sum), keyed] {
+    for number in [indexed, u64::from(indexed_sum), keyed, forgotten.micros().cast_unsigned()] {
         codec::put_u64(&mut data, number);
     }
     data.extend(terms_key.to_be_bytes());
-    for Totals { rows, sums } in [items, pauses, closed, active.segments, active.ended] {
+    for Totals { rows, sums } in [items, pauses, closed, units, active.segments, active.ended] {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);
     }

@@ -6,6 +6,7 @@ use crate::files;
 use crate::housekeeper::wal_of;
 use crate::index::Index;
 use crate::log::Log;
+use crate::unfinished;
 use crate::verify::look_through_at_rest;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -66,6 +67,7 @@ fn in_use(dir: &Path) -> Result<bool, OpenError> {
 }
 
 fn look_at_log(dir: &Path, file: &Path) -> Result<LogFacts, OpenError> {
+    unfinished::refuse(dir)?;
     look_through_at_rest(dir, file)?;
     let log = Log::open_reader(file)?;
     log.check_format()?;

@@ -18,11 +18,13 @@ mod error;
 mod batch;
 mod filter;
 mod memory;
+mod queries;
 mod steps;
 
 mod core;
 
 mod acked;
+mod active;
 mod log;
 mod wal;
 
@@ -32,6 +34,7 @@ mod keys;
 mod mentions;
 mod runs;
 mod segments;
+mod units;
 
 mod committer;
 mod housekeeper;
@@ -41,19 +44,24 @@ mod published;
 mod reader;
 mod recover;
 mod store;
+mod unfinished;
 mod verify;
+mod verify_runs;
+mod verify_units;
 
 mod backup;
+mod carry;
 mod inspect;
 
 #[cfg(feature = "testing")]
 pub mod parsers;
-#[cfg(feature = "testing")]
+#[cfg(feature = "stepped")]
 pub mod stepped;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use backup::{Backup, backup};
+pub use carry::carry;
 pub use error::OpenError;
 pub use inspect::{Inspection, LogFacts, inspect};
 pub use store::{EmbeddedStore, Options};
@@ -67,6 +75,8 @@ pub mod files {
     pub const INDEX: &str = "index.db";
     /// The newest batch that was synced, for finding a log that lost its end.
     pub const ACKED: &str = "acked";
+    /// There as long as a copy is being made here, and after one that was cut.
+    pub const UNFINISHED: &str = "unfinished";
     /// Held while a server runs on the directory.
     pub const LOCK: &str = "lock";
 }

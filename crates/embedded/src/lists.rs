@@ -11,14 +11,16 @@ use crate::store::Shared;
 use rusqlite::Connection;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::slice;
 use stockhold_domain::{Event, Hold, HoldChange, ReservationId, Transition};
 use stockhold_store::{Cursor, EventRow, Filter, Found, Page, Query};
 
 /// Reservations that are looked at for one page at most: a page that would need more is given as far as it came, with where
-/// to go on.
-const LOOKED_AT: usize = 20_000;
-/// Batches that are read in one go.
-const TOGETHER: u64 = 64;
+/// to go on. Each may take two reads at random places of the index: half a millisecond where those come from the disk.
+const LOOKED_AT: usize = 2_000;
+/// Events, and batches, that are read in one go: a few more events when a single batch has them.
+const EVENTS_TOGETHER: u64 = 4_096;
+const BATCHES_TOGETHER: u64 = 64;
 
 /// See the module. One for each thread that reads.
 pub(crate) struct Lists {
@@ -37,7 +39,12 @@ impl Lists {
             Query::Reservations(filter) => Ok(Found::Reservations(self.page(shared, filter)?)),
             Query::History(id) => Ok(Found::History(self.history(shared, *id)?)),
             Query::Events { after, limit } => Ok(Found::Events(self.events(*after, *limit)?)),
-            Query::Reservation(_) | Query::Items(_) | Query::Shelf(_) => {
+            Query::Reservation(_)
+            | Query::Items(_)
+            | Query::Shelf(_)
+            | Query::Pauses
+            | Query::Units(_)
+            | Query::SeatMap { .. } => {
                 Err(Damage::What(format!("{query:?} should have been answered from memory")))
             }
         }
@@ -107,8 +114,8 @@ impl Lists {
         let before = filter.after.map_or(u64::MAX, |Cursor(place)| u64::try_from(place).unwrap_or(u64::MAX));
         // Where the page begins, since nothing behind that is of use.
         let newest = if before == u64::MAX { u64::MAX } else { self.log.batch_at(before)? };
-        for (first, last) in pieces_newest_first(&ranges, newest) {
-            let batches = self.log.range(first, last)?;
+        let mut pieces = Pieces::of(&ranges, newest);
+        while let Some(batches) = pieces.next(&self.log)? {
             for (position, event) in batches.into_iter().rev().flat_map(numbered_newest_first) {
                 let Some(made) = made(&event).filter(|_| position < before) else { continue };
                 looked_at += 1;
@@ -149,21 +156,18 @@ impl Lists {
             let events = events.filter(|(_, event)| subject(event).is_some_and(|hold| hold.id == id));
             rows.extend(events.map(|(position, event)| EventRow { position, event }));
         };
-        let (mut number, last) = (self.log.batch_of(hold.terms.created_at)?, self.last()?);
         // Several batches may have been decided at the same instant.
-        while rows.is_empty() && number <= last {
-            let to = last.min(number + TOGETHER);
-            for batch in self.log.range(number, to)? {
-                about(batch, &mut rows);
-            }
-            number = to + 1;
-        }
+        let before = self.log.head(self.log.batch_of(hold.terms.created_at)?.saturating_sub(1))?;
+        self.log.walk(before.number, before.sum, |batch, _| {
+            about(batch, &mut rows);
+            Ok(rows.is_empty())
+        })?;
         let Some(made) = rows.first().map(|row| row.position) else { return Ok(None) };
         let made_in = self.log.batch_at(made)?;
         for range in self.mentioned(shared, |terms| terms.reservation(id))? {
             let (mut first, last) = ((*range.start()).max(made_in), *range.end());
             while first <= last {
-                let to = last.min(first + TOGETHER);
+                let to = last.min(first + BATCHES_TOGETHER);
                 for batch in self.log.range(first, to)? {
                     about(batch, &mut rows);
                 }
@@ -209,16 +213,30 @@ fn numbered_newest_first(batch: Batch) -> impl Iterator<Item = (u64, Event)> {
     batch.events.into_iter().rev().zip(1..).map(move |(event, back)| (next - back, event))
 }
 
-/// Cuts ranges into pieces of a few batches, the newest first, none beyond `newest`.
-fn pieces_newest_first(ranges: &[RangeInclusive<u64>], newest: u64) -> impl Iterator<Item = (u64, u64)> {
-    let ranges = ranges.iter().rev().map(move |range| (*range.start(), (*range.end()).min(newest)));
-    ranges.filter(|(first, last)| first <= last).flat_map(|(first, last)| {
-        let mut left = Some(last);
-        std::iter::from_fn(move || {
-            let last = left?;
-            let from = first.max(last.saturating_sub(TOGETHER - 1));
-            left = (from > first).then(|| from - 1);
-            Some((from, last))
-        })
-    })
+/// Batches of ranges in pieces, the newest first.
+struct Pieces<'a> {
+    ranges: std::iter::Rev<slice::Iter<'a, RangeInclusive<u64>>>,
+    /// No batch beyond this one.
+    newest: u64,
+    /// What is left of the range that was begun.
+    left: Option<(u64, u64)>,
+}
+
+impl<'a> Pieces<'a> {
+    fn of(ranges: &'a [RangeInclusive<u64>], newest: u64) -> Self {
+        Self { ranges: ranges.iter().rev(), newest, left: None }
+    }
+
+    fn next(&mut self, log: &Log) -> Result<Option<Vec<Batch>>, Damage> {
+        while self.left.is_none() {
+            let Some(range) = self.ranges.next() else { return Ok(None) };
+            let (first, last) = (*range.start(), (*range.end()).min(self.newest));
+            self.left = (first <= last).then_some((first, last));
+        }
+        let Some((first, last)) = self.left.take() else { return Ok(None) };
+        let few = first.max(last.saturating_sub(BATCHES_TOGETHER - 1));
+        let from = log.back_from(last, few, EVENTS_TOGETHER)?;
+        self.left = (from > first).then(|| (first, from - 1));
+        Ok(Some(log.range(from, last)?))
+    }
 }

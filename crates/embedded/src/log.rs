@@ -99,7 +99,12 @@ fn marks(db: &Connection) -> rusqlite::Result<(i64, i64)> {
 }
 
 /// Refuses a file that is not ours, or of a newer version.
-fn check_format(db: &Connection, file: &Path, application: i64, format: i64) -> Result<(), OpenError> {
+pub(crate) fn check_format(
+    db: &Connection,
+    file: &Path,
+    application: i64,
+    format: i64,
+) -> Result<(), OpenError> {
     match marks(db).map_err(|error| OpenError::sqlite(file, "opening", error))? {
         found if found == (application, format) => Ok(()),
         (found, version) if found == application && version > format => {
@@ -255,6 +260,24 @@ impl Log {
             Ok(goes_on)
         })?;
         Ok(batches)
+    }
+
+    /// How far to read back from a batch: to the first of those that have so many events together, at least that batch and
+    /// no further than `first`.
+    pub(crate) fn back_from(&self, last: u64, first: u64, events: u64) -> Result<u64, OpenError> {
+        let failed = |error| OpenError::sqlite(&self.file, "counting events", error);
+        let sql = "SELECT number, events FROM batches WHERE number BETWEEN ?1 AND ?2 ORDER BY number DESC";
+        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let mut rows = statement.query([first.cast_signed(), last.cast_signed()]).map_err(failed)?;
+        let (mut from, mut counted) = (last, 0);
+        while let Some(row) = rows.next().map_err(failed)? {
+            counted += row.get::<_, u64>(1).map_err(failed)?;
+            if counted > events {
+                break;
+            }
+            from = row.get(0).map_err(failed)?;
+        }
+        Ok(from)
     }
 
     /// Number of the first batch that was decided at an instant or later; one past the last when there is none.

@@ -1,69 +1,31 @@
 //! The state that commands are decided on: items, active holds, and the tail of closed holds and used keys that the
 //! index does not have yet. What is neither here nor ruled out is [`Missing`]: a reader brings it from the index.
 
+use crate::active::{Active, Deadlines, Earliest, Many};
 use crate::filter::Filter;
 use foldhash::fast::RandomState;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::bug;
 use stockhold_domain::{
-    Event, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Missing, Name, ReservationId,
-    Scope, State, Status, Transition,
+    Event, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name, Pool,
+    ReservationId, Scope, State, Status, StockChange, Transition, Unit,
 };
+use stockhold_store::Pauses;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
-type Deadlines = BTreeSet<(Instant, ReservationId)>;
 
 /// Keys of some batches.
 pub(crate) type Keys = Map<KeyHash, KeyRecord>;
 
 /// Keys that one of the maps of them takes before the next is begun: as many as a run of the index.
 const KEYS_TOGETHER: usize = crate::indexer::RUN_KEYS;
-/// Maps that active holds are spread over: one that grows moves its holds while everybody waits.
-const SHARDS: usize = 64;
-
-/// Active holds by id.
-#[derive(Debug)]
-struct Active([Map<ReservationId, Hold>; SHARDS]);
-
-impl Default for Active {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Map::default()))
-    }
-}
-
-impl Active {
-    /// The last bits of an id tell the item's bucket, so others choose.
-    fn shard(id: ReservationId) -> usize {
-        const SKIPPED: u32 = 16;
-        usize::try_from((id.as_u128() >> SKIPPED) % SHARDS as u128).unwrap_or(0)
-    }
-
-    fn get(&self, id: ReservationId) -> Option<&Hold> {
-        self.0.get(Self::shard(id))?.get(&id)
-    }
-
-    fn insert(&mut self, hold: Hold) {
-        if let Some(shard) = self.0.get_mut(Self::shard(hold.id)) {
-            shard.insert(hold.id, hold);
-        }
-    }
-
-    fn remove(&mut self, id: ReservationId) -> Option<Hold> {
-        self.0.get_mut(Self::shard(id))?.remove(&id)
-    }
-
-    fn len(&self) -> usize {
-        self.0.iter().map(Map::len).sum()
-    }
-}
-
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     items: Map<ItemKey, Slot>,
     active: Active,
-    deadlines: Deadlines,
+    earliest: Earliest,
     paused_all: bool,
     paused_locations: HashSet<Box<str>, RandomState>,
 
@@ -87,6 +49,8 @@ pub(crate) struct Memory {
 struct Slot {
     item: Item,
     deadlines: Deadlines,
+    /// Its units, where they have ids and there are any.
+    pool: Option<Box<Pool>>,
 }
 
 /// What a reader found in the index, and the batch up to which the index knew.
@@ -108,9 +72,16 @@ impl Memory {
         match self.items.get_mut(&item.key) {
             Some(slot) => slot.item = item,
             None => {
-                let slot = Slot { item, deadlines: Deadlines::new() };
+                let slot = Slot { item, deadlines: Deadlines::default(), pool: None };
                 self.items.insert(slot.item.key.clone(), slot);
             }
+        }
+    }
+
+    /// Takes units of an item in that it does not have.
+    pub(crate) fn put_units(&mut self, item: &ItemKey, units: Vec<Unit>) {
+        if let Some(slot) = self.items.get_mut(item) {
+            slot.pool.get_or_insert_default().add(units);
         }
     }
 
@@ -125,25 +96,14 @@ impl Memory {
 
     /// Takes the active holds of a start, each once: all deadlines together cost a fraction of one by one.
     pub(crate) fn fill(&mut self, holds: Vec<Hold>) {
-        let mut all = Vec::with_capacity(holds.len());
-        let mut of_items: Map<ItemKey, Vec<(Instant, ReservationId)>> = Map::default();
+        let mut deadlines = Many::default();
         for hold in holds {
-            let entry = (hold.expires_at, hold.id);
-            all.push(entry);
-            for line in &*hold.lines {
-                match of_items.get_mut(&line.item) {
-                    Some(entries) => entries.push(entry),
-                    None => {
-                        of_items.insert(line.item.clone(), vec![entry]);
-                    }
-                }
-            }
+            deadlines.add(&hold);
             self.active.insert(hold);
         }
-        self.deadlines.append(&mut Deadlines::from_iter(all));
-        for (key, entries) in of_items {
+        for (key, all) in deadlines.into_items() {
             if let Some(slot) = self.items.get_mut(&key) {
-                slot.deadlines.append(&mut Deadlines::from_iter(entries));
+                self.earliest.begin(&key, &mut slot.deadlines, all);
             }
         }
     }
@@ -151,6 +111,14 @@ impl Memory {
     pub(crate) fn put_active(&mut self, hold: Hold) {
         self.put_deadline(&hold);
         self.active.insert(hold);
+    }
+
+    /// What is paused as a whole.
+    pub(crate) fn pauses(&self) -> Pauses {
+        let named = self.paused_locations.iter().filter_map(|location| Label::new(location).ok());
+        let mut locations: Vec<Label> = named.collect();
+        locations.sort_unstable();
+        Pauses { everything: self.paused_all, locations }
     }
 
     pub(crate) fn put_pause(&mut self, location: Option<&str>, paused: bool) {
@@ -215,23 +183,19 @@ impl Memory {
     }
 
     fn put_deadline(&mut self, hold: &Hold) {
-        let entry = (hold.expires_at, hold.id);
-        self.deadlines.insert(entry);
         for line in &*hold.lines {
             if let Some(slot) = self.items.get_mut(&line.item) {
-                slot.deadlines.insert(entry);
+                self.earliest.put(hold, &line.item, &mut slot.deadlines);
             }
         }
     }
 
     fn drop_deadline(&mut self, hold: &Hold) {
-        let entry = (hold.expires_at, hold.id);
-        self.deadlines.remove(&entry);
         for line in &*hold.lines {
             if let Some(slot) = self.items.get_mut(&line.item)
                 && !bug!("an-item-keeps-the-deadlines-of-ended-holds")
             {
-                slot.deadlines.remove(&entry);
+                self.earliest.drop(hold, &line.item, &mut slot.deadlines);
             }
         }
     }
@@ -292,24 +256,46 @@ impl State for Memory {
     }
 
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
-        let deadlines = match item {
-            None => Some(&self.deadlines),
-            Some(key) => self.items.get(key).map(|slot| &slot.deadlines),
-        };
-        Ok(deadlines.and_then(BTreeSet::first).copied())
+        Ok(match item {
+            None => self.earliest.first(),
+            Some(key) => self.items.get(key).and_then(|slot| slot.deadlines.earliest()),
+        })
+    }
+
+    fn keeps_units(&self) -> bool {
+        true
+    }
+
+    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+        Ok(self.items.get(item).and_then(|slot| slot.pool.as_deref()))
     }
 
     fn apply(&mut self, event: &Event) {
         match &event.transition {
             Transition::Hold { change, hold, figures } => {
-                for (line, figures) in hold.lines.iter().zip(figures) {
+                for (number, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
                     if let Some(slot) = self.items.get_mut(&line.item) {
                         slot.item.figures = *figures;
+                        if let (Some(_), Some(pool)) = (&line.units, &mut slot.pool) {
+                            pool.apply(change, hold, line, number);
+                        }
                     }
                 }
                 self.apply_hold(hold, *change == HoldChange::Created);
             }
-            Transition::Stock { item, .. } => self.put_item(item.clone()),
+            Transition::Stock { change, item } => {
+                self.put_item(item.clone());
+                match change {
+                    StockChange::UnitsAdded(units) => self.put_units(&item.key, units.to_vec()),
+                    StockChange::UnitRetired(unit) => {
+                        let slot = self.items.get_mut(&item.key);
+                        if let Some(pool) = slot.and_then(|slot| slot.pool.as_deref_mut()) {
+                            pool.retire(unit);
+                        }
+                    }
+                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                }
+            }
             Transition::Sale { scope, paused, .. } => match scope {
                 Scope::Everything => self.put_pause(None, *paused),
                 Scope::Location(location) => self.put_pause(Some(location.as_str()), *paused),

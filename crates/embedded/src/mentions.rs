@@ -3,6 +3,8 @@
 //!
 //! A mention may lead to a batch that has nothing of what is looked for, never past one that has.
 
+mod recount;
+
 use crate::batch::Batch;
 use crate::index::{Damage, Pace};
 use crate::runs::{self, Kind, Run};
@@ -13,6 +15,8 @@ use std::collections::HashMap;
 use std::hash::Hasher;
 use stockhold_domain::{HoldChange, ItemKey, ReservationId, Transition};
 use stockhold_store::codec::DecodeError;
+
+pub(crate) use recount::Recount;
 
 /// Batches between two that mention the same that are taken in: reading them costs less than telling them apart.
 const GAP: u64 = 16;

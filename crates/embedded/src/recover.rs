@@ -11,6 +11,7 @@ use crate::indexer::RUN_KEYS;
 use crate::log::{Head, Log, can_wait};
 use crate::memory::Memory;
 use crate::published::Published;
+use crate::unfinished;
 use crate::wal;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ fn recover_in(
 ) -> Result<Recovered, OpenError> {
     make(dir)?;
     let lock = lock(dir)?;
+    unfinished::refuse(dir)?;
     fault!("start.locked" => failing_disk());
     let log_file = dir.join(files::LOG);
     // Not the index: it is not synced with each transaction, so a power cut may keep any of its newest ones. SQLite takes
@@ -256,6 +258,7 @@ fn load(index: &Index, mut active: Vec<Hold>, memory: &mut Memory) -> Result<(),
         |item| memory.put_item(item),
         |scope| pauses.push(scope.to_owned()),
     )?;
+    crate::units::load(&index.db, index.position.units, |item, units| memory.put_units(&item, units))?;
     for scope in pauses {
         if bug!("a-start-forgets-pauses") {
             break;

@@ -4,6 +4,8 @@
 //! A record begins with a hash. A run is cut into pages by the first bits of the hashes, which are as good as random: a
 //! look-up reads one page a run, and a page that is not there is damage, never an absent record.
 
+mod walk;
+
 use crate::filter::Filter;
 use crate::index::{Damage, Pace, row_sum};
 #[cfg(feature = "faults")]
@@ -14,6 +16,8 @@ use std::sync::Arc;
 use stockhold_domain::KeyHash;
 use stockhold_domain::bug;
 use stockhold_store::fault;
+
+pub(crate) use walk::walk;
 
 /// What is particular about the runs of one kind.
 pub(crate) trait Kind {
@@ -411,21 +415,29 @@ fn merge_share<K: Kind>(db: &Connection, merging: &mut Merging) -> Result<usize,
     Ok(all.len().max(1))
 }
 
+/// Runs that were taken out.
+#[derive(Debug)]
+pub(crate) struct Retired {
+    pub(crate) runs: Vec<i64>,
+    /// Their newest record, if there were any.
+    pub(crate) newest: Option<i64>,
+}
+
 /// Takes out the runs whose newest record is older than `before`, and deletes some of the records of runs that were taken
 /// out.
-/// Answers with the runs that it took out.
 pub(crate) fn retire<K: Kind>(
     db: &Connection,
     runs: &[Run],
     merging: Option<&Merging>,
     before: i64,
     fresh: usize,
-) -> rusqlite::Result<Vec<i64>> {
+) -> rusqlite::Result<Retired> {
     let is_merged = |run: &Run| {
         merging.is_some_and(|merging| merging.from.iter().any(|(number, _)| *number == run.number))
     };
-    let old = runs.iter().filter(|run| run.newest < before && !is_merged(run));
-    let old: Vec<i64> = old.map(|run| run.number).collect();
+    let old: Vec<&Run> = runs.iter().filter(|run| run.newest < before && !is_merged(run)).collect();
+    let newest = old.iter().map(|run| run.newest).max();
+    let old: Vec<i64> = old.iter().map(|run| run.number).collect();
     take_out::<K>(db, &old)?;
     let unfinished = merging.map_or(0, |merging| merging.into.number);
     let mut left = (TEND_RECORDS.max(fresh * DELETED_PER_RECORD)).div_ceil(K::PER_PAGE);
@@ -446,7 +458,7 @@ pub(crate) fn retire<K: Kind>(
         }
         left -= deleted;
     }
-    Ok(old)
+    Ok(Retired { runs: old, newest })
 }
 
 fn take_out<K: Kind>(db: &Connection, runs: &[i64]) -> rusqlite::Result<()> {

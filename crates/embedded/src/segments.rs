@@ -9,7 +9,8 @@ use crate::index::{Damage, Pace, Totals, expect, row_sum};
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{HashMap, HashSet};
-use stockhold_domain::{Hold, ReservationId};
+use std::sync::Arc;
+use stockhold_domain::{Hold, ItemKey, ReservationId};
 use stockhold_store::codec::{self, DecodeError, Reader};
 
 pub(crate) const SCHEMA: &str = "
@@ -256,12 +257,18 @@ pub(crate) fn load(db: &Connection) -> Result<Loaded, Damage> {
     })?;
     let mut totals = Totals::default();
     let mut found: Vec<(u64, Hold)> = Vec::new();
+    let mut keys = HashSet::default();
     let mut statement = db.prepare(SEGMENT)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let segment = Segment::read(row)?;
         totals.put(None, Some(segment.sum));
-        found.extend(segment.holds.into_iter().filter(|(_, hold)| !ended.contains(&hold.id)));
+        found.extend(segment.holds.into_iter().filter(|(_, hold)| !ended.contains(&hold.id)).map(
+            |(batch, mut hold)| {
+                share_keys(&mut hold, &mut keys);
+                (batch, hold)
+            },
+        ));
     }
     // Of several versions the newest, which comes first then.
     found.sort_unstable_by(|a, b| a.1.id.cmp(&b.1.id).then(b.0.cmp(&a.0)));
@@ -280,6 +287,19 @@ pub(crate) fn load(db: &Connection) -> Result<Loaded, Damage> {
         ended: lists,
         remembered: Segments { ended, moved, forgotten: Vec::new() },
     })
+}
+
+/// Has the lines of a hold share the keys of their items with others. Shared only once all are read, a million of their own
+/// would leave holes all over the memory.
+fn share_keys(hold: &mut Hold, keys: &mut HashSet<ItemKey, RandomState>) {
+    for line in Arc::get_mut(&mut hold.lines).into_iter().flatten() {
+        match keys.get(&line.item) {
+            Some(key) => line.item = key.clone(),
+            None => {
+                keys.insert(line.item.clone());
+            }
+        }
+    }
 }
 
 /// What a start finds.

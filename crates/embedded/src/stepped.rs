@@ -24,8 +24,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec;
 use stockhold_domain::{
-    Envelope, EventId, Halt, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Name, Outcome, ReservationId,
-    Rules, State,
+    Envelope, EventId, Halt, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Name, Outcome, Pool,
+    ReservationId, Rules, State,
 };
 use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
 
@@ -175,6 +175,9 @@ impl Machine {
         let mut memory = Memory::default();
         for item in disk.index.items.values() {
             memory.put_item(item.clone());
+        }
+        for (item, units) in &disk.index.units {
+            memory.put_units(item, units.values().cloned().collect());
         }
         for scope in &disk.index.pauses {
             memory.put_pause((scope != EVERYTHING).then_some(scope), true);
@@ -523,6 +526,11 @@ impl Machine {
     /// An item as memory and as the published figures have it.
     pub fn item(&self, key: &ItemKey) -> [Option<Item>; 2] {
         [self.core.memory.item(key).ok().flatten().cloned(), self.published.get(key)]
+    }
+
+    /// The units of an item, where they have ids.
+    pub fn units(&self, key: &ItemKey) -> Option<&Pool> {
+        self.core.memory.pool(key).ok().flatten()
     }
 
     /// A reservation, wherever it is.

@@ -47,7 +47,7 @@ mod points {
             Command::Sweep => {
                 fault!("sweep.deciding");
             }
-            Command::SetStock(_) | Command::SetSale(_) => {
+            Command::SetStock(_) | Command::AddUnits(_) | Command::RetireUnit(_) | Command::SetSale(_) => {
                 fault!("operator.deciding");
             }
         }
@@ -74,7 +74,10 @@ mod points {
             (Command::Return(_), _) => fault!("return.decided" => IN_VAIN),
             (Command::AdjustStock(_), _) => fault!("adjust.decided" => IN_VAIN),
             (Command::Sweep, _) => fault!("sweep.decided" => IN_VAIN),
-            (Command::SetStock(_) | Command::SetSale(_), _) => fault!("operator.decided" => IN_VAIN),
+            (
+                Command::SetStock(_) | Command::AddUnits(_) | Command::RetireUnit(_) | Command::SetSale(_),
+                _,
+            ) => fault!("operator.decided" => IN_VAIN),
         }
         decided
     }

@@ -404,6 +404,11 @@ impl Store for EmbeddedStore {
     fn trouble(&self) -> Option<String> {
         self.shared.core().poisoned().map(str::to_owned)
     }
+
+    fn limited(&self) -> Option<String> {
+        let why = self.shared.core().no_reserves.clone();
+        why.map(|why| format!("new reservations are turned away: {why}"))
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,10 @@ use crate::index::{Damage, EVERYTHING, Index, Position, load_closed, read_positi
 use crate::log::Log;
 use crate::recover::look_through;
 use crate::segments;
+use crate::unfinished;
+use crate::units;
+use crate::verify_runs::{KeySum, Lookups};
+use crate::verify_units::{self, Pools};
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 use std::collections::{HashMap, HashSet};
@@ -14,9 +18,10 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 use stockhold_domain::{
-    Event, EventId, Figures, Hold, HoldChange, Item, ItemKey, ReservationId, Scope, Status, StockChange,
-    Transition,
+    Event, EventId, Figures, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status,
+    StockChange, Transition,
 };
+use stockhold_store::unit_steps;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -44,7 +49,7 @@ pub struct Verdict {
 
 /// Recounts a data directory. Reads only; a server may be running on it, and what it commits meanwhile is left out. Takes
 /// memory for every reservation there ever was: about 200 bytes for one that is closed and what it has for one that is
-/// active, twice where the index has it too.
+/// active, twice where the index has it too, and 100 MB at most for what lists are found by.
 /// `progress` is told how many batches are done and how many there are.
 pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict, OpenError> {
     let log_file = dir.join(files::LOG);
@@ -54,9 +59,17 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
             "there is no stockhold data here",
         ));
     }
+    unfinished::refuse(dir)?;
+    // What another version has written is not to be judged by this one's rules.
+    Log::open_reader(&log_file)?.check_format()?;
     look_through_at_rest(dir, &log_file)?;
     // The index first: it is never ahead of the log, whatever is committed meanwhile.
-    let index = IndexView::read(&dir.join(files::INDEX))?;
+    let index_file = dir.join(files::INDEX);
+    let index_db = Index::open_for_recount(&index_file)?;
+    let damaged = |damage: Damage| damage.into_open(&index_file);
+    let index = index_db.as_ref().map(IndexView::read).transpose().map_err(damaged)?.unwrap_or_default();
+    let mut lookups = Lookups::new(index.position, index.keys);
+    let mut damage = None;
     let log = Log::open_reader(&log_file)?;
     let last = log.last()?.map_or(0, |(number, _)| number);
 
@@ -77,9 +90,18 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
             fold.compare(&index);
         }
         fold.newer_items(&batch.events);
+        if let Some(db) = &index_db {
+            damage = lookups.take(&batch, db).err();
+        }
         progress(batch.number, last);
-        Ok(true)
+        Ok(damage.is_none())
     })?;
+    if let Some(damage) = damage {
+        return Err(damaged(damage));
+    }
+    if let Some(db) = &index_db {
+        lookups.end(db).map_err(damaged)?.into_iter().for_each(|what| fold.find(what));
+    }
     if index.position.indexed > last {
         fold.find(format!("the index has seen batch {}, the log ends at {last}", index.position.indexed));
     }
@@ -127,20 +149,14 @@ struct IndexView {
     position: Position,
     items: Map<ItemKey, Item>,
     pauses: HashSet<String>,
+    units: Pools,
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, u32>,
+    keys: KeySum,
 }
 
 impl IndexView {
-    fn read(file: &Path) -> Result<Self, OpenError> {
-        if !file.exists() {
-            return Ok(Self::default());
-        }
-        let db = Index::open_reader(file)?;
-        Self::read_from(&db).map_err(|damage| damage.into_open(file))
-    }
-
-    fn read_from(db: &Connection) -> Result<Self, Damage> {
+    fn read(db: &Connection) -> Result<Self, Damage> {
         let snapshot = db.unchecked_transaction()?;
         let mut view = Self { position: read_position(&snapshot)?, ..Self::default() };
         let (mut items, mut pauses) = (Map::default(), HashSet::new());
@@ -154,6 +170,9 @@ impl IndexView {
                 pauses.insert(scope.to_owned());
             },
         )?;
+        units::load(&snapshot, view.position.units, |item, units| {
+            view.units.entry(item).or_default().add(units);
+        })?;
         let active = segments::load(&snapshot)?.expect(view.position.active)?;
         let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
         let mut closed = Map::default();
@@ -163,6 +182,7 @@ impl IndexView {
         if totals != view.position.closed {
             return Err(Damage::What("it lacks closed reservations, or has others".to_owned()));
         }
+        view.keys = KeySum::of_runs(&snapshot, view.position.forgotten)?;
         (view.items, view.pauses, view.active, view.closed) = (items, pauses, active, closed);
         Ok(view)
     }
@@ -179,9 +199,12 @@ fn digest(hold: &Hold) -> u32 {
 struct Fold {
     verdict: Verdict,
     items: Map<ItemKey, Item>,
+    units: Pools,
     paused: HashSet<String>,
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, Closed>,
+    /// What confirmed reservations say that is sold and has not come back.
+    sold: Map<ItemKey, i128>,
     /// Items of the index that are not as they were at its position: they may be as they became soon after.
     unmatched: Map<ItemKey, Item>,
 }
@@ -205,6 +228,10 @@ impl Fold {
 
     fn event(&mut self, event: &Event) {
         self.verdict.events += 1;
+        for what in unit_steps::odd(|item| self.units.get(item), &event.transition) {
+            self.find(what);
+        }
+        units::apply(&mut self.units, event);
         match &event.transition {
             Transition::Hold { change, hold, figures } => {
                 self.chain(event, hold, change);
@@ -276,12 +303,14 @@ impl Fold {
             HoldChange::Returned { quantities, .. } => quantities.get(at).copied().map_or(0, i128::from),
             _ => 0,
         };
+        // Units with ids have versions, and their item no sequence.
+        let one = i128::from(line.units.is_none());
         let (held_by, sold_by, active_by, steps) = match change {
-            HoldChange::Created => (units, 0, 1, 1),
+            HoldChange::Created => (units, 0, 1, one),
             HoldChange::Extended => (0, 0, 0, 0),
-            HoldChange::Confirmed => (-units, units, -1, 1),
-            HoldChange::Cancelled | HoldChange::Expired => (-units, 0, -1, 1),
-            HoldChange::Returned { .. } => (0, -back, 0, i128::from(back > 0)),
+            HoldChange::Confirmed => (-units, units, -1, one),
+            HoldChange::Cancelled | HoldChange::Expired => (-units, 0, -1, one),
+            HoldChange::Returned { .. } => (0, -back, 0, i128::from(back > 0) * one),
         };
         let moved = |before: u64, by: i128, after: u64| i128::from(before) + by == i128::from(after);
         let right = moved(before.held, held_by, after.held)
@@ -313,6 +342,7 @@ impl Fold {
                 self.find(format!("reservation {} returned what it had not", hold.id));
             }
         }
+        self.sell(hold);
         self.active.remove(&hold.id);
         if hold.status == Status::Active {
             self.active.insert(hold.id, hold.clone());
@@ -325,22 +355,40 @@ impl Fold {
         }
     }
 
+    /// Counts what a confirmed reservation sold, or what came back of it since it was last seen.
+    fn sell(&mut self, hold: &Hold) {
+        if hold.status != Status::Confirmed {
+            return;
+        }
+        let before = self.closed.get(&hold.id);
+        for (line, at) in hold.lines.iter().zip(0_usize..) {
+            let returned = before.and_then(|before| before.returned.get(at)).copied().unwrap_or(0);
+            let sold = if before.is_some() { 0 } else { i128::from(line.quantity) };
+            *self.sold.entry(line.item.clone()).or_default() +=
+                sold + i128::from(returned) - i128::from(line.returned);
+        }
+    }
+
     fn stock(&mut self, change: &StockChange, item: &Item) {
         let before = self.items.insert(item.key.clone(), item.clone());
+        let step = u64::from(item.mode == Mode::Counted);
         let right = match &before {
             None => {
                 *change == StockChange::Set
                     && (item.version, item.figures.sequence, item.figures.held, item.figures.confirmed_sold)
-                        == (1, 1, 0, 0)
+                        == (1, step, 0, 0)
             }
             Some(before) => {
                 let delta = match change {
                     StockChange::Set => None,
                     StockChange::Adjusted { delta, .. } => Some(*delta),
+                    StockChange::UnitsAdded(units) => i64::try_from(units.len()).ok(),
+                    StockChange::UnitRetired(_) => Some(-1),
                 };
                 let total = |delta| before.figures.total_units.checked_add_signed(delta);
                 item.version == before.version + 1
-                    && item.figures.sequence == before.figures.sequence + 1
+                    && item.figures.sequence == before.figures.sequence + step
+                    && item.mode == before.mode
                     && item.figures.held == before.figures.held
                     && item.figures.confirmed_sold == before.figures.confirmed_sold
                     && item.figures.active == before.figures.active
@@ -378,6 +426,7 @@ impl Fold {
         if index.active.len() != self.active.len() || index.closed.len() != self.closed.len() {
             found.push("index: there are reservations that the log does not have".to_owned());
         }
+        found.extend(verify_units::differing(&self.units, &index.units));
         if index.pauses != self.paused {
             found.push("index: the pauses differ from the log's".to_owned());
         }
@@ -410,7 +459,7 @@ impl Fold {
         }
     }
 
-    /// What every item holds is the sum over the active reservations.
+    /// What every item holds is the sum over the active reservations, and what it sold over the confirmed ones.
     fn end(mut self) -> Verdict {
         let mut sums: Map<ItemKey, (u64, u64)> = Map::default();
         for line in self.active.values().flat_map(|hold| &*hold.lines) {
@@ -429,7 +478,19 @@ impl Fold {
                 })
             })
             .collect();
-        for what in drifted {
+        let missold: Vec<String> = self
+            .items
+            .values()
+            .filter_map(|item| {
+                let sum = self.sold.get(&item.key).copied().unwrap_or_default();
+                (sum != i128::from(item.figures.confirmed_sold)).then(|| {
+                    let said = item.figures.confirmed_sold;
+                    format!("{:?} says {said} sold, its reservations {sum}", item.key)
+                })
+            })
+            .collect();
+        let miscounted = verify_units::miscounted(self.items.values(), &self.units);
+        for what in drifted.into_iter().chain(missold).chain(miscounted) {
             self.find(what);
         }
         let count = |status| self.closed.values().filter(|closed| closed.status == status).count() as u64;
@@ -443,3 +504,6 @@ impl Fold {
         self.verdict
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,9 @@ impl Backend {
     pub(crate) fn open(config: &Config) -> Result<(Self, Arc<dyn Clock>), ExitCode> {
         let options = config.options().map_err(|error| exit::because(exit::USAGE, error))?;
         let clock = Arc::clone(&options.clock);
+        if config.store.is_embedded() && config.replica.is_some() {
+            return Err(exit::because(exit::USAGE, config.lone_replica()));
+        }
         if config.store.is_embedded() {
             return match EmbeddedStore::open(&config.data_dir, options) {
                 Ok(store) => Ok((Self::Embedded(Arc::new(store)), clock)),
@@ -30,20 +33,9 @@ impl Backend {
                 Err(error) => Err(exit::because(exit::DATA, error)),
             };
         }
-        let options = stockhold_sql::Options {
-            rules: options.rules,
-            key_retention: options.key_retention,
-            ..stockhold_sql::Options::default()
-        };
-        match stockhold_sql::open(config.store.url(), options) {
+        match sql_options(config).and_then(|options| open_sql(config, options)) {
             Ok(store) => Ok((Self::Sql(store), clock)),
-            Err(error @ (stockhold_sql::OpenError::Address(_) | stockhold_sql::OpenError::Option(_))) => {
-                Err(exit::because(exit::USAGE, format!("store: {error}")))
-            }
-            Err(error @ stockhold_sql::OpenError::NewerSchema { .. }) => {
-                Err(exit::because(exit::DATA, error))
-            }
-            Err(error) => Err(exit::because(exit::FAILED, error)),
+            Err((code, why)) => Err(exit::because(code, why)),
         }
     }
 
@@ -97,6 +89,46 @@ impl Backend {
         metrics::gauge!("stockhold_active_holds").set(store.active_holds() as f64);
         metrics::gauge!("stockhold_queue_depth").set(store.queue_len() as f64);
         metrics::gauge!("stockhold_unindexed_events").set(store.unindexed() as f64);
-        metrics::gauge!("stockhold_sweep_lag_seconds").set(store.sweep_lag().as_secs_f64());
+        metrics::gauge!("stockhold_sweeper_lag_seconds").set(store.sweep_lag().as_secs_f64());
+    }
+}
+
+/// What a database is opened with.
+pub(crate) fn sql_options(config: &Config) -> Result<stockhold_sql::Options, (u8, String)> {
+    let options = config.options().map_err(|error| (exit::USAGE, error))?;
+    Ok(stockhold_sql::Options {
+        rules: options.rules,
+        batch: config.store_batch,
+        key_retention: options.key_retention,
+        replica: config.replica.as_ref().map(|replica| stockhold_sql::Replica {
+            url: replica.url().to_owned(),
+            staleness: stockhold_sql::Replica::STALENESS,
+        }),
+        ..stockhold_sql::Options::default()
+    })
+}
+
+fn open_sql(config: &Config, options: stockhold_sql::Options) -> Result<Arc<dyn Store>, (u8, String)> {
+    stockhold_sql::open(config.store.url(), options).map_err(|error| not_opened(config, &error))
+}
+
+/// Which exit code a database that can't be opened means, and what is said. The address is told without its password.
+pub(crate) fn not_opened(config: &Config, error: &stockhold_sql::OpenError) -> (u8, String) {
+    use stockhold_sql::OpenError as Why;
+    match error {
+        Why::Address(_) | Why::Option(_) => (exit::USAGE, format!("store: {error}")),
+        Why::NewerSchema { .. } | Why::OlderSchema { .. } | Why::Unfinished => {
+            (exit::DATA, format!("{}: {error}", config.store))
+        }
+        _ => (exit::FAILED, format!("{}: {error}", config.store)),
+    }
+}
+
+/// The same for the books.
+pub(crate) fn books_failed(config: &Config, error: &stockhold_sql::BooksError) -> (u8, String) {
+    match error {
+        stockhold_sql::BooksError::Open(error) => not_opened(config, error),
+        stockhold_sql::BooksError::Asked(_) => (exit::USAGE, error.to_string()),
+        _ => (exit::FAILED, error.to_string()),
     }
 }

@@ -34,6 +34,10 @@ pub(crate) struct Config {
     pub(crate) admin_listen: SocketAddr,
     /// `embedded`, or the address of a database.
     pub(crate) store: StoreAddress,
+    /// Address of a read replica of the database.
+    pub(crate) replica: Option<StoreAddress>,
+    /// Most commands in one transaction of a database.
+    pub(crate) store_batch: usize,
     /// Directory of the embedded store.
     pub(crate) data_dir: PathBuf,
     /// Threads that serve requests; 0 for one per core.
@@ -56,8 +60,12 @@ pub(crate) struct Config {
 
 const STORE_HELP: &str = "\
     Where the data is: embedded for the data directory, or postgres://USER:PASSWORD@HOST/DATABASE or \
-    mysql://… for a database that several servers may share. A password stands better in STOCKHOLD_STORE or the \
+    mysql://... for a database that several servers may share. A password stands better in STOCKHOLD_STORE or the \
     configuration file, where other users of the machine don't see it [default: embedded]";
+
+const REPLICA_HELP: &str = "\
+    A read replica of the store's database, whose address looks like the store's: availability and items are read there \
+    while it is at most 100 ms behind, and of the store otherwise [default: none]";
 
 /// What [`StoreAddress`] is called when it is no database.
 const EMBEDDED: &str = "embedded";
@@ -77,20 +85,27 @@ impl StoreAddress {
         &self.0
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, key: &str) -> Result<(), String> {
         let known = ["postgres://", "postgresql://", "mysql://", "mariadb://"];
         if self.is_embedded() || known.iter().any(|scheme| self.0.starts_with(scheme)) {
             return Ok(());
         }
-        Err(format!("store {self}: must be {EMBEDDED}, or begin with {}", known.join(", ")))
+        Err(format!("{key} {self}: must be {EMBEDDED}, or begin with {}", known.join(", ")))
     }
 }
 
 impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((scheme, rest)) = self.0.split_once("://") else { return f.write_str(&self.0) };
         // A password may hold any of the characters that end it elsewhere: what is shown is what cannot be one.
-        let Some((user, host)) = rest.rsplit_once('@') else { return f.write_str(&self.0) };
+        let Some((scheme, rest)) = self.0.split_once("://") else {
+            return f.write_str(if self.0.contains([':', '@', '=']) { "***" } else { &self.0 });
+        };
+        // Options may have one as well.
+        let without_options = |text: &'_ str| text.split('?').next().unwrap_or_default().to_owned();
+        let Some((user, host)) = rest.rsplit_once('@') else {
+            return write!(f, "{scheme}://{}", without_options(rest));
+        };
+        let host = without_options(host);
         let user = user.split_once(':').map_or(user, |(user, _)| user);
         write!(f, "{scheme}://{user}:***@{host}")
     }
@@ -134,6 +149,8 @@ impl Default for Config {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
             store: StoreAddress(EMBEDDED.to_owned()),
+            replica: None,
+            store_batch: stockhold_sql::Options::BATCH,
             data_dir: "./stockhold-data".into(),
             threads: 0,
             default_ttl_seconds: limits::DEFAULT_TTL_SECONDS.into(),
@@ -165,6 +182,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "URL", help = STORE_HELP)]
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<String>,
+    #[arg(long, value_name = "URL", help = REPLICA_HELP)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica: Option<String>,
+    /// Most commands in one transaction of a database, 1 to 256: fewer hold locks for less long, and do less [default: 256]
+    #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_batch: Option<usize>,
     /// Directory of the embedded store; made if it is not there [default: ./stockhold-data]
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,8 +227,8 @@ pub(crate) struct Flags {
 const VARIABLES: &str = "environment";
 /// Name of the defaults among the sources.
 const DEFAULTS: &str = "default";
-/// Variables that begin like ours and set no key: they name the file, and the server that tools speak to.
-const OTHER_VARIABLES: [&str; 2] = ["config", "server"];
+/// Variables that begin like ours and set no key: they name the file, the server that tools speak to and where a copy goes.
+const OTHER_VARIABLES: [&str; 3] = ["config", "server", "copy_to"];
 
 /// Where a command that works on a data directory finds it.
 #[derive(Args, Clone, Debug, Default)]
@@ -227,6 +251,35 @@ impl DataDir {
     pub(crate) fn load(&self) -> Result<Loaded, String> {
         let Self { config, data_dir } = self.clone();
         Flags { config, data_dir, ..Flags::default() }.load()
+    }
+}
+
+/// Where a command that works on a store finds it, be it a data directory or a database.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct StorePlace {
+    /// Read this configuration file instead of ./stockhold.toml
+    #[arg(long, value_name = "FILE", env = "STOCKHOLD_CONFIG")]
+    config: Option<PathBuf>,
+    #[arg(long, value_name = "URL", help = STORE_HELP)]
+    store: Option<String>,
+    /// Directory of the embedded store [default: `data_dir` of the configuration, else ./stockhold-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl StorePlace {
+    /// The configuration that `serve` would have with the same flags, variables and file. A data directory that is named is
+    /// meant, whatever else the store is elsewhere.
+    pub(crate) fn load(&self) -> Result<Config, String> {
+        let Self { config, store, data_dir } = self.clone();
+        let named = data_dir.is_some().then(|| EMBEDDED.to_owned());
+        let flags = Flags { config, store: store.or(named), data_dir, ..Flags::default() };
+        Ok(flags.load()?.config)
+    }
+
+    /// The same with another store.
+    pub(crate) fn load_for(&self, store: &str) -> Result<Config, String> {
+        Self { store: Some(store.to_owned()), data_dir: None, ..self.clone() }.load()
     }
 }
 
@@ -259,7 +312,8 @@ impl Flags {
 struct Variables;
 
 /// Keys whose values are text, whatever they look like.
-const TEXTS: [&str; 6] = ["listen", "admin_listen", "store", "data_dir", "log_level", "log_format"];
+const TEXTS: [&str; 7] =
+    ["listen", "admin_listen", "store", "replica", "data_dir", "log_level", "log_format"];
 
 impl Provider for Variables {
     fn metadata(&self) -> Metadata {
@@ -332,7 +386,12 @@ impl Loaded {
 impl Config {
     fn check(&self) -> Result<(), String> {
         self.rules()?;
-        self.store.check()?;
+        self.store.check("store")?;
+        self.check_replica()?;
+        crate::logging::check(&self.log_level)?;
+        if self.listen == self.admin_listen && self.listen.port() != 0 {
+            return Err(format!("listen and admin_listen are both {}: give each its own port", self.listen));
+        }
         for (key, address) in [("listen", self.listen), ("admin_listen", self.admin_listen)] {
             if !address.ip().is_loopback() {
                 return Err(format!(
@@ -344,6 +403,10 @@ impl Config {
         if self.threads > THREADS {
             return Err(format!("threads {}: must be at most {THREADS}", self.threads));
         }
+        let most = stockhold_sql::Options::BATCH;
+        if !(1..=most).contains(&self.store_batch) {
+            return Err(format!("store_batch {}: must be 1 to {most}", self.store_batch));
+        }
         if self.free_space_floor_mib > FREE_SPACE_FLOOR_MIB {
             let (floor, most) = (self.free_space_floor_mib, FREE_SPACE_FLOOR_MIB);
             return Err(format!("free_space_floor_mib {floor}: must be at most {most}"));
@@ -352,6 +415,18 @@ impl Config {
             return Err(format!("key_retention_hours {}: must be at least 24", self.key_retention_hours));
         }
         Ok(())
+    }
+
+    fn check_replica(&self) -> Result<(), String> {
+        let Some(replica) = &self.replica else { return Ok(()) };
+        replica.check("replica")?;
+        if replica.is_embedded() { Err(self.lone_replica()) } else { Ok(()) }
+    }
+
+    /// What is said of a replica of no database. Commands that work on a data directory do not mind one in the file.
+    pub(crate) fn lone_replica(&self) -> String {
+        let shown = self.replica.as_ref().map(ToString::to_string).unwrap_or_default();
+        format!("replica {shown}: only a database has one; store names its primary")
     }
 
     /// Threads that serve requests.

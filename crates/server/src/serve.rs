@@ -1,5 +1,6 @@
 //! `stockhold serve`: opens the store, serves, and ends in order.
 
+use crate::advice;
 use crate::backend::Backend;
 use crate::config::Config;
 use crate::exit;
@@ -38,6 +39,9 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(metrics) => metrics,
         Err(error) => return exit::because(exit::FAILED, error),
     };
+    for advice in config.options().map(|options| advice::of(&options.rules)).unwrap_or_default() {
+        tracing::warn!("{advice}");
+    }
     introduce(config);
     let (store, clock) = match Backend::open(config) {
         Ok(opened) => opened,
@@ -104,10 +108,21 @@ fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     let open = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
+        #[cfg(target_os = "linux")]
+        spare_pacing(&socket);
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
     open().map_err(|error| format!("listening on {address}: {error}"))
+}
+
+/// Answers are shorter than a connection's first window. What paces long transfers, as BBR does with timers, only costs them
+/// time there; every Linux has Reno and lets anybody choose it. Connections inherit it from the socket that listens.
+#[cfg(target_os = "linux")]
+fn spare_pacing(socket: &TcpSocket) {
+    if let Err(error) = rustix::net::sockopt::set_tcp_congestion(socket, "reno") {
+        tracing::debug!(%error, "the system's way of pacing connections stays");
+    }
 }
 
 async fn failure(store: &Backend) -> String {
@@ -168,7 +183,10 @@ fn metrics() -> Result<PrometheusHandle, String> {
     // There from the start, so that a rise from nothing is a rise.
     metrics::counter!("stockhold_invariant_alarms_total").increment(0);
     metrics::describe_gauge!("stockhold_active_holds", "Active reservations");
-    metrics::describe_gauge!("stockhold_queue_depth", "Answers that wait for a commit");
+    metrics::describe_gauge!(
+        "stockhold_queue_depth",
+        "What waits in the store's queue: when that is full callers are told `overloaded`"
+    );
     metrics::describe_gauge!(
         "stockhold_info",
         "Version, store, durability and address of this server, as labels; always 1"

@@ -139,6 +139,22 @@ counts! {
     ReturnedAfterCrash = "returned after a crash",
     /// Returns of more than was sold.
     ReturnExceeds = "return_exceeds_sold",
+    /// Units with ids that came.
+    UnitsAdded = "units added",
+    /// Units with ids that were retired.
+    UnitRetired = "unit retired",
+    /// Holds of units with ids.
+    UnitsHeld = "units held by their ids",
+    /// Sales of them.
+    UnitsSold = "units sold by their ids",
+    /// Ends and extensions of holds of them.
+    UnitsLetGo = "units let go, or kept longer",
+    /// Returns of them.
+    UnitsReturned = "units returned by their ids",
+    /// Refusals because somebody has a unit.
+    UnitsUnavailable = "units_unavailable",
+    /// Refusals to retire a unit.
+    UnitInUse = "unit_in_use",
     /// Commands answered that their outcome is unknown.
     Unknown = "answered outcome_unknown",
     /// Unknown outcomes whose effect was there after all.
@@ -182,16 +198,21 @@ impl Counters {
         }
     }
 
+    /// Everything that is counted, in words, and how often.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        ALL.iter().map(|(count, text)| (*text, self.get(*count)))
+    }
+
     /// What never happened.
     pub fn missing(&self) -> Vec<&'static str> {
-        ALL.iter().filter(|(count, _)| self.get(*count) == 0).map(|(_, text)| *text).collect()
+        self.iter().filter(|(_, count)| *count == 0).map(|(text, _)| text).collect()
     }
 }
 
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (count, text) in ALL {
-            writeln!(f, "{:>12}  {text}", self.get(count))?;
+        for (text, count) in self.iter() {
+            writeln!(f, "{count:>12}  {text}")?;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ mod world;
 
 mod shrink;
 
+#[cfg(feature = "whole")]
 pub mod whole;
 
 pub use counters::{Count, Counters};
@@ -72,7 +73,7 @@ impl fmt::Display for Failure {
         for line in history {
             writeln!(f, "{line}")?;
         }
-        write!(f, "\nagain: sim --seed {seed} --steps {steps}")
+        write!(f, "\nagain: stockhold sim --seed {seed} --steps {steps}")
     }
 }
 
@@ -121,6 +122,14 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// Years that passed on the simulated clocks while a store served.
+    pub fn service_years(&self) -> f64 {
+        const YEAR: f64 = 365.25 * 24.0 * 3_600.0;
+        #[expect(clippy::cast_precision_loss, reason = "printed to one digit")]
+        let seconds = self.counters.get(Count::Seconds) as f64;
+        seconds / YEAR
+    }
+
     /// What should have happened in so many histories and did not.
     pub fn missing(&self) -> Vec<&'static str> {
         if self.histories < ENOUGH { Vec::new() } else { self.counters.missing() }
@@ -129,9 +138,7 @@ impl Runs {
 
 impl fmt::Display for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const YEAR: f64 = 365.25 * 24.0 * 3_600.0;
-        #[expect(clippy::cast_precision_loss, reason = "printed to one digit")]
-        let years = self.counters.get(Count::Seconds) as f64 / YEAR;
+        let years = self.service_years();
         let (histories, recoveries) = (self.histories, self.counters.get(Count::Recoveries));
         write!(f, "{}", self.counters)?;
         write!(f, "{histories} histories, {years:.1} service-years, {recoveries} recoveries, 0 violations")

@@ -34,6 +34,8 @@ struct Habits {
     crashes: u64,
     failures: u64,
     crowds: u64,
+    /// Whether there is a hall, whose units have ids.
+    hall: bool,
 }
 
 /// How likely a kind of step is, and how one is made.
@@ -55,6 +57,7 @@ impl Habits {
             crashes: random.pick(&[4, 15, 30, 80]),
             failures: random.pick(&[4, 10, 25]),
             crowds: if random.one_in(16) { 8 } else { 0 },
+            hall: random.one_in(2),
         }
     }
 
@@ -81,7 +84,7 @@ impl Habits {
 pub(crate) fn history(seed: u64, steps: u32) -> Vec<Step> {
     let mut random = Random::new(seed ^ 0x51_4d55_4c41_5445);
     let habits = Habits::of(&mut random);
-    let mut maker = Maker { random, keys: 0, steps: Vec::new() };
+    let mut maker = Maker { random, keys: 0, hall: habits.hall, steps: Vec::new() };
     maker.open();
     let kinds = habits.kinds();
     let sum: u64 = kinds.iter().map(|(weight, _)| weight).sum();
@@ -105,15 +108,22 @@ struct Maker {
     random: Random,
     /// Keys so far.
     keys: u16,
+    hall: bool,
     steps: Vec<Step>,
 }
 
 impl Maker {
     /// The first steps open the shop.
     fn open(&mut self) {
-        for item in 0..3 {
-            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
-            let op = Op::SetStock { item, total: 6 + item, safety_stock, default_ttl, max_hold, version };
+        let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+        let mut ops: Vec<Op> = (0..3)
+            .map(|item| Op::SetStock { item, total: 6 + item, safety_stock, default_ttl, max_hold, version })
+            .collect();
+        if self.hall {
+            ops.push(Op::OpenHall);
+            ops.extend((0..3).map(|row| Op::AddSeats { row, first: 0, count: 5, placed: true }));
+        }
+        for op in ops {
             self.steps.extend([Step::Send { op, key: None }, Step::Arrive(0)]);
         }
         self.steps.push(Step::Commit);
@@ -139,7 +149,12 @@ impl Maker {
     }
 
     fn op(&mut self) -> (Op, Option<u16>) {
-        let op = match Op::random(&mut self.random, true) {
+        let any = if self.hall {
+            Op::random_with_a_hall(&mut self.random)
+        } else {
+            Op::random(&mut self.random, true)
+        };
+        let op = match any {
             // Nothing is sold while everything is paused: most pauses are over soon.
             Op::Sale { scope, paused } => Op::Sale { scope, paused: paused && self.random.one_in(3) },
             // A short longest hold makes most other times to live invalid.

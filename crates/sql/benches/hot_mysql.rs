@@ -7,14 +7,18 @@
 #[expect(dead_code, reason = "tests use the rest of it")]
 mod support;
 
+#[allow(dead_code, reason = "each benchmark uses a part of it")]
+mod callers;
+
+use callers::{done, rate, reserve};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stockhold_domain::{Command, ItemKey, Outcome};
+use stockhold_domain::{Command, ItemKey};
 use stockhold_sql::{Options, open};
+use stockhold_store::Store;
 use stockhold_store::conformance::{Maker, maker};
-use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Store, Work};
 use support::Server;
 
 /// Callers that wait at once.
@@ -26,75 +30,9 @@ const ROUNDS: usize = 3;
 /// Connections that the rival is tried with.
 const RIVAL_CONNECTIONS: [usize; 3] = [1, 8, 32];
 
-#[derive(Default)]
-struct Answers {
-    put: Mutex<(usize, bool)>,
-    flushed: Condvar,
-}
-
-impl Inbox for Answers {
-    fn put(&self, _: u64, answer: Result<Answer, Failure>) {
-        let Ok(Answer::Outcome(Outcome::Done(_))) = answer else { panic!("{answer:?}") };
-        self.put.lock().unwrap().0 += 1;
-    }
-
-    fn flush(&self) {
-        self.put.lock().unwrap().1 = true;
-        self.flushed.notify_one();
-    }
-}
-
-impl Answers {
-    fn take(&self) -> usize {
-        let put = self.flushed.wait_while(self.put.lock().unwrap(), |(_, flushed)| !*flushed);
-        let (count, _) = std::mem::take(&mut *put.unwrap());
-        count
-    }
-}
-
-/// Reserves with as many callers as there are items to choose from, for a round.
-fn reserve(store: &dyn Store, maker: &mut Maker, items: &[ItemKey], keys: &mut u64) -> f64 {
-    let answers = Arc::new(Answers::default());
-    let (mut asked, mut answered) = (0_u64, 0_u64);
-    let mut ask = |count: usize, asked: &mut u64| {
-        for _ in 0..count {
-            *asked += 1;
-            *keys += 1;
-            let item = &items[usize::try_from(*keys).unwrap() % items.len()];
-            let command = maker::reserve_for(600, &[(item, 1)]);
-            let envelope = maker.keyed(&format!("{keys:032}"), command);
-            let reply = ReplyTo { inbox: answers.clone(), ticket: *asked };
-            store.submit(Work { ask: Ask::Command(Box::new(envelope)), reply });
-        }
-        store.kick();
-    };
-    let begun = Instant::now();
-    ask(CALLERS, &mut asked);
-    let mut took = begun.elapsed();
-    while answered < asked {
-        let count = answers.take();
-        answered += count as u64;
-        took = begun.elapsed();
-        if took < ROUND {
-            ask(count, &mut asked);
-        }
-    }
-    rate(answered, took)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a benchmark")]
-fn rate(count: u64, took: Duration) -> f64 {
-    count as f64 / took.as_secs_f64()
-}
-
 fn stock(store: &dyn Store, maker: &mut Maker, name: &str) -> ItemKey {
     let item = maker.item(name);
-    let answers = Arc::new(Answers::default());
-    let command = Command::SetStock(maker::stock_of(&item, 1_000_000_000));
-    let reply = ReplyTo { inbox: answers.clone(), ticket: 0 };
-    store.submit(Work { ask: Ask::Command(Box::new(maker.wrap(command))), reply });
-    store.kick();
-    answers.take();
+    done(store, maker.wrap(Command::SetStock(maker::stock_of(&item, 1_000_000_000))));
     item
 }
 
@@ -133,10 +71,10 @@ fn rival(url: &str, connections: usize, ids: &mut u128) -> f64 {
                     rival_reserve(&mut conn, &(first + done).to_be_bytes()).await;
                     done += 1;
                 }
-                u64::try_from(done).unwrap()
+                usize::try_from(done).unwrap()
             });
         }
-        let done: u64 = tasks.join_all().await.into_iter().sum();
+        let done: usize = tasks.join_all().await.into_iter().sum();
         rate(done, begun.elapsed())
     })
 }
@@ -168,9 +106,9 @@ fn main() {
     let (mut together, mut one_by_one, mut spread) = (Vec::new(), Vec::new(), Vec::new());
     let mut rivals = RIVAL_CONNECTIONS.map(|_| Vec::new());
     for _ in 0..ROUNDS {
-        together.push(reserve(&*combining, &mut maker, &hot, &mut keys));
-        one_by_one.push(reserve(&*alone, &mut maker, &hot, &mut keys));
-        spread.push(reserve(&*combining, &mut maker, &cold, &mut keys));
+        together.push(reserve(&*combining, &mut maker, &hot, CALLERS, ROUND, &mut keys));
+        one_by_one.push(reserve(&*alone, &mut maker, &hot, CALLERS, ROUND, &mut keys));
+        spread.push(reserve(&*combining, &mut maker, &cold, CALLERS, ROUND, &mut keys));
         for (rates, connections) in rivals.iter_mut().zip(RIVAL_CONNECTIONS) {
             rates.push(rival(&url, connections, &mut ids));
         }

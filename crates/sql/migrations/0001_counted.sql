@@ -35,13 +35,15 @@ CREATE TABLE stockhold.items (
 CREATE INDEX items_shelf ON stockhold.items (location, sku);
 
 -- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. What
--- changes is in no index, as with items. `history` is the serials of its batches of events, 8 bytes each. Kept for good.
+-- changes is in no index, as with items. `history` is the serials of its batches of events, 8 bytes each. `sku` is its first
+-- line's. Kept until it has ended and is archived.
 CREATE TABLE stockhold.holds (
     bucket smallint NOT NULL,
     id uuid NOT NULL,
     status smallint NOT NULL,
     expires_at bigint NOT NULL,
     owner_id text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
     history bytea NOT NULL,
     body bytea NOT NULL,
     PRIMARY KEY (bucket, id),
@@ -53,6 +55,17 @@ CREATE TABLE stockhold.holds (
 -- Lists, the newest first: an id sorts by the time it was made.
 CREATE INDEX holds_by_owner ON stockhold.holds (owner_id, id);
 CREATE INDEX holds_by_id ON stockhold.holds (id);
+CREATE INDEX holds_by_sku ON stockhold.holds (sku, id);
+
+-- The SKUs of a reservation's other lines, for the same lists. Most reservations have one line and no row here. Kept as long as
+-- the reservation.
+CREATE TABLE stockhold.hold_skus (
+    bucket smallint NOT NULL,
+    id uuid NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    PRIMARY KEY (bucket, id, sku)
+);
+CREATE INDEX hold_skus_by_sku ON stockhold.hold_skus (sku, id);
 
 -- One row per line of an active reservation, gone when it ends: "the earliest deadline on this item" is one step into
 -- the primary key. Lines span items, so an index over `holds` can't answer that, and an index over an array of items
@@ -95,7 +108,8 @@ CREATE TABLE stockhold.pauses (
 
 -- One row per committed batch, its events packed in `body`. `serial` is drawn while the batch's locks are held, so of
 -- two batches that share an item the later one has the larger; it has gaps and is no position. `last_position` is
--- given after the commit, by whoever holds the sequencer's row. Kept for good: state is the fold of events.
+-- given after the commit, by whoever holds the sequencer's row. Kept until it is archived: state is the fold of events, or
+-- of what they came to when the older ones left and of those that are kept.
 CREATE SEQUENCE stockhold.event_serial;
 CREATE TABLE stockhold.events (
     bucket smallint NOT NULL,
@@ -116,3 +130,33 @@ CREATE TABLE stockhold.sequencer (
     CONSTRAINT sequencer_one CHECK (one)
 );
 INSERT INTO stockhold.sequencer (position) VALUES (0);
+
+-- Up to which position events have left for an archive, with the reservations that had ended by then; the newest instant among
+-- them. Its row's lock lets one archive at a time. `key_retention` is the longest time, in microseconds, for which any instance
+-- has kept idempotency keys: nobody forgets them sooner.
+CREATE TABLE stockhold.archived (
+    one boolean PRIMARY KEY DEFAULT true,
+    position bigint NOT NULL,
+    at bigint NOT NULL,
+    key_retention bigint NOT NULL DEFAULT 0,
+    CONSTRAINT archived_one CHECK (one)
+);
+INSERT INTO stockhold.archived (position, at) VALUES (0, 0);
+
+-- What those events came to: items as they were after them, and of what is sold what reservations that have left had sold.
+-- Kept for good.
+CREATE TABLE stockhold.archived_items (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    sold bigint NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (bucket, location, sku),
+    CONSTRAINT archived_items_sold CHECK (sold >= 0)
+);
+
+-- Likewise the pauses.
+CREATE TABLE stockhold.archived_pauses (
+    location text COLLATE "C" PRIMARY KEY,
+    paused boolean NOT NULL
+);

@@ -18,6 +18,8 @@ mod keys;
 mod lists;
 mod pauses;
 mod returns;
+mod units;
+mod units_chosen;
 
 mod history;
 mod op;
@@ -25,12 +27,13 @@ mod random;
 
 pub mod maker;
 
-pub use history::{START, random_history, stepping_history};
+pub use history::{START, random_history, stepping_history, units_history};
 pub use maker::Maker;
 pub use op::{Cast, Op, TTLS};
 pub use random::Random;
 
 use crate::{EventRow, Failure, Found, Query};
+use std::io::Write;
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
 
 /// A store under test, with its clock in the suite's hands. Its rules are [`stockhold_domain::Rules::default`].
@@ -39,6 +42,10 @@ pub trait World {
     fn complete(&self) -> bool {
         true
     }
+
+    /// Whether the store keeps units with ids. The cases of one that does not are told by [`run_cases`], never passed over
+    /// in silence, and an item of that mode must be refused by it.
+    fn keeps_units(&self) -> bool;
 
     /// Hands all commands over, in order, before waiting for any; answers in the same order. The sweeper runs only when
     /// a [`stockhold_domain::Command::Sweep`] is submitted.
@@ -101,18 +108,25 @@ pub struct Case {
     pub name: &'static str,
     /// Whether it needs all of a store; see [`World::complete`].
     pub needs_complete: bool,
+    /// Whether it needs units with ids; see [`World::keeps_units`].
+    pub needs_units: bool,
     /// Runs it.
     pub run: fn(&mut dyn World) -> Result<(), String>,
 }
 
 /// A case for every store.
 const fn every(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
-    Case { name, needs_complete: false, run }
+    Case { name, needs_complete: false, needs_units: false, run }
 }
 
 /// A case for stores that know every command.
 const fn complete(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
-    Case { name, needs_complete: true, run }
+    Case { name, needs_complete: true, needs_units: false, run }
+}
+
+/// A case for stores that keep units with ids.
+const fn of_units(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
+    Case { name, needs_complete: true, needs_units: true, run }
 }
 
 /// All cases. A world that is not [`World::complete`] skips those that need it to be.
@@ -129,14 +143,33 @@ pub fn cases() -> Vec<Case> {
         lists::CASES,
         pauses::CASES,
         returns::CASES,
+        units::CASES,
+        units_chosen::CASES,
     ]
     .concat()
 }
 
-/// Runs every case that applies and collects what went wrong, by case.
+impl Case {
+    /// Whether a world is to pass it.
+    pub fn applies(&self, world: &dyn World) -> bool {
+        (world.complete() || !self.needs_complete) && (world.keeps_units() || !self.needs_units)
+    }
+}
+
+/// Runs every case that applies and collects what went wrong, by case. What does not apply is told on standard error, and
+/// a store that keeps no units has to refuse an item of them.
 pub fn run_cases(world: &mut dyn World) -> Vec<(&'static str, String)> {
-    let applies = |case: &Case, complete: bool| complete || !case.needs_complete;
-    let complete = world.complete();
-    let cases = cases().into_iter().filter(|case| applies(case, complete));
-    cases.filter_map(|case| (case.run)(world).err().map(|what| (case.name, what))).collect()
+    let mut failed = Vec::new();
+    for case in cases() {
+        if case.applies(world) {
+            failed.extend((case.run)(world).err().map(|what| (case.name, what)));
+        } else {
+            // Past the capture of test runners, which show nothing of a test that passes.
+            let _ = writeln!(std::io::stderr(), "NOT RUN, the store lacks what it needs: {}", case.name);
+        }
+    }
+    if !world.keeps_units() {
+        failed.extend(units::refused(world).err().map(|what| ("an item with units is refused", what)));
+    }
+    failed
 }

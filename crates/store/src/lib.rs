@@ -14,16 +14,20 @@ pub mod codec;
 pub mod digest;
 pub mod fault;
 pub mod ids;
+pub mod unit_steps;
 
-#[cfg(feature = "testing")]
+#[cfg(feature = "model")]
 pub mod conformance;
 #[cfg(feature = "testing")]
 pub mod mangle;
-#[cfg(feature = "testing")]
+#[cfg(feature = "model")]
 pub mod model;
 #[cfg(feature = "testing")]
 pub mod parsers;
 
-pub use query::{Cursor, Filter, Found, Page, Query, Shelf};
+pub use query::{
+    Cursor, Filter, Found, Page, Pauses, Query, SeatMap, Shelf, Standing, UNITS_LOOKED_AT, UnitFilter,
+    UnitPage,
+};
 pub use store::{EventRow, Store};
 pub use work::{Answer, Ask, Failure, Inbox, ReplyTo, Work};

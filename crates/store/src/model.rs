@@ -12,6 +12,7 @@ mod holds;
 mod naive_state;
 mod same;
 mod stock;
+mod units;
 
 pub use audit::{audit, successor};
 pub use find::find;
@@ -20,15 +21,17 @@ pub use same::{same, same_hold};
 
 use stockhold_domain::{
     Command, Envelope, EventId, Extras, FieldError, Figures, Fingerprint, Fulfilment, Hold, Instant, Item,
-    ItemKey, KeyHash, Label, Line, Mode, Outcome, Rejection, Reply, ReservationId, Reserve, Rules, Scope,
-    Seconds, Settings, Shortage, Status, Subject, Terms, limits,
+    ItemKey, KeyHash, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply, ReservationId,
+    Reserve, Rules, Scope, Seconds, Settings, Shortage, Status, Subject, Taken, Terms, limits,
 };
 
 /// All that a model knows of an item. What is held and sold is not here: it is counted from the reservations.
 #[derive(Clone, Debug)]
 struct Record {
     key: ItemKey,
+    mode: Mode,
     total: i128,
+    seats: Vec<units::Seat>,
     settings: Settings,
     version: u64,
     sequence: u64,
@@ -58,7 +61,14 @@ impl Model {
     /// What a store answers to this command. Never [`Outcome::Later`]: a store runs such a command again by itself.
     pub fn run(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
         // Setting and pausing are the same done twice, so they take no key.
-        let keyless = matches!(envelope.command, Command::SetStock(_) | Command::SetSale(_) | Command::Sweep);
+        let keyless = matches!(
+            envelope.command,
+            Command::SetStock(_)
+                | Command::AddUnits(_)
+                | Command::RetireUnit(_)
+                | Command::SetSale(_)
+                | Command::Sweep
+        );
         let key = envelope.key.filter(|_| !keyless);
         if let Some(key) = key
             && let Some((_, fingerprint, subject)) = self.used.iter().find(|(hash, ..)| *hash == key.hash)
@@ -74,7 +84,7 @@ impl Model {
                 let subject = match &reply {
                     Reply::Reservation(hold) => Some(Subject::Reservation(hold.id)),
                     Reply::Item { item, .. } => Some(Subject::Item(item.key.clone())),
-                    Reply::Sale { .. } | Reply::Swept { .. } => None,
+                    Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => None,
                 };
                 if let (Some(key), Some(subject)) = (key, subject) {
                     self.used.push((key.hash, key.fingerprint, subject));
@@ -103,7 +113,7 @@ impl Model {
         let count = |number: i128| u64::try_from(number).expect("a figure that fits its type");
         Some(Item {
             key: record.key.clone(),
-            mode: Mode::Counted,
+            mode: record.mode,
             figures: Figures {
                 total_units: count(record.total),
                 confirmed_sold: count(self.sold(key)),
@@ -145,6 +155,8 @@ impl Model {
             Command::Return(returned) => self.take_back(returned, now).map(Reply::Reservation),
             Command::SetStock(set) => self.set_stock(set, now),
             Command::AdjustStock(adjust) => self.adjust_stock(adjust, now),
+            Command::AddUnits(add) => self.add_units(add, now),
+            Command::RetireUnit(retire) => self.retire_unit(retire, now),
             Command::SetSale(sale) => self.set_sale(sale),
             Command::Sweep => Ok(self.sweep(now)),
         }
@@ -209,13 +221,17 @@ impl Model {
         let known: Vec<Record> = wants.iter().filter_map(|want| record_of(self, &want.item)).collect();
 
         let max = known.iter().map(|s| self.max_hold(s)).min().unwrap_or(self.rules.max_hold);
-        let default = known.iter().map(|s| self.default_ttl(s)).min().unwrap_or(self.rules.default_ttl);
-        let ttl = asked.ttl.unwrap_or(default.min(max));
-        if ttl > max {
+        if asked.ttl.is_some_and(|ttl| ttl > max) {
             return Err(invalid("/ttl_seconds"));
         }
         if asked.pool.is_some() {
             return Err(invalid("/pool"));
+        }
+        for (n, want) in wants.iter().enumerate() {
+            let counts = |record: Record| record.mode == Mode::Counted;
+            if asked.basket.choice(n).is_some() && record_of(self, &want.item).is_some_and(counts) {
+                return Err(invalid(""));
+            }
         }
         let unknown: Vec<ItemKey> = wants
             .iter()
@@ -233,52 +249,44 @@ impl Model {
                 }
             }
         }
-        if let Some(want) = wants.iter().find(|want| want.quantity > limits::LINE_QUANTITY) {
+        let too_many = wants.iter().zip(&known).find(|(want, record)| match record.mode {
+            Mode::Counted => want.quantity > limits::LINE_QUANTITY,
+            Mode::Units => want.quantity > limits::LINE_UNITS,
+        });
+        if let Some((want, _)) = too_many {
             return Err(Rejection::QuantityLimit { item: want.item.clone(), requested: want.quantity });
         }
 
         // Item by item in the basket's order, and of one item the earliest first: the order shows in sequences.
-        for (want, record) in wants.iter().zip(&known) {
-            while self.available(record) < i128::from(want.quantity) {
-                match self.active(&want.item).first() {
-                    Some((deadline, id)) if *deadline <= now => self.expire(*id, now),
+        for (n, (want, record)) in wants.iter().zip(&known).enumerate() {
+            let choice = asked.basket.choice(n);
+            while self.offered(record, want, choice).quantity < want.quantity {
+                match self.in_the_way(record, want, choice, now) {
+                    Some((deadline, id)) if deadline <= now => self.expire(id, now),
                     _ => break,
                 }
             }
         }
 
-        let mut lines = Vec::new();
-        let mut short = Vec::new();
-        for (want, record) in wants.iter().zip(&known) {
-            let available = self.available(record);
-            if available < i128::from(want.quantity) {
-                short.push(Shortage {
-                    item: want.item.clone(),
-                    requested: want.quantity,
-                    available: u64::try_from(available).expect("less than was asked for"),
-                    next_expiry_at: self.active(&want.item).first().map(|(deadline, _)| *deadline),
-                });
-            }
-            let granted = available.min(i128::from(want.quantity));
-            if granted > 0 {
-                lines.push(Line {
-                    item: want.item.clone(),
-                    requested: u32::try_from(want.quantity).expect("within the limit"),
-                    quantity: u32::try_from(granted).expect("within the limit"),
-                    returned: 0,
-                    sequence: 0,
-                });
-            }
-        }
+        let (mut lines, short, taken) = self.granted(asked, &known);
         let enough = match asked.fulfilment {
-            Fulfilment::All => short.is_empty(),
+            Fulfilment::All => short.is_empty() && taken.is_empty(),
             Fulfilment::Partial => !lines.is_empty(),
         };
+        if !enough && !taken.is_empty() {
+            return Err(Rejection::UnitsUnavailable(taken));
+        }
         if !enough {
             return Err(Rejection::InsufficientInventory(short));
         }
+        // The times of what is held count; every line of it has its record.
+        let granted: Vec<&Record> =
+            known.iter().filter(|record| lines.iter().any(|line| line.item == record.key)).collect();
+        let max = granted.iter().map(|s| self.max_hold(s)).min().expect("a line");
+        let default = granted.iter().map(|s| self.default_ttl(s)).min().expect("a line");
+        let ttl = asked.ttl.unwrap_or(default.min(max));
         for line in &mut lines {
-            line.sequence = self.turn(&line.item, now);
+            self.turn_line(line, now, None);
         }
         let hold = Hold {
             id,
@@ -297,6 +305,40 @@ impl Model {
         };
         self.holds.push(hold.clone());
         Ok(hold)
+    }
+
+    /// What each wish gets, as things are; where that is not all of it, what falls short and which units are taken.
+    fn granted(&self, asked: &Reserve, known: &[Record]) -> (Vec<Line>, Vec<Shortage>, Vec<Taken>) {
+        let mut lines = Vec::new();
+        let (mut short, mut taken) = (Vec::new(), Vec::new());
+        for (n, (want, record)) in asked.basket.wants().iter().zip(known).enumerate() {
+            let offered = self.offered(record, want, asked.basket.choice(n));
+            if let Some(units) = offered.taken {
+                taken.push(units);
+            } else if offered.quantity < want.quantity {
+                short.push(Shortage {
+                    item: want.item.clone(),
+                    requested: want.quantity,
+                    available: offered.quantity,
+                    next_expiry_at: self.active(&want.item).first().map(|(deadline, _)| *deadline),
+                });
+            }
+            if offered.quantity > 0 {
+                let units = offered.units.map(|ids| {
+                    let unit = |id| LineUnit { id, version: 0, returned: false };
+                    LineUnits::new(ids.into_iter().map(unit).collect()).into()
+                });
+                lines.push(Line {
+                    item: want.item.clone(),
+                    requested: u32::try_from(want.quantity).expect("within the limit"),
+                    quantity: u32::try_from(offered.quantity).expect("within the limit"),
+                    returned: 0,
+                    sequence: 0,
+                    units,
+                });
+            }
+        }
+        (lines, short, taken)
     }
 
     fn default_ttl(&self, record: &Record) -> Seconds {

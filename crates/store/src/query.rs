@@ -1,7 +1,10 @@
 //! What can be read from a store, and the pages it comes in.
 
 use crate::store::EventRow;
-use stockhold_domain::{Hold, Item, ItemKey, Label, ReservationId, Status};
+use std::sync::Arc;
+use stockhold_domain::{
+    Hold, Item, ItemKey, Label, Place, Pool, ReservationId, SeatStates, Status, Unit, UnitStatus,
+};
 
 /// What can be read. A query sees every command that was answered before it was asked.
 #[derive(Clone, Debug)]
@@ -12,6 +15,15 @@ pub enum Query {
     Items(Vec<ItemKey>),
     /// All items, in order of (location, SKU).
     Shelf(Shelf),
+    /// Units of an item, in the order of their claims.
+    Units(UnitFilter),
+    /// Where every unit of an item stands, and with `layout` where it is.
+    SeatMap {
+        /// Which item.
+        item: ItemKey,
+        /// Whether the units themselves are asked for too.
+        layout: bool,
+    },
     /// Reservations, the newest first.
     Reservations(Filter),
     /// The events of one reservation, oldest first.
@@ -23,6 +35,8 @@ pub enum Query {
         /// Most events.
         limit: usize,
     },
+    /// What is paused as a whole. An item that is paused by itself says so.
+    Pauses,
 }
 
 /// A page of items.
@@ -34,6 +48,94 @@ pub struct Shelf {
     pub after: Option<ItemKey>,
     /// Most items.
     pub limit: usize,
+}
+
+/// A page of an item's units: those that all that is given applies to.
+#[derive(Clone, Debug)]
+pub struct UnitFilter {
+    /// Which item.
+    pub item: ItemKey,
+    /// Only those that stand so, whoever has them.
+    pub status: Option<Standing>,
+    /// Only those of this section.
+    pub section: Option<Label>,
+    /// Only those after this one: its position and id.
+    pub after: Option<(u64, Label)>,
+    /// Most units.
+    pub limit: usize,
+}
+
+impl UnitFilter {
+    /// Whether a unit belongs on the page, leaving aside where the page begins.
+    pub fn matches(&self, unit: &Unit) -> bool {
+        let standing = match unit.status {
+            UnitStatus::Available => Standing::Available,
+            UnitStatus::Held(_) => Standing::Held,
+            UnitStatus::Sold(_) => Standing::Sold,
+        };
+        self.status.is_none_or(|asked| asked == standing)
+            && self.section.as_ref().is_none_or(|section| unit.place.section.as_ref() == Some(section))
+    }
+
+    /// The page of a pool.
+    pub fn page(&self, pool: &Pool) -> UnitPage {
+        let after = self.after.as_ref().map(|(position, id)| (*position, id));
+        let mut page = UnitPage::default();
+        let mut last = None;
+        let mut rest = pool.after(after);
+        for unit in rest.by_ref().take(UNITS_LOOKED_AT) {
+            last = Some(unit);
+            if self.matches(unit) {
+                page.units.push(unit.clone());
+                if page.units.len() >= self.limit {
+                    break;
+                }
+            }
+        }
+        page.next = last.filter(|_| rest.next().is_some()).map(|unit| (unit.place.position, unit.id.clone()));
+        page
+    }
+}
+
+/// Units that are looked at for one page at most: whoever waits for the store meanwhile does not wait for long.
+pub const UNITS_LOOKED_AT: usize = 4_096;
+
+/// Some of the units that were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnitPage {
+    /// In the order of their claims. May be fewer than there was room for, even none, though there are more.
+    pub units: Vec<Unit>,
+    /// Where to go on; `None` when there are no more.
+    pub next: Option<(u64, Label)>,
+}
+
+/// Where a unit stands, leaving aside with whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It can be reserved.
+    Available,
+    /// It is held.
+    Held,
+    /// It is sold.
+    Sold,
+}
+
+/// Where the units of an item stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeatMap {
+    /// The item.
+    pub item: Item,
+    /// Where each stands.
+    pub states: SeatStates,
+    /// The units in the order of their claims, if they were asked for.
+    pub layout: Option<Arc<[(Label, Place)]>>,
+}
+
+impl SeatMap {
+    /// Of an item and its units.
+    pub fn of(item: &Item, pool: &Pool, layout: bool) -> Self {
+        Self { item: item.clone(), states: pool.states(), layout: layout.then(|| pool.layout()) }
+    }
 }
 
 /// A page of reservations: those that all that is given applies to.
@@ -79,6 +181,15 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
+/// What is paused as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// Whether the sale of everything is.
+    pub everything: bool,
+    /// Locations whose sale is, by themselves, in order of their names.
+    pub locations: Vec<Label>,
+}
+
 /// What a store answers to a [`Query`], kind by kind.
 #[derive(Clone, Debug)]
 pub enum Found {
@@ -88,10 +199,21 @@ pub enum Found {
     Items(Vec<Option<Item>>),
     /// To [`Query::Shelf`]: fewer than the limit only at the end.
     Shelf(Vec<Item>),
+    /// To [`Query::Units`]; `None` when there is no such item, or its units are counted.
+    Units(Option<UnitPage>),
+    /// To [`Query::SeatMap`]; `None` as for units.
+    SeatMap(Option<Box<SeatMap>>),
     /// To [`Query::Reservations`].
     Reservations(Page),
     /// To [`Query::History`]; `None` when there is no such reservation.
     History(Option<Vec<EventRow>>),
     /// To [`Query::Events`]: fewer than the limit only at the end.
     Events(Vec<EventRow>),
+    /// To [`Query::Events`] likewise: of what comes after the position asked for, events are no longer here.
+    Archived {
+        /// Up to this one.
+        through: u64,
+    },
+    /// To [`Query::Pauses`].
+    Pauses(Pauses),
 }

@@ -40,4 +40,9 @@ pub trait Store: Send + Sync {
 
     /// Why the store takes no commands, if it does not.
     fn trouble(&self) -> Option<String>;
+
+    /// What it turns away at the moment though it takes other commands, and why.
+    fn limited(&self) -> Option<String> {
+        None
+    }
 }

@@ -73,25 +73,26 @@ impl Bases {
     pub(crate) fn get(&self, want: Contents, on: Option<(&Path, Contents)>) -> Outcome<PathBuf> {
         let Contents { items, active, keys, closed } = want;
         let folder = self.root.join(format!("{items}-{active}-{keys}-{closed}"));
-        let (data, made) = (folder.join("data"), folder.join(MADE));
-        let age = std::fs::read_to_string(&made).ok().and_then(|text| text.trim().parse::<u64>().ok());
-        if age.is_some_and(|age| wall_millis().saturating_sub(age) < KEPT_MILLIS) {
-            return Ok(data);
-        }
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder)?;
-        }
-        std::fs::create_dir_all(&folder)?;
-        let began = Instant::now();
-        println!("making {active} active holds, {keys} keys, {closed} closed reservations, {items} SKUs");
-        let have = on.map(|(_, have)| have).unwrap_or_default();
-        if let Some((from, _)) = on {
-            copy_dir(from, &data)?;
-        }
-        self.grow(&data, have, want)?;
-        std::fs::write(made, wall_millis().to_string())?;
-        println!("made in {:.0} s: {}", began.elapsed().as_secs_f64(), data.display());
+        let data = folder.join("data");
+        prepared(&folder, || {
+            println!("making {active} active holds, {keys} keys, {closed} closed reservations, {items} SKUs");
+            if let Some((from, _)) = on {
+                copy_dir(from, &data)?;
+            }
+            self.grow(&data, on.map(|(_, have)| have).unwrap_or_default(), want)
+        })?;
         Ok(data)
+    }
+
+    /// A folder with what the baseline holds when the server holds this, made by `fill` when it is not there.
+    pub(crate) fn redis(&self, want: Contents, fill: impl Fn(&Path) -> Outcome<()>) -> Outcome<PathBuf> {
+        let Contents { items, active, keys, .. } = want;
+        let folder = self.root.with_file_name(format!("redis-{items}-{active}-{keys}"));
+        prepared(&folder, || {
+            println!("making {active} holds and {keys} keys in Redis");
+            fill(&folder)
+        })?;
+        Ok(folder)
     }
 
     /// Makes of one data directory another that holds more.
@@ -103,6 +104,24 @@ impl Bases {
         server.stop()?;
         settle(data)
     }
+}
+
+/// Makes what is prepared in a folder, unless it is there and young enough.
+fn prepared(folder: &Path, how: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+    let made = folder.join(MADE);
+    let age = std::fs::read_to_string(&made).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    if age.is_some_and(|age| wall_millis().saturating_sub(age) < KEPT_MILLIS) {
+        return Ok(());
+    }
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    std::fs::create_dir_all(folder)?;
+    let began = Instant::now();
+    how()?;
+    std::fs::write(made, wall_millis().to_string())?;
+    println!("made in {:.0} s: {}", began.elapsed().as_secs_f64(), folder.display());
+    Ok(())
 }
 
 /// Has a data directory written to the disk, so that this does not fall into what is measured next.

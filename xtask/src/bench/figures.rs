@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 pub(super) enum Measurement {
     Hot64,
     RedisOff,
+    RedisBare,
     RedisAlways,
     Pairs64,
     Commands64,
@@ -43,6 +44,7 @@ impl Measurement {
         match self {
             M::Hot64 => "reserve, one hot SKU, 64 connections",
             M::RedisOff => "Redis Lua reserve, no persistence, 50 connections",
+            M::RedisBare => "the same without keys, on an empty Redis",
             M::RedisAlways => "Redis Lua reserve, appendfsync always, 50 connections",
             M::Pairs64 => "reserve and its confirm one by one, 64 connections",
             M::Commands64 => "the same in commands of 64, 64 connections",
@@ -75,7 +77,7 @@ impl Measurement {
 
     /// Whether it needs a Redis server.
     pub(super) fn is_redis(self) -> bool {
-        matches!(self, M::RedisOff | M::RedisAlways)
+        matches!(self, M::RedisOff | M::RedisBare | M::RedisAlways)
     }
 
     /// The measurement that this one is taken with.
@@ -203,7 +205,8 @@ const fn most(
 /// All of them, in their order.
 #[rustfmt::skip]
 pub(super) const FIGURES: &[Figure] = &[
-    ratio("G1", "durable reserve/s ÷ Redis with no persistence", (1.2, 2.0), Made::Over(M::Hot64, M::RedisOff)),
+    ratio("G1a", "durable reserve/s ÷ Redis with no persistence", (1.2, 2.0), Made::Over(M::Hot64, M::RedisOff)),
+    ratio("G1b", "the same ÷ Redis without keys either, empty", (1.2, 2.0), Made::Over(M::Hot64, M::RedisBare)),
     ratio("G2", "durable reserve/s ÷ Redis with appendfsync always", (1.6, 2.6), Made::Over(M::Hot64, M::RedisAlways)),
     most("G3", "p99 of G1's reserves", "ms", (5.0, 2.0), Made::P99(M::Hot64)),
     ratio("G4", "commands of 64, reserve then confirm ÷ one by one", (4.0, 8.0), Made::Over(M::Commands64, M::Pairs64)),

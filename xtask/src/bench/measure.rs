@@ -4,7 +4,7 @@ use super::books::{Books, GONE, HOT};
 use super::figures::{Measurement, Reading, Round};
 use super::lab::{Lab, On, Setup, TTL_SECONDS, run};
 use super::quarter::{Held, goodput};
-use super::redis::Persistence;
+use super::redis::{Persistence, Script};
 use super::{Effort, base, due, floor, hello, probe, promise, redis, weight};
 use crate::load::commands::Commands;
 use crate::load::http::{Reserves, sku};
@@ -47,15 +47,14 @@ pub(super) fn take(
     };
     let reserve = |setup| -> Outcome<Reading> { Ok(reading(&lab.reserves(setup, plan, seed)?.run)) };
     let hot = |connections| Setup::hot(connections);
-    let redis = |persistence| {
-        redis::measure(&lab.folder, persistence, base::STOCK, TTL_SECONDS, plan, seed)
-            .map(|run| reading(&run))
-    };
+    let redis = |what| redis::measure(lab, what, TTL_SECONDS, plan, seed).map(|run| reading(&run));
+    let keyed = Script::Keyed(lab.scale.usual);
     let look = Constant::get(&format!("/v1/inventory/{}/available", sku(HOT, 0)));
     let taken = match measurement {
         Measurement::Hot64 => reserve(hot(CONNECTIONS))?,
-        Measurement::RedisOff => redis(Persistence::Off)?,
-        Measurement::RedisAlways => redis(Persistence::Always)?,
+        Measurement::RedisOff => redis((Persistence::Off, keyed))?,
+        Measurement::RedisAlways => redis((Persistence::Always, keyed))?,
+        Measurement::RedisBare => redis((Persistence::Off, Script::Bare))?,
         Measurement::Pairs64 => {
             let reserves = Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(!seed));
             let mut pairs = Pairs::new(reserves, CONNECTIONS, rng);

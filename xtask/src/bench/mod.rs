@@ -8,6 +8,7 @@ mod lab;
 mod figures;
 mod measure;
 
+pub(crate) mod databases;
 mod due;
 mod promise;
 mod quarter;

@@ -7,6 +7,7 @@ use crate::load::open::{Sample, open};
 use crate::load::reads::Constant;
 use crate::load::{LOAD_CPU, Plan, Traffic, histogram, pin};
 use crate::rng::Rng;
+use crate::spawn::Server;
 use crate::{Outcome, fail};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,14 @@ const CONNECTIONS: usize = 64;
 /// 50th and 99th percentile in milliseconds from the intended send time, of reserves and of looks.
 pub(super) fn measure(lab: &Lab, plan: Plan, seed: u64) -> Outcome<[(f64, f64); 2]> {
     let running = lab.serve(On::Usual, None)?;
-    let address = running.server.address;
+    let measured = on(&running.server, plan, seed)?;
+    running.stop()?;
+    Ok(measured)
+}
+
+/// The same of a server that runs, and has the hot SKU.
+pub(super) fn on(server: &Server, plan: Plan, seed: u64) -> Outcome<[(f64, f64); 2]> {
+    let address = server.address;
     let books = Books::open(address, HOT, 1)?;
     let stop = AtomicBool::new(false);
     let begin = Instant::now() + plan.warm_up;
@@ -38,7 +46,6 @@ pub(super) fn measure(lab: &Lab, plan: Plan, seed: u64) -> Outcome<[(f64, f64); 
         Outcome::Ok((end(reserves)?, end(looks)?))
     })?;
     books.audit(reserves.len() as u64, 0)?;
-    running.stop()?;
     Ok([percentiles(&reserves, begin)?, percentiles(&looks, begin)?])
 }
 

@@ -1,7 +1,9 @@
 //! The baseline: a Redis server of its own on a private port, started fresh for each run.
 
+use super::base::{self, Contents};
+use super::lab::Lab;
 use crate::clock::wall_millis;
-use crate::load::resp::{Calls, DUE_KEY, SCRIPT, STOCK_KEY, command};
+use crate::load::resp::{BARE, Calls, DUE_KEY, KEYED, STOCK_KEY, command};
 use crate::load::{Plan, Run, SERVER_CPU, closed};
 use crate::rng::Rng;
 use crate::spawn::{Process, START_TIMEOUT, free_address, pinned};
@@ -14,6 +16,31 @@ use std::time::{Duration, Instant};
 /// Connections that the baseline is driven with.
 const CONNECTIONS: usize = 50;
 
+/// The file that Redis reads at its start.
+const DUMP: &str = "dump.rdb";
+/// What Redis says when nothing of the log's beginning is left to do.
+const LOG_IS_BEGUN: &str = "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0";
+/// Holds or keys that one call makes.
+const FILLED_TOGETHER: usize = 10_000;
+/// Holds `ARGV[1]` to `ARGV[2]`, those with even numbers on the hot SKU.
+const FILL_HOLDS: &str = "\
+for n = ARGV[1], ARGV[2] - 1 do
+  local id = string.format('%08x-%04x-4000-8000-%012x', n * 40503 % 4294967296, n % 65536, n)
+  local due = KEYS[1]
+  if n % 2 == 1 then due = 'due:cold-' .. n % ARGV[5] end
+  redis.call('HSET', 'hold:' .. id, 'owner', id, 'quantity', 1, 'status', 'active')
+  redis.call('PEXPIRE', 'hold:' .. id, ARGV[3])
+  redis.call('ZADD', due, ARGV[4], 'hold:' .. id)
+end
+return 0";
+/// Keys `ARGV[1]` to `ARGV[2]`.
+const FILL_KEYS: &str = "\
+for n = ARGV[1], ARGV[2] - 1 do
+  local id = string.format('%08x-%04x-4000-8000-%012x', n * 40503 % 4294967296, n % 65536, n)
+  redis.call('SET', 'key:' .. id, 'hold:' .. id, 'PX', ARGV[3])
+end
+return 0";
+
 /// Whether the baseline survives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Persistence {
@@ -21,29 +48,72 @@ pub(super) enum Persistence {
     Always,
 }
 
-/// Measures the reserve script on a fresh server and audits it.
+/// What the baseline does, and on what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Script {
+    /// With an idempotency key, on as many holds and keys as the server under measurement has.
+    Keyed(Contents),
+    /// Without keys, on an empty server.
+    Bare,
+}
+
+/// Measures a reserve script on a fresh server and audits it.
 pub(super) fn measure(
-    folder: &Path,
-    persistence: Persistence,
-    stock: u64,
+    lab: &Lab,
+    (persistence, script): (Persistence, Script),
     ttl: u64,
     plan: Plan,
     seed: u64,
 ) -> Outcome<Run> {
-    let folder = tempfile::tempdir_in(folder)?;
-    let server = Redis::start(folder.path(), persistence)?;
+    let folder = tempfile::tempdir_in(&lab.folder)?;
+    let (keyed, text, held) = match script {
+        Script::Keyed(contents) => {
+            let data = lab.bases.redis(contents, |folder| fill(folder, contents))?;
+            std::fs::copy(data.join(DUMP), folder.path().join(DUMP))?;
+            (true, KEYED, contents.active.div_ceil(2))
+        }
+        Script::Bare => (false, BARE, 0),
+    };
+    let server = Redis::start(folder.path())?;
     let mut client = server.client()?;
-    client.call(&["SET", STOCK_KEY, &stock.to_string()])?;
-    let sha = client.call(&["SCRIPT", "LOAD", SCRIPT])?;
-    let mut calls = Calls::new(&sha, ttl, wall_millis(), Rng::new(seed));
+    if persistence == Persistence::Always {
+        client.call(&["CONFIG", "SET", "appendonly", "yes"])?;
+        // The log begins with all that is there.
+        while !client.call(&["INFO", "persistence"])?.contains(LOG_IS_BEGUN) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    client.call(&["SET", STOCK_KEY, &base::STOCK.to_string()])?;
+    let sha = client.call(&["SCRIPT", "LOAD", text])?;
+    let mut calls = Calls::new(&sha, keyed, ttl, wall_millis(), Rng::new(seed));
     let run = closed(server.address, CONNECTIONS, plan, Some(server.process.pid()), &mut calls)?;
 
     let left = client.call(&["GET", STOCK_KEY])?;
     let holds = client.call(&["ZCARD", DUE_KEY])?;
-    if left != (stock - run.answered).to_string() || holds != run.answered.to_string() {
-        return fail(format!("Redis: {} answers, but {left} of {stock} left, {holds} holds", run.answered));
+    let answered = run.answered;
+    if left != (base::STOCK - answered).to_string() || holds != (held + answered).to_string() {
+        return fail(format!("Redis: {answered} answers, but {left} of {} left, {holds} holds", base::STOCK));
     }
     Ok(run)
+}
+
+/// Makes the holds and keys that a server has before anything is measured, half of the holds on the hot SKU, and writes
+/// them into a file.
+fn fill(folder: &Path, contents: Contents) -> Outcome<()> {
+    let server = Redis::start(folder)?;
+    let mut client = server.client()?;
+    let ttl = (base::PREPARED_TTL_SECONDS * 1_000).to_string();
+    let due = (wall_millis() + base::PREPARED_TTL_SECONDS * 1_000).to_string();
+    let items = contents.items.to_string();
+    for (script, count) in [(FILL_HOLDS, contents.active), (FILL_KEYS, contents.keys)] {
+        for from in (0..count).step_by(FILLED_TOGETHER) {
+            let to = count.min(from + FILLED_TOGETHER as u64);
+            let (from, to) = (from.to_string(), to.to_string());
+            client.call(&["EVAL", script, "1", DUE_KEY, &from, &to, &ttl, &due, &items])?;
+        }
+    }
+    client.call(&["SAVE"])?;
+    Ok(())
 }
 
 /// The version of the server, as it says it.
@@ -61,17 +131,15 @@ struct Redis {
 }
 
 impl Redis {
-    fn start(folder: &Path, persistence: Persistence) -> Outcome<Self> {
+    fn start(folder: &Path) -> Outcome<Self> {
         let address = free_address()?;
         let mut command = pinned(Path::new("redis-server"), Some(SERVER_CPU));
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
         command.arg("--dir").arg(folder);
         // No snapshots, and no rewriting of the log in the middle of a measurement: both would only slow it down.
         command.args(["--save", "", "--auto-aof-rewrite-percentage", "0"]);
-        match persistence {
-            Persistence::Off => command.args(["--appendonly", "no"]),
-            Persistence::Always => command.args(["--appendonly", "yes", "--appendfsync", "always"]),
-        };
+        // What is there is read from a file of everything; the log begins behind it.
+        command.args(["--appendonly", "no", "--appendfsync", "always", "--dbfilename", DUMP]);
         let process = Process::start(command, &folder.join("redis.log"))?;
         let mut redis = Self { process, address };
         let deadline = Instant::now() + START_TIMEOUT;

@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn median_worst_and_verdict_mind_which_way_is_better() {
-        let higher = row("G1", &[1.3, 2.5, 1.1]);
+        let higher = row("G1a", &[1.3, 2.5, 1.1]);
         assert_eq!((higher.median(), higher.worst(), higher.verdict()), (1.3, 1.1, "must"));
         let lower = row("G11", &[1.2, 3.5, 3.4]);
         assert_eq!((lower.median(), lower.worst(), lower.verdict()), (3.4, 3.5, "MISSED"));

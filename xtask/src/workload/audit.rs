@@ -6,7 +6,7 @@ use super::{Fleet, Stock};
 use crate::clock::wall_millis;
 use crate::http::{Answer, Connection, Request};
 use crate::{Outcome, fail};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,6 +48,7 @@ impl Fleet {
         if depth == Depth::Everything {
             self.ids_are_different()?;
         }
+        self.seats_are_had_once()?;
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let (told, summed) = (self.told(address)?, self.summed());
@@ -121,6 +122,26 @@ impl Fleet {
         sums
     }
 
+    /// Nobody has a unit that another has: by sales, and by holds that can't have fallen due.
+    fn seats_are_had_once(&self) -> Outcome<()> {
+        let soon = due_soon_at();
+        let mut had = BTreeMap::new();
+        for known in self.clients.iter().flat_map(|client| &client.known) {
+            let has = match known.state {
+                State::Active => known.expires_at >= soon,
+                State::Confirmed => true,
+                State::Cancelled | State::Expired | State::Ended => false,
+            };
+            let units = known.lines.iter().flat_map(|line| &line.units).filter(|unit| !unit.returned);
+            for unit in units.filter(|_| has) {
+                if let Some(other) = had.insert(&unit.id, known) {
+                    return fail(format!("{} is had by two: {other:?} and {known:?}", unit.id));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn ids_are_different(&self) -> Outcome<()> {
         let mut seen = BTreeSet::new();
         let known = self.clients.iter().flat_map(|client| &client.known);
@@ -153,6 +174,11 @@ fn told(answer: &Answer) -> Outcome<Sum> {
         return fail(format!("available does not add up: {}", answer.brief()));
     }
     Ok(Sum { total: i64::try_from(total)?, held, sold, active })
+}
+
+/// What falls due before this may have fallen due by now, or will in a moment.
+fn due_soon_at() -> i64 {
+    i64::try_from(wall_millis()).unwrap_or(i64::MAX).saturating_add(DUE_SOON_MILLIS)
 }
 
 /// Whether the server kept an answer back rather than give a doubtful one.
@@ -205,7 +231,7 @@ impl Client {
     }
 
     fn due_soon(&self) -> BTreeSet<usize> {
-        let soon = i64::try_from(wall_millis()).unwrap_or(i64::MAX) + DUE_SOON_MILLIS;
+        let soon = due_soon_at();
         self.active.iter().copied().filter(|at| self.known[*at].expires_at < soon).collect()
     }
 

@@ -23,6 +23,8 @@ pub(crate) enum Tolerance {
     Failure,
     /// The server is told to stop: 503 once it takes no more.
     Stopping,
+    /// The database behind the server is lost and comes back: 503 meanwhile, and answers that do not come in time.
+    Failover,
 }
 
 /// How far the harness's clock may be from the store's: both read the same machine's.
@@ -48,14 +50,14 @@ pub(super) struct Client {
     pub(super) touched: Vec<usize>,
     /// Sum of acknowledged adjustments per SKU.
     pub(super) deltas: Vec<i64>,
-    pending: Option<Op>,
+    pub(super) pending: Option<Op>,
     /// When the request was sent whose answer never came.
     pub(super) cut: Option<Instant>,
     pub(super) counts: Counts,
 }
 
 /// Where a request led.
-enum Flow {
+pub(super) enum Flow {
     Settled,
     /// No answer, or one that says that the outcome is unknown.
     Unknown,
@@ -103,6 +105,14 @@ counts! {
     alarms: "alarms",
     found: "unknowns found done",
     redone: "unknowns done on retry",
+}
+
+impl Counts {
+    /// Answers of what changed something.
+    pub(super) fn effects(&self) -> u64 {
+        let kept = self.reserved + self.baskets + self.confirmed + self.extended;
+        kept + self.released + self.returned + self.adjusted
+    }
 }
 
 impl Client {
@@ -178,7 +188,12 @@ impl Client {
         Ok(())
     }
 
-    fn choose(&mut self) -> Op {
+    /// Which of so many servers is asked first.
+    pub(super) fn home(&self, servers: usize) -> usize {
+        usize::try_from(self.prefix % servers.max(1) as u64).unwrap_or(0)
+    }
+
+    pub(super) fn choose(&mut self) -> Op {
         let number = self.next_number;
         self.next_number += 1;
         let dice = self.rng.below(100);
@@ -189,7 +204,9 @@ impl Client {
             83..88 => self.give_back(number),
             88..92 => {
                 let delta = [1, 2, 3, 5, -1, -2][self.rng.index(6)];
-                Some(Op::Adjust { sku: self.rng.index(self.stock.len()), delta, number })
+                // Units with ids are never adjusted.
+                let sku = self.rng.index(self.stock.len());
+                (!self.stock[sku].seats).then_some(Op::Adjust { sku, delta, number })
             }
             92..95 if !self.known.is_empty() => Some(Op::Replay { at: self.rng.index(self.known.len()) }),
             _ => None,
@@ -209,7 +226,13 @@ impl Client {
         }
         let short = self.short_holds && self.rng.percent(4);
         let ttl = if short { self.rng.between(1, 3) } else { self.rng.between(3_600, 7_200) };
-        Op::Reserve(Reserve { number, basket, partial: self.rng.percent(25), ttl, lines })
+        let hall = lines.iter().find(|(sku, _)| self.stock[*sku].seats);
+        let first_seat = hall
+            .filter(|_| self.rng.percent(50))
+            .map(|(sku, _)| self.stock[*sku].total)
+            .map(|total| self.rng.below(total));
+        let partial = first_seat.is_none() && self.rng.percent(25);
+        Op::Reserve(Reserve { number, basket, partial, ttl, lines, first_seat })
     }
 
     fn confirm(&mut self, number: u64) -> Option<Op> {
@@ -253,7 +276,7 @@ impl Client {
         Some(self.active[self.rng.index(self.active.len())])
     }
 
-    fn perform(
+    pub(super) fn perform(
         &mut self,
         connection: &mut Connection,
         op: Op,
@@ -273,7 +296,10 @@ impl Client {
                     format!("{} {} {:?} → {}", request.method, request.path, request.body, answer.brief());
                 self.settle(op, &answer, retry, tolerance).map_err(|error| format!("{error}: {asked}").into())
             }
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::WouldBlock) => {
+            Err(error)
+                if error.kind() == ErrorKind::InvalidData
+                    || (error.kind() == ErrorKind::WouldBlock && tolerance != Tolerance::Failover) =>
+            {
                 fail(format!("{error}: {} {}", request.method, request.path))
             }
             Err(_) => {
@@ -359,7 +385,13 @@ impl Client {
     }
 
     fn reserved(&mut self, reserve: Reserve, answer: &Answer) -> Result<(), String> {
-        if answer.status == 409 && answer.reason() == "insufficient_inventory" {
+        if answer.status == 409
+            && match answer.reason().as_str() {
+                "insufficient_inventory" => true,
+                "units_unavailable" => reserve.first_seat.is_some(),
+                _ => false,
+            }
+        {
             self.counts.refused += 1;
             return Ok(());
         }

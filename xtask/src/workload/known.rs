@@ -16,11 +16,33 @@ pub(super) struct Known {
 }
 
 /// One of its items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) sku: usize,
     pub(super) quantity: u64,
     pub(super) returned: u64,
+    /// The ids of its units, where they have any.
+    pub(super) units: Vec<Unit>,
+}
+
+/// A unit with an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unit {
+    pub(super) id: String,
+    pub(super) version: u64,
+    pub(super) returned: bool,
+}
+
+impl Line {
+    /// Whether it may have become the other: the same units, none of them moved back.
+    fn leads_to(&self, next: &Self) -> bool {
+        let of = |line: &Self| (line.sku, line.quantity, line.returned, line.units.len());
+        let units = self.units.iter().zip(&next.units);
+        of(self) == of(next)
+            && units.into_iter().all(|(unit, next)| {
+                unit.id == next.id && unit.version <= next.version && unit.returned <= next.returned
+            })
+    }
 }
 
 /// Where it stands.
@@ -79,10 +101,12 @@ impl Known {
             return Err("expired before its deadline".to_owned());
         }
         let lines = lines(answer, stock)?;
-        if lines != self.lines {
+        let leads = lines.len() == self.lines.len()
+            && self.lines.iter().zip(&lines).all(|(line, next)| line.leads_to(next));
+        if !leads {
             return Err(format!("lines {lines:?}, but {:?} were acknowledged", self.lines));
         }
-        (self.state, self.expires_at) = (now, expires_at);
+        (self.state, self.expires_at, self.lines) = (now, expires_at, lines);
         Ok(())
     }
 }
@@ -93,7 +117,13 @@ fn lines(answer: &Value, stock: &[Stock]) -> Result<Vec<Line>, String> {
     for line in answer["lines"].as_array().ok_or("no lines")? {
         let sku = stock.iter().position(|stock| line["sku"] == *stock.sku).ok_or("an unknown SKU")?;
         let quantity = line["quantity"].as_u64().ok_or("no quantity")?;
-        lines.push(Line { sku, quantity, returned: line["returned_quantity"].as_u64().unwrap_or(0) });
+        let returned = line["returned_quantity"].as_u64().unwrap_or(0);
+        let units = units(line)?;
+        let back = units.iter().filter(|unit| unit.returned).count() as u64;
+        if stock[sku].seats && (units.len() as u64, back) != (quantity, returned) {
+            return Err(format!("{quantity} units, {returned} returned, and these ids: {}", line["units"]));
+        }
+        lines.push(Line { sku, quantity, returned, units });
     }
     lines.sort_by_key(|line| line.sku);
     let sum: u64 = lines.iter().map(|line| line.quantity).sum();
@@ -101,6 +131,15 @@ fn lines(answer: &Value, stock: &[Stock]) -> Result<Vec<Line>, String> {
         return Err(format!("quantity {} over lines of {sum}", answer["quantity"]));
     }
     Ok(lines)
+}
+
+fn units(line: &Value) -> Result<Vec<Unit>, String> {
+    let unit = |unit: &Value| {
+        let id = unit["unit_id"].as_str().ok_or("a unit with no id")?.to_owned();
+        let version = unit["version"].as_u64().ok_or("a unit with no version")?;
+        Ok(Unit { id, version, returned: unit["returned"] == true })
+    };
+    line["units"].as_array().into_iter().flatten().map(unit).collect()
 }
 
 fn state(answer: &Value) -> Result<State, String> {
@@ -125,7 +164,8 @@ mod tests {
     use serde_json::json;
 
     fn stock() -> Vec<Stock> {
-        ["a", "b"].map(|sku| Stock { sku: sku.to_owned(), total: 10 }).to_vec()
+        let stock = |sku: &str, seats| Stock { sku: sku.to_owned(), total: 10, seats };
+        vec![stock("a", false), stock("b", false), stock("hall", true)]
     }
 
     fn answer(status: &str, second: u32, quantity: u64) -> Value {
@@ -137,7 +177,14 @@ mod tests {
     }
 
     fn known() -> Known {
-        let request = Reserve { number: 1, basket: false, partial: false, ttl: 9, lines: vec![(1, 3)] };
+        let request = Reserve {
+            number: 1,
+            basket: false,
+            partial: false,
+            ttl: 9,
+            lines: vec![(1, 3)],
+            first_seat: None,
+        };
         Known::new(request, &answer("active", 20, 3), &stock()).unwrap()
     }
 
@@ -165,7 +212,49 @@ mod tests {
 
     #[test]
     fn a_grant_of_something_else_is_seen() {
-        let request = Reserve { number: 1, basket: false, partial: false, ttl: 9, lines: vec![(1, 4)] };
+        let request = Reserve {
+            number: 1,
+            basket: false,
+            partial: false,
+            ttl: 9,
+            lines: vec![(1, 4)],
+            first_seat: None,
+        };
         assert!(Known::new(request, &answer("active", 20, 3), &stock()).is_err());
+    }
+
+    fn seats(units: &[(&str, u64, bool)], returned: u64) -> Value {
+        let units: Vec<_> = units
+            .iter()
+            .map(|(id, version, returned)| json!({"unit_id": id, "version": version, "returned": returned}))
+            .collect();
+        json!({
+            "reservation_id": "r", "status": "active", "quantity": 2, "expires_at": "2026-01-01T00:00:20.000Z",
+            "lines": [{"sku": "hall", "quantity": 2, "returned_quantity": returned, "units": units}],
+        })
+    }
+
+    #[test]
+    fn units_stay_the_same_and_never_go_back() {
+        let request = Reserve {
+            number: 1,
+            basket: false,
+            partial: false,
+            ttl: 9,
+            lines: vec![(2, 2)],
+            first_seat: Some(1),
+        };
+        let told = seats(&[("s-1", 2, false), ("s-2", 5, false)], 0);
+        let known = Known::new(request, &told, &stock()).unwrap();
+        known.clone().check(&seats(&[("s-1", 3, false), ("s-2", 5, false)], 0), &stock()).unwrap();
+        let broken = [
+            seats(&[("s-1", 2, false), ("s-3", 5, false)], 0),
+            seats(&[("s-1", 2, false), ("s-2", 4, false)], 0),
+            seats(&[("s-1", 2, false)], 0),
+            seats(&[("s-1", 2, true), ("s-2", 5, false)], 0),
+        ];
+        for answer in broken {
+            assert!(known.clone().check(&answer, &stock()).is_err(), "{answer}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 mod audit;
 mod client;
+mod endure;
 mod known;
 mod op;
 mod operator;
@@ -14,7 +15,9 @@ use crate::{Outcome, fail};
 pub(crate) use audit::Depth;
 use client::Client;
 pub(crate) use client::{Counts, Tolerance};
+pub(crate) use endure::Watch;
 use operator::Operator;
+use serde_json::json;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,10 +32,18 @@ pub(crate) const CLIENTS: usize = 48;
 pub(crate) struct Stock {
     pub(crate) sku: String,
     pub(crate) total: u64,
+    /// Whether its units have ids: those of [`seat`].
+    pub(crate) seats: bool,
+}
+
+/// The id of a unit of an item whose units have ids.
+fn seat(number: u64) -> String {
+    format!("s-{number}")
 }
 
 const SCARCE: usize = 3;
 const SCARCE_UNITS: u64 = 400;
+const SEATS: u64 = 600;
 const PLENTY: usize = 4;
 const PLENTY_UNITS: u64 = 1_000_000_000;
 /// Long enough that a hold only falls due when it was meant to.
@@ -49,9 +60,11 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Clients that know nothing yet. `short_holds` lets some holds fall due while the run lasts.
     pub(crate) fn new(seed: u64, clients: usize, short_holds: bool) -> Self {
-        let scarce = (0..SCARCE).map(|n| Stock { sku: format!("scarce-{n}"), total: SCARCE_UNITS });
-        let plenty = (0..PLENTY).map(|n| Stock { sku: format!("plenty-{n}"), total: PLENTY_UNITS });
-        let stock: Arc<[Stock]> = scarce.chain(plenty).collect();
+        let counted = |sku, total| Stock { sku, total, seats: false };
+        let scarce = (0..SCARCE).map(|n| counted(format!("scarce-{n}"), SCARCE_UNITS));
+        let plenty = (0..PLENTY).map(|n| counted(format!("plenty-{n}"), PLENTY_UNITS));
+        let hall = Stock { sku: "hall".to_owned(), total: SEATS, seats: true };
+        let stock: Arc<[Stock]> = scarce.chain(plenty).chain([hall]).collect();
         let mut rng = Rng::new(seed);
         let clients =
             (0..clients).map(|_| Client::new(rng.next(), Arc::clone(&stock), short_holds)).collect();
@@ -61,12 +74,21 @@ impl Fleet {
     /// Puts the stock there; once, before anything else.
     pub(crate) fn set_stock(&self, address: SocketAddr) -> Outcome<()> {
         let mut connection = Connection::open(address)?;
-        for Stock { sku, total } in &*self.stock {
-            let body = format!(r#"{{"total_units":{total},"max_hold_seconds":{MAX_HOLD_SECONDS}}}"#);
+        let mut send = |method, path, body: serde_json::Value, status| {
+            let request = Request { method, path, key: None, body: Some(body.to_string()) };
+            let answer = connection.call(&request)?;
+            if answer.status == status { Ok(()) } else { fail(format!("set stock: {}", answer.brief())) }
+        };
+        for Stock { sku, total, seats } in &*self.stock {
             let path = format!("/v1/inventory/{sku}");
-            let answer = connection.call(&Request { method: "PUT", path, key: None, body: Some(body) })?;
-            if answer.status != 201 {
-                return fail(format!("set stock: {}", answer.brief()));
+            if *seats {
+                let body = json!({"mode": "units", "max_hold_seconds": MAX_HOLD_SECONDS});
+                send("PUT", path.clone(), body, 201)?;
+                let units: Vec<_> = (0..*total).map(|n| json!({"unit_id": seat(n)})).collect();
+                send("POST", format!("{path}/units"), json!({"units": units}), 200)?;
+            } else {
+                let body = json!({"total_units": total, "max_hold_seconds": MAX_HOLD_SECONDS});
+                send("PUT", path, body, 201)?;
             }
         }
         Ok(())

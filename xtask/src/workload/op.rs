@@ -1,11 +1,11 @@
 //! What a client asks, and how it is written down. An operation renders to the same request each time, which is what
 //! makes it safe to repeat.
 
-use super::Stock;
 use super::known::Known;
+use super::{Stock, seat};
 use crate::http::Request;
 use crate::rng::uuid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// One request of a client. Reservations are named by their index in what the client knows.
 #[derive(Clone, Debug)]
@@ -47,6 +47,8 @@ pub(super) struct Reserve {
     pub(super) ttl: u64,
     /// (SKU, quantity), each SKU once.
     pub(super) lines: Vec<(usize, u64)>,
+    /// Of units with ids: these, from this one on; or any.
+    pub(super) first_seat: Option<u64>,
 }
 
 impl Op {
@@ -94,22 +96,31 @@ impl Reserve {
         let owner = uuid(self.number, client);
         let fulfilment = if self.partial { "partial" } else { "all" };
         let (path, body) = if self.basket {
-            let lines: Vec<_> = self
-                .lines
-                .iter()
-                .map(|(sku, quantity)| json!({"sku": stock[*sku].sku, "quantity": quantity}))
-                .collect();
+            let lines: Vec<_> = self.lines.iter().map(|line| self.line(*line, stock)).collect();
             let body =
                 json!({"owner_id": owner, "lines": lines, "ttl_seconds": self.ttl, "fulfilment": fulfilment});
             ("/v1/reservations".to_owned(), body)
         } else {
-            let (sku, quantity) = self.lines[0];
-            let body = json!({
-                "owner_id": owner, "quantity": quantity, "ttl_seconds": self.ttl, "fulfilment": fulfilment,
-            });
-            (format!("/v1/inventory/{}/reserve", stock[sku].sku), body)
+            let mut body = self.line(self.lines[0], stock);
+            body["owner_id"] = owner.into();
+            body["ttl_seconds"] = self.ttl.into();
+            body["fulfilment"] = fulfilment.into();
+            let sku = body.as_object_mut().and_then(|body| body.remove("sku"));
+            let sku = sku.as_ref().and_then(Value::as_str).unwrap_or_default();
+            (format!("/v1/inventory/{sku}/reserve"), body)
         };
         Request { method: "POST", path, key: Some(uuid(client, self.number)), body: Some(body.to_string()) }
+    }
+
+    fn line(&self, (sku, quantity): (usize, u64), stock: &[Stock]) -> Value {
+        let Stock { sku, total, seats } = &stock[sku];
+        match self.first_seat.filter(|_| *seats) {
+            Some(first) => {
+                let units: Vec<_> = (first..first + quantity).map(|n| seat(n % total)).collect();
+                json!({"sku": sku, "units": units})
+            }
+            None => json!({"sku": sku, "quantity": quantity}),
+        }
     }
 
     /// The status of its success.

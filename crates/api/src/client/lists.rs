@@ -109,7 +109,7 @@ impl Client {
     }
 }
 
-fn push_page(path: &mut String, limit: Option<usize>, starting_after: Option<&str>) {
+pub(super) fn push_page(path: &mut String, limit: Option<usize>, starting_after: Option<&str>) {
     push_parameter(path, "limit", limit.map(|limit| limit.to_string()).as_deref());
     push_parameter(path, "starting_after", starting_after);
 }

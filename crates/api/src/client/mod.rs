@@ -7,10 +7,12 @@ mod attempt;
 mod lists;
 mod request;
 mod stream;
+mod units;
 
 pub use attempt::{Error, Raw};
 pub use lists::Listed;
 pub use stream::{EventStream, StreamedEvent};
+pub use units::UnitsListed;
 
 use crate::wire::{Availability, Item, Reservation, Sale, Stock, Terms, Want};
 use attempt::Retrying;
@@ -198,6 +200,13 @@ impl Client {
         let mut path = format!("/v1/sale/{}", if paused { "pause" } else { "resume" });
         request::push_location(&mut path, location);
         self.http.read(Request::new("POST", path)).await
+    }
+
+    /// How the sale of everything stands, or that of one location.
+    pub async fn sale(&self, location: Option<&str>) -> Result<Sale, Error> {
+        let mut path = "/v1/sale".to_owned();
+        request::push_location(&mut path, location);
+        self.http.read(Request::new("GET", path)).await
     }
 
     /// Sends anything, once, and gives back whatever was answered. `path` is sent as it is.

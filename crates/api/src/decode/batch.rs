@@ -5,15 +5,16 @@
 
 use super::body::{self, LineBody};
 use super::field::FulfilmentWord;
-use super::field::{Id, Key, NoUnits, Object, Op, Quantity, Text, Ttl, given};
+use super::field::{Flag, Id, Key, Object, Op, Quantity, Text, Together, Ttl, given};
 use super::metadata::Metadata;
-use super::{DEFAULT_LOCATION, Invalid, Keyed, basket, basket_error, both, path};
+use super::units::{AttributesField, Wish};
+use super::{DEFAULT_LOCATION, Invalid, Keyed, basket, both, path, single};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::{Basket, Command, Confirm, Extend, ItemKey, Release, Reserve, Want};
+use stockhold_domain::{Command, Confirm, Extend, ItemKey, Release, Reserve};
 
 /// Longest body of `POST /v1/commands` in bytes.
 pub const COMMANDS_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -178,8 +179,16 @@ struct CommandBody<'a> {
     idempotency_key: Option<Key<'a>>,
     #[serde(default, deserialize_with = "given")]
     fulfilment: Option<FulfilmentWord>,
-    #[serde(default, rename = "units")]
-    _units: NoUnits,
+    #[serde(default, deserialize_with = "given")]
+    units: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    adjacent: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    sections: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    min_together: Option<Together>,
+    #[serde(default, deserialize_with = "given")]
+    attributes: Option<AttributesField>,
     #[serde(default, deserialize_with = "given")]
     channel: Option<Text>,
     #[serde(default, deserialize_with = "given")]
@@ -204,6 +213,11 @@ fn command(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         ("sku", body.sku.is_some()),
         ("location", body.location.is_some()),
         ("quantity", body.quantity.is_some()),
+        ("units", body.units.is_some()),
+        ("adjacent", body.adjacent.is_some()),
+        ("sections", body.sections.is_some()),
+        ("min_together", body.min_together.is_some()),
+        ("attributes", body.attributes.is_some()),
         ("fulfilment", body.fulfilment.is_some()),
         ("channel", body.channel.is_some()),
         ("pool", body.pool.is_some()),
@@ -251,17 +265,30 @@ fn reserve(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         }
         (None, None) => return Err(Invalid::new("/lines", "is required, or sku for a single line")),
         (Some(lines), None) => {
-            let outside = [("/location", body.location.is_some()), ("/quantity", body.quantity.is_some())];
+            let outside = [
+                ("/location", body.location.is_some()),
+                ("/quantity", body.quantity.is_some()),
+                ("/units", body.units.is_some()),
+                ("/adjacent", body.adjacent.is_some()),
+                ("/sections", body.sections.is_some()),
+                ("/min_together", body.min_together.is_some()),
+                ("/attributes", body.attributes.is_some()),
+            ];
             if let Some((pointer, _)) = outside.iter().find(|(_, given)| *given) {
                 return Err(Invalid::new(*pointer, "belongs into the lines, since there are lines"));
             }
             basket(lines)?
         }
         (None, Some(sku)) => {
-            let location = body.location.as_ref().map_or(&*DEFAULT_LOCATION, |text| &text.0);
-            let quantity = body.quantity.map_or(1, |quantity| quantity.0);
-            Basket::new(vec![Want { item: ItemKey::new(location, &sku.0), quantity }])
-                .map_err(|error| basket_error(error, "/quantity"))?
+            let wish = Wish {
+                quantity: body.quantity,
+                units: body.units,
+                adjacent: body.adjacent,
+                sections: body.sections,
+                min_together: body.min_together,
+                attributes: body.attributes,
+            };
+            single(super::key_at(body.location.as_ref().map(|text| &text.0), &sku.0), wish)?
         }
     };
     let command = Command::Reserve(Reserve {

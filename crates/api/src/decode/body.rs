@@ -4,9 +4,10 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    Delta, FulfilmentWord, Key, ModeWord, NoUnits, Object, Quantity, Stock, Text, Ttl, given,
+    Delta, Flag, FulfilmentWord, Key, ModeWord, Object, Quantity, Stock, Text, Together, Ttl, given,
 };
 use super::metadata::Metadata;
+use super::units::AttributesField;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -21,8 +22,16 @@ pub(super) struct ReserveBody<'a> {
     pub(super) idempotency_key: Option<Key<'a>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) fulfilment: Option<FulfilmentWord>,
-    #[serde(default, rename = "units")]
-    _units: NoUnits,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) units: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) adjacent: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) sections: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) min_together: Option<Together>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) attributes: Option<AttributesField>,
     #[serde(default, deserialize_with = "given")]
     pub(super) channel: Option<Text>,
     #[serde(default, deserialize_with = "given")]
@@ -66,8 +75,16 @@ pub(super) struct LineBody {
     pub(super) location: Option<Text>,
     #[serde(default, deserialize_with = "given")]
     pub(super) quantity: Option<Quantity>,
-    #[serde(default, rename = "units")]
-    _units: NoUnits,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) units: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) adjacent: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) sections: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) min_together: Option<Together>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) attributes: Option<AttributesField>,
 }
 
 #[derive(Default, Deserialize)]
@@ -92,8 +109,8 @@ pub(super) struct ExtendBody<'a> {
 pub(super) struct ReturnBody<'a> {
     #[serde(default, deserialize_with = "given")]
     pub(super) lines: Option<Vec<Object<LineBody>>>,
-    #[serde(default, rename = "units")]
-    _units: NoUnits,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) units: Option<Vec<Text>>,
     pub(super) reason: Text,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
@@ -102,7 +119,8 @@ pub(super) struct ReturnBody<'a> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StockBody {
-    pub(super) total_units: Stock,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) total_units: Option<Stock>,
     #[serde(default, deserialize_with = "given")]
     pub(super) mode: Option<ModeWord>,
     #[serde(default, deserialize_with = "given")]

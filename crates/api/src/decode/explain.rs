@@ -12,6 +12,9 @@ use std::fmt::Write;
 
 /// Longest piece of a caller's text that a detail or a pointer repeats, in bytes.
 const CLIP_BYTES: usize = 64;
+/// Fields that are understood, to say why they can't be used, and offered to nobody.
+const NOT_OFFERED: [&str; 1] = ["`pool`"];
+const TWO_TO_THE_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// Reads the body a second time, slowly. `error` is what the first time said, for want of a better explanation.
 pub(super) fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> Invalid {
@@ -93,7 +96,8 @@ fn detail(error: &serde_json::Error, pointer: &mut String, ends_in: Option<&str>
         && let Some((name, fields)) = rest.rsplit_once("`, expected ")
     {
         at(name);
-        let fields = fields.strip_prefix("one of ").unwrap_or(fields);
+        let fields = fields.strip_prefix("one of ").unwrap_or(fields).split(", ");
+        let fields = fields.filter(|field| !NOT_OFFERED.contains(field)).collect::<Vec<_>>().join(", ");
         return format!("is not a field here; the fields are {fields}");
     }
     let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
@@ -119,7 +123,9 @@ fn quoted<'m>(message: &'m str, prefix: &str) -> Option<&'m str> {
 fn found(unexpected: &str) -> String {
     let number = ["integer `", "floating point `", "boolean `"];
     if let Some(value) = number.iter().find_map(|kind| quoted(unexpected, kind)) {
-        return value.to_owned();
+        // What no integer holds has lost its digits on the way here.
+        let large = value.parse::<f64>().is_ok_and(|value| value.abs() >= TWO_TO_THE_63);
+        return if large { "a number far beyond that".to_owned() } else { value.to_owned() };
     }
     match unexpected {
         "map" => "an object".to_owned(),

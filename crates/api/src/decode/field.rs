@@ -77,7 +77,16 @@ field! {
         }
         Ok(Quantity(number))
     }
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
+        if number >= PAST_INTEGERS {
+            return Ok(Quantity(u64::MAX));
+        }
+        Err(E::invalid_type(Unexpected::Float(number), &self))
+    }
 }
+
+/// The least number that is more than any `u64`: such an integer arrives as a fraction.
+const PAST_INTEGERS: f64 = 18_446_744_073_709_551_616.0;
 
 field! {
     /// Units that exist or are kept back.
@@ -112,6 +121,34 @@ field! {
     Ttl(Seconds), deserialize_u64, "a whole number of seconds from 1 to 2,592,000",
     fn visit_u64<E: Error>(self, number: u64) -> Result<Ttl, E> {
         Seconds::new(number).map(Ttl).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+}
+
+field! {
+    /// Yes or no.
+    Flag(bool), deserialize_bool, "true or false",
+    fn visit_bool<E: Error>(self, yes: bool) -> Result<Flag, E> {
+        Ok(Flag(yes))
+    }
+}
+
+field! {
+    /// Where a unit stands in the order of claims.
+    Position(u64), deserialize_u64, "a whole number from 0 to 9,007,199,254,740,991",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Position, E> {
+        if number > stockhold_domain::limits::POSITION {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(Position(number))
+    }
+}
+
+field! {
+    /// Units that are to stay together.
+    Together(u32), deserialize_u64, "a whole number from 1 to 10,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Together, E> {
+        let within = u32::try_from(number).ok().filter(|_| (1..=stockhold_domain::limits::LINE_UNITS).contains(&number));
+        within.map(Together).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
     }
 }
 
@@ -164,8 +201,8 @@ impl Op {
     pub(super) fn fields(self) -> &'static str {
         match self {
             Self::Reserve => {
-                "`owner_id`, `lines`, `sku`, `location`, `quantity`, `ttl_seconds`, `fulfilment`, `channel`, `pool`, \
-                 `customer_id`, `session_id`, `metadata`, `idempotency_key`"
+                "`owner_id`, `lines`, `sku`, `location`, `quantity`, `units`, `adjacent`, `sections`, `min_together`, \
+                 `attributes`, `ttl_seconds`, `fulfilment`, `channel`, `customer_id`, `session_id`, `metadata`, `idempotency_key`"
             }
             Self::Confirm => "`reservation_id`, `order_id`, `idempotency_key`",
             Self::Release => "`reservation_id`, `reason`, `idempotency_key`",
@@ -212,6 +249,8 @@ field! {
 const _: () = assert!(stockhold_domain::limits::LABEL_BYTES == 128);
 const _: () = assert!(stockhold_domain::limits::LINE_QUANTITY == 1_000_000);
 const _: () = assert!(stockhold_domain::limits::TOTAL_UNITS == 1_000_000_000_000);
+const _: () = assert!(stockhold_domain::limits::POSITION == 9_007_199_254_740_991);
+const _: () = assert!(stockhold_domain::limits::LINE_UNITS == 10_000);
 const _: () = assert!(stockhold_domain::limits::TTL_MIN_SECONDS == 1);
 const _: () = assert!(stockhold_domain::limits::TTL_CEILING_SECONDS == 2_592_000);
 
@@ -239,15 +278,5 @@ impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
             }
         }
         from.deserialize_str(Value)
-    }
-}
-
-/// The place of `units`, which no counted item has.
-#[derive(Default)]
-pub(super) struct NoUnits;
-
-impl<'de> Deserialize<'de> for NoUnits {
-    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        Err(D::Error::custom("names units, which counted items do not have; give a quantity instead"))
     }
 }

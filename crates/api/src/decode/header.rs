@@ -1,12 +1,14 @@
-//! The headers that commands read: `Idempotency-Key`, `If-Match`, `Content-Type`.
+//! The headers that commands read: `Idempotency-Key`, `If-Match`, `If-None-Match`, `Content-Type`.
 
 use super::Invalid;
 use super::explain::clip;
 use std::borrow::Cow;
+use stockhold_domain::Expected;
 use stockhold_domain::limits::KEY_BYTES;
 
 const KEY_POINTER: &str = "/Idempotency-Key";
 const MATCH_POINTER: &str = "/If-Match";
+const NONE_MATCH_POINTER: &str = "/If-None-Match";
 
 /// The idempotency key of a request, from its header (bare or quoted), its body, or both when they agree.
 pub fn idempotency_key<'a>(
@@ -27,6 +29,14 @@ pub fn idempotency_key<'a>(
         return Err(invalid(detail));
     }
     Ok(Some(key))
+}
+
+/// The host, where there has to be one.
+pub fn host(needed: bool, host: Option<&[u8]>) -> Result<(), Invalid> {
+    match host {
+        None if needed => Err(Invalid::new("/Host", "is missing, and HTTP/1.1 asks for it")),
+        _ => Ok(()),
+    }
 }
 
 /// For routes whose commands each have a key of their own.
@@ -72,18 +82,83 @@ fn unquoted(text: &str) -> Result<Cow<'_, str>, &'static str> {
     Err("opens with a quotation mark and does not close with one")
 }
 
-/// The version in an `If-Match`: one `ETag` as [`crate::encode::etag`] makes them.
-pub(super) fn expected_version(header: Option<&[u8]>) -> Result<Option<u64>, Invalid> {
-    let Some(header) = header else { return Ok(None) };
-    let text = String::from_utf8_lossy(header);
-    let digits = text.trim().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    if let Some(version) = digits.and_then(|digits| digits.parse().ok()) {
-        return Ok(Some(version));
+/// A header that says what the item of a change has to be like, with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match<'a> {
+    /// `If-Match`
+    If(&'a [u8]),
+    /// `If-None-Match`
+    IfNone(&'a [u8]),
+}
+
+impl Match<'_> {
+    /// What it asks for (RFC 9110, 13.1.1 and 13.1.2). A well-formed `ETag` that no version of ours has matches nothing.
+    pub(super) fn expected(self) -> Result<Expected, Invalid> {
+        match self {
+            Self::If(header) => {
+                let text = String::from_utf8_lossy(header);
+                versions(&text).ok_or_else(|| {
+                    let found = clip(&text);
+                    let detail = format!(
+                        "must be the item's ETag, like \"3\" with its quotation marks, several of them, or *, found {found}"
+                    );
+                    Invalid::new(MATCH_POINTER, detail)
+                })
+            }
+            Self::IfNone(header) if header.trim_ascii() == b"*" => Ok(Expected::Absent),
+            Self::IfNone(header) => {
+                let text = String::from_utf8_lossy(header);
+                let detail = format!("must be *, which creates and never overwrites, found {}", clip(&text));
+                Err(Invalid::new(NONE_MATCH_POINTER, detail))
+            }
+        }
     }
-    let found = clip(&text);
-    let detail = format!("must be one ETag of the item, like \"3\" with its quotation marks, found {found}");
-    Err(Invalid::new(MATCH_POINTER, detail))
+}
+
+/// The versions in a list of `ETag`s. A weak one is never the same as another, and only the form that
+/// [`crate::encode::etag`] gives is a version's.
+fn versions(text: &str) -> Option<Expected> {
+    const BLANK: [char; 2] = [' ', '\t'];
+    let mut rest = text.trim_matches(BLANK);
+    if rest == "*" {
+        return Some(Expected::There);
+    }
+    let mut versions = Vec::new();
+    loop {
+        let (strong, tag) = match rest.strip_prefix("W/") {
+            Some(tag) => (false, tag),
+            None => (true, rest),
+        };
+        let (opaque, after) = tag.strip_prefix('"')?.split_once('"')?;
+        if opaque.contains(|c: char| c.is_ascii_control() || c == ' ') {
+            return None;
+        }
+        let version = opaque.parse::<u64>().ok().filter(|version| version.to_string() == opaque);
+        versions.extend(version.filter(|_| strong));
+        rest = after.trim_start_matches(BLANK);
+        if rest.is_empty() {
+            return Some(Expected::Versions(versions.into()));
+        }
+        rest = rest.strip_prefix(',')?.trim_start_matches(BLANK);
+    }
+}
+
+/// What a precondition asks for, if there is one.
+pub(super) fn expected(precondition: Option<Match<'_>>) -> Result<Option<Expected>, Invalid> {
+    precondition.map(Match::expected).transpose()
+}
+
+/// For routes that change something else than an item, or nothing: what was meant to hold a change back would not.
+pub fn no_precondition(given: bool, none: bool) -> Result<(), Invalid> {
+    if !given {
+        return Ok(());
+    }
+    let (pointer, who) = if none {
+        (NONE_MATCH_POINTER, "only where an item is set")
+    } else {
+        (MATCH_POINTER, "only where an item is set or adjusted")
+    };
+    Err(Invalid::new(pointer, format!("is heeded {who}: leave it out")))
 }
 
 /// Whether a `Content-Type` says JSON: `application/json` with any parameters.

@@ -78,7 +78,7 @@ pub fn stream(query: Option<&str>, last_event_id: Option<&[u8]>) -> Result<Optio
     invalid.map(|()| after)
 }
 
-fn label(text: &str) -> Result<Label, String> {
+pub(super) fn label(text: &str) -> Result<Label, String> {
     Label::new(text).map_err(|error| error.to_string())
 }
 
@@ -90,7 +90,7 @@ fn status(text: &str) -> Result<Status, String> {
     })
 }
 
-fn limit(text: &str) -> Result<usize, String> {
+pub(super) fn limit(text: &str) -> Result<usize, String> {
     number(text)
         .and_then(|limit| usize::try_from(limit).ok())
         .filter(|limit| (1..=PAGE_LIMIT).contains(limit))
@@ -111,6 +111,6 @@ fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn no_cursor(text: &str) -> String {
+pub(super) fn no_cursor(text: &str) -> String {
     format!("must be the next_cursor of a page of this list, found \"{}\"", clip(text))
 }

@@ -13,12 +13,16 @@ mod header;
 mod lists;
 mod metadata;
 mod path;
+mod units;
 
 pub use batch::{COMMANDS, COMMANDS_BODY_BYTES, ITEMS, availability, commands};
 pub(crate) use explain::clip;
-pub use header::{idempotency_key, is_json, no_idempotency_key};
+pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
 pub use lists::{PAGE_DEFAULT, PAGE_LIMIT, events, reservations, shelf, stream};
 pub(crate) use path::uuid;
+pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, units};
+
+use units::Wish;
 
 use body::{
     AdjustBody, BasketBody, ConfirmBody, ExtendBody, LineBody, ReserveBody, ReturnBody, SaleBody, StockBody,
@@ -62,9 +66,17 @@ pub struct Keyed<'a> {
 
 /// `POST /v1/inventory/{sku}/reserve?location=`
 pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
-    let (item, body) = both(item(sku, query), body::read::<ReserveBody<'a>>(body))?;
-    let basket = Basket::new(vec![Want { item, quantity: body.quantity.map_or(1, |quantity| quantity.0) }])
-        .map_err(|error| basket_error(error, "/quantity"))?;
+    let body = body::read::<ReserveBody<'a>>(body).map_err(location_in_the_query);
+    let (item, body) = both(item(sku, query), body)?;
+    let wish = Wish {
+        quantity: body.quantity,
+        units: body.units,
+        adjacent: body.adjacent,
+        sections: body.sections,
+        min_together: body.min_together,
+        attributes: body.attributes,
+    };
+    let basket = single(item, wish)?;
     let command = Command::Reserve(Reserve {
         owner_id: body.owner_id.0,
         basket,
@@ -77,6 +89,22 @@ pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Res
         metadata: body.metadata.map(|metadata| metadata.0),
     });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+/// Says where the location of this route belongs to those who have put it into the body, as lines have it.
+fn location_in_the_query(mut invalid: Invalid) -> Invalid {
+    for error in invalid.errors.iter_mut().filter(|error| &*error.pointer == "/location") {
+        "is a query parameter here: put ?location= behind the path".clone_into(&mut error.detail);
+    }
+    invalid
+}
+
+/// For routes that read no body: one that was sent was meant to say something.
+pub fn no_body(body: &[u8]) -> Result<(), Invalid> {
+    if body.is_empty() {
+        return Ok(());
+    }
+    Err(Invalid::new("", "is not read here: what this takes stands in the path and the query"))
 }
 
 /// `POST /v1/reservations`
@@ -111,12 +139,16 @@ pub fn extend<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
 
-/// `POST /v1/reservations/{id}/return`; without `lines` everything comes back.
+/// `POST /v1/reservations/{id}/return`; without `lines` and `units` everything comes back.
 pub fn return_units<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let (id, body) = both(reservation(id, query), body::read::<ReturnBody<'a>>(body))?;
-    let returning = match body.lines {
-        None => Returning::All,
-        Some(lines) => Returning::Lines(basket(lines)?),
+    let returning = match (body.lines, body.units) {
+        (None, None) => Returning::All,
+        (Some(lines), None) => Returning::Lines(returned_lines(lines)?),
+        (None, Some(units)) => Returning::Units(units::named(units, "/units")?),
+        (Some(_), Some(_)) => {
+            return Err(Invalid::new("/units", "is given beside lines: give one of them, or units of lines"));
+        }
     };
     let command = Command::Return(Return { id, returning, reason: body.reason.0 });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
@@ -137,27 +169,31 @@ pub fn reservation(id: &str, query: Option<&str>) -> Result<ReservationId, Inval
 /// `GET /v1/inventory/{sku}?location=` and `GET /v1/inventory/{sku}/available?location=`
 pub fn item(sku: &str, query: Option<&str>) -> Result<ItemKey, Invalid> {
     let (sku, [location]) = both(path::label("/sku", sku), path::query(query, ["location"]))?;
-    Ok(ItemKey::new(location.as_ref().unwrap_or(&DEFAULT_LOCATION), &sku))
+    Ok(key_at(location.as_ref(), &sku))
 }
 
-/// `PUT /v1/inventory/{sku}?location=`, with the value of `If-Match`.
+fn key_at(location: Option<&Label>, sku: &Label) -> ItemKey {
+    ItemKey::new(location.unwrap_or(&DEFAULT_LOCATION), sku)
+}
+
+/// `PUT /v1/inventory/{sku}?location=`, with what the item has to be like.
 pub fn set_stock(
     sku: &str,
     query: Option<&str>,
-    if_match: Option<&[u8]>,
+    precondition: Option<Match<'_>>,
     body: &[u8],
 ) -> Result<Command, Invalid> {
-    let target = both(item(sku, query), header::expected_version(if_match));
-    let ((item, expected_version), body) = both(target, body::read::<StockBody>(body))?;
+    let target = both(item(sku, query), header::expected(precondition));
+    let ((item, expected), body) = both(target, body::read::<StockBody>(body))?;
     Ok(Command::SetStock(SetStock {
         item,
-        total_units: body.total_units.0,
+        total_units: body.total_units.map(|units| units.0),
         mode: body.mode.map(|mode| mode.0),
         safety_stock: body.safety_stock.map(|units| units.0),
         default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
         max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
         metadata: body.metadata.map(|metadata| metadata.0),
-        expected_version,
+        expected,
     }))
 }
 
@@ -168,14 +204,10 @@ pub fn adjust<'a>(
     if_match: Option<&[u8]>,
     body: &'a [u8],
 ) -> Result<Keyed<'a>, Invalid> {
-    let target = both(item(sku, query), header::expected_version(if_match));
-    let ((item, expected_version), body) = both(target, body::read::<AdjustBody<'a>>(body))?;
-    let command = Command::AdjustStock(AdjustStock {
-        item,
-        delta: body.delta.0,
-        reason: body.reason.0,
-        expected_version,
-    });
+    let target = both(item(sku, query), header::expected(if_match.map(Match::If)));
+    let ((item, expected), body) = both(target, body::read::<AdjustBody<'a>>(body))?;
+    let command =
+        Command::AdjustStock(AdjustStock { item, delta: body.delta.0, reason: body.reason.0, expected });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
 
@@ -195,20 +227,60 @@ pub fn set_sale(query: Option<&str>, body: &[u8], paused: bool) -> Result<Comman
     Ok(Command::SetSale(SetSale { scope, paused, reason }))
 }
 
+/// `GET /v1/sale?location=`; everything when there is no location.
+pub fn sale(query: Option<&str>) -> Result<Scope, Invalid> {
+    let [location] = path::query(query, ["location"])?;
+    Ok(location.map_or(Scope::Everything, Scope::Location))
+}
+
 static DEFAULT_LOCATION: LazyLock<Label> = LazyLock::new(|| match Label::new(Label::DEFAULT_LOCATION) {
     Ok(label) => label,
     Err(error) => unreachable!("the default location {error}"),
 });
 
+/// A wish for units of one item.
+fn single(item: ItemKey, wish: Wish) -> Result<Basket, Invalid> {
+    let (quantity, choice) = units::wish(wish, "")?;
+    Basket::choosing(vec![(Want { item, quantity }, choice)])
+        .map_err(|error| basket_error(error, "/quantity"))
+}
+
 fn basket(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
-    let wants = lines.into_iter().map(|field::Object(line)| {
-        let location = line.location.as_ref().map_or(&*DEFAULT_LOCATION, |text| &text.0);
-        Want {
-            item: ItemKey::new(location, &line.sku.0),
-            quantity: line.quantity.map_or(1, |quantity| quantity.0),
+    let mut wants = Vec::with_capacity(lines.len());
+    for (number, field::Object(line)) in lines.into_iter().enumerate() {
+        let item = key_at(line.location.as_ref().map(|text| &text.0), &line.sku.0);
+        let LineBody { quantity, units, adjacent, sections, min_together, attributes, .. } = line;
+        let plain = units.is_none()
+            && adjacent.is_none()
+            && sections.is_none()
+            && min_together.is_none()
+            && attributes.is_none();
+        let (quantity, choice) = if plain {
+            (quantity.map_or(1, |quantity| quantity.0), None)
+        } else {
+            let wish = Wish { quantity, units, adjacent, sections, min_together, attributes };
+            units::wish(wish, &format!("/lines/{number}"))?
+        };
+        wants.push((Want { item, quantity }, choice));
+    }
+    Basket::choosing(wants).map_err(|error| basket_error(error, "/lines"))
+}
+
+/// Lines that come back: what is to be chosen among units is only for those who buy.
+fn returned_lines(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
+    for (number, field::Object(line)) in lines.iter().enumerate() {
+        let chosen = [
+            ("adjacent", line.adjacent.is_some()),
+            ("sections", line.sections.is_some()),
+            ("min_together", line.min_together.is_some()),
+            ("attributes", line.attributes.is_some()),
+        ];
+        if let Some((name, _)) = chosen.iter().find(|(_, given)| *given) {
+            let detail = "is not a field of what comes back: give a quantity, or units";
+            return Err(Invalid::new(format!("/lines/{number}/{name}"), detail));
         }
-    });
-    Basket::new(wants.collect()).map_err(|error| basket_error(error, "/lines"))
+    }
+    basket(lines)
 }
 
 fn basket_error(error: BasketError, pointer: &str) -> Invalid {
@@ -220,6 +292,13 @@ fn basket_error(error: BasketError, pointer: &str) -> Invalid {
             Invalid::new(pointer, format!("must have 1 to {lines} lines, found {found}"))
         }
         BasketError::Zero(line) => Invalid::new(format!("{pointer}/{line}"), "must ask for at least 1 unit"),
+        BasketError::Twice(line) => {
+            Invalid::new(format!("{pointer}/{line}/units"), "names a unit that another line names")
+        }
+        BasketError::Differs(line) => Invalid::new(
+            format!("{pointer}/{line}"),
+            "says something else of an item's units than the line before it: make them one line, or two reservations",
+        ),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Events as JSON: what happened, to what, who asked, and what things are after it.
 
 use super::json::{Object, array, put_text};
-use super::{item, status, text_of};
+use super::{item, status, text_of, units};
 use stockhold_domain::{
-    Event, Figures, Hold, HoldChange, Label, Line, RequestId, Scope, StockChange, Trace, Transition,
+    Event, Figures, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, Trace, Transition,
 };
 use stockhold_store::EventRow;
 
@@ -20,6 +20,8 @@ pub fn event_type(event: &Event) -> &'static str {
         },
         Transition::Stock { change: StockChange::Set, .. } => "stock.set",
         Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "stock.adjusted",
+        Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units.added",
+        Transition::Stock { change: StockChange::UnitRetired(_), .. } => "units.retired",
         Transition::Sale { paused: true, .. } => "sale.paused",
         Transition::Sale { paused: false, .. } => "sale.resumed",
     }
@@ -39,12 +41,17 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
             array(object.value("lines"), [after], |out, after| {
                 let mut object = Object::open(out);
                 text_of(&mut object, &after.key);
-                put_figures(&mut object, &after.figures);
+                put_figures(&mut object, &after.figures, after.mode == Mode::Counted);
                 object.close();
             });
-            if let StockChange::Adjusted { delta, reason } = change {
-                object.raw("delta", &delta.to_string());
-                object.text("reason", reason.as_str());
+            match change {
+                StockChange::Set => {}
+                StockChange::Adjusted { delta, reason } => {
+                    object.raw("delta", &delta.to_string());
+                    object.text("reason", reason.as_str());
+                }
+                StockChange::UnitsAdded(all) => units::new(object.value("units"), all),
+                StockChange::UnitRetired(unit) => object.text("unit_id", unit.as_str()),
             }
             item(object.value("item"), after);
         }
@@ -96,12 +103,19 @@ fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[F
             let reason = closing.and_then(|closing| closing.reason.as_ref());
             object.optional_text("reason", reason.map(Label::as_str));
         }
-        HoldChange::Returned { quantities, reason } => {
-            let back = hold.lines.iter().zip(quantities).filter(|(_, quantity)| **quantity > 0);
-            array(object.value("returned"), back, |out, (line, quantity)| {
+        HoldChange::Returned { quantities, units, reason } => {
+            let back = hold.lines.iter().zip(quantities).enumerate();
+            let back = back.filter(|(_, (_, quantity))| **quantity > 0);
+            array(object.value("returned"), back, |out, (number, (line, quantity))| {
                 let mut object = Object::open(out);
                 text_of(&mut object, &line.item);
                 object.number("quantity", u64::from(*quantity));
+                if let Some(places) = units.get(number).filter(|_| line.units.is_some()) {
+                    let unit = |place: &u32| line.units().get(usize::try_from(*place).ok()?);
+                    array(object.value("units"), places.iter().filter_map(unit), |out, unit| {
+                        put_text(out, unit.id.as_str());
+                    });
+                }
                 object.close();
             });
             object.text("reason", reason.as_str());
@@ -117,13 +131,18 @@ fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &Figures)) {
     if line.returned > 0 {
         object.number("returned_quantity", u64::from(line.returned));
     }
-    put_figures(&mut object, figures);
+    if line.units.is_some() {
+        units::of_line(object.value("units"), line.units());
+    }
+    put_figures(&mut object, figures, line.units.is_none());
     object.close();
 }
 
 /// What of an item reservations move, as it is after the event.
-fn put_figures(object: &mut Object<'_>, figures: &Figures) {
-    object.number("sequence", figures.sequence);
+fn put_figures(object: &mut Object<'_>, figures: &Figures, counted: bool) {
+    if counted {
+        object.number("sequence", figures.sequence);
+    }
     object.number("total_units", figures.total_units);
     object.number("confirmed_sold", figures.confirmed_sold);
     object.number("held_units", figures.held);

@@ -7,12 +7,14 @@ pub(crate) mod json;
 
 mod event;
 mod list;
+mod units;
 
 pub use event::{event, event_type, traceparent};
 pub use list::{List, result_nothing, result_problem, result_reservation, unknown_item};
+pub use units::{added, map_etag, seat_map, unit};
 
-use json::Object;
-use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Line, Mode, Status};
+use json::{Object, array};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Line, Mode, Scope, Status};
 
 /// A reservation.
 pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
@@ -20,7 +22,7 @@ pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
     object.uuid("reservation_id", hold.id.as_u128());
     object.word("status", status(hold.status));
     object.text("owner_id", hold.terms.owner_id.as_str());
-    json::array(object.value("lines"), &*hold.lines, line);
+    array(object.value("lines"), &*hold.lines, line);
     object.number("quantity", hold.quantity());
     object.time("created_at", hold.terms.created_at);
     object.time("expires_at", hold.expires_at);
@@ -50,9 +52,14 @@ fn line(out: &mut Vec<u8>, line: &Line) {
     object.text("location", line.item.location());
     object.number("quantity", u64::from(line.quantity));
     object.number("requested_quantity", u64::from(line.requested));
-    object.number("sequence", line.sequence);
+    if line.units.is_none() {
+        object.number("sequence", line.sequence);
+    }
     if line.returned > 0 {
         object.number("returned_quantity", u64::from(line.returned));
+    }
+    if line.units.is_some() {
+        units::of_line(object.value("units"), line.units());
     }
     object.close();
 }
@@ -115,11 +122,47 @@ pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
     object.close();
 }
 
-/// Whether a sale is paused.
-pub fn sale(out: &mut Vec<u8>, paused: bool) {
+/// How the sale of something stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sale {
+    /// Whether it is paused by itself.
+    pub paused: bool,
+    /// What else is paused that it is part of, or that is part of it; `None` when that is not known.
+    pub also: Option<Vec<Scope>>,
+    /// Of a location: whether anything is stocked there.
+    pub has_items: Option<bool>,
+}
+
+/// How the sale of something stands.
+pub fn sale(out: &mut Vec<u8>, sale: &Sale) {
     let mut object = Object::open(out);
-    object.flag("paused", paused);
+    object.flag("paused", sale.paused);
+    if let Some(also) = &sale.also {
+        array(object.value("also_paused"), also, |out, scope| {
+            let mut object = Object::open(out);
+            put_scope(&mut object, scope);
+            object.close();
+        });
+    }
+    if let Some(has_items) = sale.has_items {
+        object.flag("has_items", has_items);
+    }
     object.close();
+}
+
+/// What a pause concerns, in an object.
+pub(crate) fn put_scope(object: &mut Object<'_>, scope: &Scope) {
+    match scope {
+        Scope::Everything => object.word("scope", "everything"),
+        Scope::Location(location) => {
+            object.word("scope", "location");
+            object.text("location", location.as_str());
+        }
+        Scope::Item(key) => {
+            object.word("scope", "item");
+            text_of(object, key);
+        }
+    }
 }
 
 /// The `ETag` of an item's version.

@@ -6,7 +6,7 @@ use super::schema::{
     time, units, uuid, word,
 };
 use serde_json::Value;
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION};
 
 /// All of them, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -15,10 +15,19 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReservationLine", line()),
         ("Item", item()),
         ("Availability", availability()),
-        ("Sale", object("Whether a sale is paused.", vec![always("paused", flag("As it is now."))])),
+        ("Sale", sale()),
+        ("PausedScope", paused_scope()),
         ("FieldError", field_error()),
         ("ItemName", item_name()),
         ("Shortage", shortage()),
+        ("LineUnit", line_unit()),
+        ("TakenUnits", taken()),
+        ("Unit", unit()),
+        ("UnitsAnswer", units_answer()),
+        ("SeatMap", seat_map()),
+        ("SeatLayout", seat_layout()),
+        ("SeatRow", seat_row()),
+        ("SeatAttributes", seat_attributes()),
     ]
 }
 
@@ -78,6 +87,124 @@ fn line() -> Value {
                 "returned_quantity",
                 quantity("Units that came back after the sale; absent when none did."),
             ),
+            maybe(
+                "units",
+                array(named("LineUnit"), 1, usize::MAX, "Where units have ids: which, as they were granted."),
+            ),
+        ],
+    )
+}
+
+fn line_unit() -> Value {
+    object(
+        "A unit of a reservation.",
+        vec![
+            always("unit_id", label("Its id.")),
+            always("version", counter("Its version at the line's latest transition of it.")),
+            maybe("returned", flag("It came back after the sale; absent when it did not.")),
+        ],
+    )
+}
+
+fn taken() -> Value {
+    object(
+        "Units of an item that can't be had.",
+        vec![
+            always("sku", label("What.")),
+            always("location", label("Where.")),
+            always(
+                "units",
+                array(label("A unit's id."), 1, usize::MAX, "Those that are held, sold or unknown."),
+            ),
+        ],
+    )
+}
+
+/// Where units are, in lists and events.
+pub(super) fn place() -> Vec<super::schema::Member> {
+    vec![
+        always("position", integer(0, POSITION, "Its place in the order of claims.")),
+        maybe("section", label("Part of the hall.")),
+        maybe("row", label("Row of the section.")),
+        maybe("number", label("What is painted on it.")),
+        maybe("attributes", super::requests::attributes("What it is like.")),
+    ]
+}
+
+fn unit() -> Value {
+    let mut members = vec![
+        always("unit_id", label("Its id.")),
+        always("status", word(&["available", "held", "sold"], "Where it stands.")),
+        always("version", counter("Its transitions so far: +1 for each, without gaps.")),
+    ];
+    members.extend(place());
+    members.push(maybe("reservation_id", uuid("The reservation that holds or bought it.")));
+    object("A unit of an item whose units have ids.", members)
+}
+
+fn units_answer() -> Value {
+    object(
+        "What became of units that were posted.",
+        vec![
+            always("added", counter("Units that are new.")),
+            always("unchanged", counter("Units that were there, the same.")),
+            always("total_units", units("Units that exist now.")),
+            always("version", counter("The item's version.")),
+        ],
+    )
+}
+
+fn seat_map() -> Value {
+    object(
+        "Where every unit of an item stands.",
+        vec![
+            always("sku", label("What.")),
+            always("location", label("Where.")),
+            always("version", counter("The item's version: the layout is another when it is.")),
+            always("count", units("Units that exist.")),
+            always("available", units("Units that are free.")),
+            always("held", units("Units that are held.")),
+            always("sold", units("Units that are sold.")),
+            always(
+                "states",
+                text(
+                    "Two bits for each unit in the order of their claims: 0 available, 1 held, 2 sold. Four units a byte, the \
+                     first in its lowest bits; in base64.",
+                ),
+            ),
+            maybe("layout", named("SeatLayout")),
+        ],
+    )
+}
+
+fn seat_layout() -> Value {
+    let column = |items: Value, description: &str| array(items, 0, usize::MAX, description);
+    object(
+        "The units themselves, in the same order, in columns.",
+        vec![
+            always("rows", column(named("SeatRow"), "The rows there are.")),
+            always("unit_ids", column(label("A unit's id."), "The units' ids.")),
+            always("row_of", column(counter("A number."), "Which of the rows each unit is in, from 0.")),
+            always("positions", column(counter("A position."), "The units' positions.")),
+            always("numbers", column(text("A number."), "What is painted on each; empty when nothing is.")),
+            always("attributes", column(named("SeatAttributes"), "The units that are like something.")),
+        ],
+    )
+}
+
+fn seat_row() -> Value {
+    object(
+        "A row.",
+        vec![maybe("section", label("Part of the hall.")), maybe("row", label("Row of the section."))],
+    )
+}
+
+fn seat_attributes() -> Value {
+    object(
+        "What a unit is like.",
+        vec![
+            always("unit", counter("Which of the units, from 0.")),
+            always("attributes", super::requests::attributes("What it is like.")),
         ],
     )
 }
@@ -132,6 +259,41 @@ fn availability() -> Value {
             always("held_units", units("Units in active reservations.")),
             maybe("sequence", counter("Transitions of the item so far.")),
             always("as_of", time("When this was true.")),
+        ],
+    )
+}
+
+fn sale() -> Value {
+    object(
+        "How a sale stands. Something new can be reserved of what is not paused by itself, when nothing that it is part of \
+         is paused either.",
+        vec![
+            always("paused", flag("Whether it is paused by itself.")),
+            maybe(
+                "also_paused",
+                array(
+                    named("PausedScope"),
+                    0,
+                    usize::MAX,
+                    "What else is paused that bears on it: for an item its location and everything, for a location \
+                     everything, for everything the locations that are paused by themselves. Items that are, say so. \
+                     Absent when it could not be read.",
+                ),
+            ),
+            maybe(
+                "has_items",
+                flag("Of a location: whether anything is stocked there. If nothing is, is its name right?"),
+            ),
+        ],
+    )
+}
+
+fn paused_scope() -> Value {
+    object(
+        "Something that is paused.",
+        vec![
+            always("scope", word(&["location", "everything"], "What it is.")),
+            maybe("location", label("The location.")),
         ],
     )
 }

@@ -14,11 +14,12 @@ use crate::problem::Reason;
 use serde_json::{Value, json};
 
 /// What may stand against one command of a batch.
-const REFUSALS: [Reason; 15] = [
+const REFUSALS: [Reason; 16] = [
     Reason::InvalidRequest,
     Reason::UnknownItem,
     Reason::UnknownReservation,
     Reason::InsufficientInventory,
+    Reason::UnitsUnavailable,
     Reason::SalePaused,
     Reason::ReservationExpired,
     Reason::ReservationCancelled,

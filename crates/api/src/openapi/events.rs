@@ -23,7 +23,7 @@ const OF_RESERVATIONS: [&str; 6] = [
     "reservation.expired",
     "reservation.returned",
 ];
-const OF_STOCK: [&str; 2] = ["stock.set", "stock.adjusted"];
+const OF_STOCK: [&str; 4] = ["stock.set", "stock.adjusted", "units.added", "units.retired"];
 const OF_SALES: [&str; 2] = ["sale.paused", "sale.resumed"];
 
 /// All of them.
@@ -48,9 +48,18 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                     always("sku", label("What.")),
                     always("location", label("Where.")),
                     always("quantity", quantity("Units.")),
+                    maybe(
+                        "units",
+                        array(label("A unit's id."), 1, usize::MAX, "Where units have ids: which came back."),
+                    ),
                 ],
             ),
         ),
+        ("NewUnit", {
+            let mut members = vec![always("unit_id", label("Its id."))];
+            members.extend(super::answers::place());
+            object("A unit that is new.", members)
+        }),
     ]
 }
 
@@ -138,6 +147,8 @@ fn of_stock() -> Value {
                 }),
             ),
             maybe("reason", label("When adjusted: why.")),
+            maybe("units", array(named("NewUnit"), 1, usize::MAX, "When units were added: which.")),
+            maybe("unit_id", label("When a unit was retired: which.")),
             always("item", named("Item")),
         ],
     )
@@ -166,6 +177,7 @@ fn line() -> Value {
                 "returned_quantity",
                 quantity("Units that came back after the sale; absent when none did."),
             ),
+            maybe("units", array(named("LineUnit"), 1, usize::MAX, "Where units have ids: which.")),
         ],
     )
 }
@@ -174,7 +186,7 @@ fn figures(description: &str, own: Vec<Member>) -> Value {
     let mut members = vec![always("sku", label("What.")), always("location", label("Where."))];
     members.extend(own);
     members.extend([
-        always("sequence", counter("The item's sequence.")),
+        maybe("sequence", counter("The item's sequence; absent where units have versions of their own.")),
         always("total_units", units("Units that exist.")),
         always("confirmed_sold", units("Units sold, less returns.")),
         always("held_units", units("Units in active reservations.")),
@@ -210,7 +222,8 @@ fn all() -> Operation {
         .does(
             "Read events",
             "Everything that happened, in the order of commits. Positions are without gaps, so a reader that goes on after \
-             the last one it has misses nothing.",
+             the last one it has misses nothing. A position beyond the newest event is refused: whoever has one has seen \
+             another history, as after a restore.",
         )
         .parameter(after("Only events after this position; 0, or none, is from the first."))
         .parameter(limit())
@@ -233,7 +246,10 @@ fn stream() -> Operation {
             "Follow events",
             "Server-sent events: each event as it is committed, its position as the `id`, so that a client that comes \
              back goes on where it was. It begins at the newest event unless it is told where; the first block has no \
-             data and says where that is. Lines that begin with a colon keep the connection open and mean nothing.",
+             data and says where that is. Lines that begin with a colon keep the connection open and mean nothing. A \
+             client that does not read what it is sent for 15 seconds is cut off. There is no gap to tell it of: nothing is \
+             dropped, and with the last id that it has seen it gets what it has not. A position beyond the newest event is \
+             refused.",
         )
         .parameter(after("Begin after this position; 0 is from the first."))
         .parameter(component("parameters", "LastEventId"))

@@ -3,11 +3,12 @@
 use super::lists::{limit, starting_after};
 use super::operation::{Answer, Operation, in_query};
 use super::reservations::{at_location, example, sku};
-use super::samples::{at, item, written};
+use super::samples::{at, item, label as made_label, written};
 use super::schema::label;
 use crate::encode;
 use crate::problem::Reason;
 use serde_json::{Value, json};
+use stockhold_domain::Scope;
 
 const TAG: &str = "Inventory";
 const SALE: &str = "Sale";
@@ -76,6 +77,7 @@ fn set() -> Operation {
              held. A change raises `version`, which is the `ETag`; setting what is set already changes nothing.",
         )
         .conditional()
+        .creating()
         .takes(
             "StockRequest",
             json!({
@@ -148,7 +150,9 @@ pub(super) fn sales() -> Vec<Operation> {
     let location = || in_query("location", label("Only what is stocked here."));
     let sale = |operation: Operation, paused: bool| {
         let why = if paused { "count" } else { "counted" };
-        let shown = written(|out| encode::sale(out, paused));
+        let also = vec![Scope::Location(made_label("hub-9"))];
+        let sale = encode::Sale { paused, also: Some(also), has_items: None };
+        let shown = written(|out| encode::sale(out, &sale));
         operation
             .may_take("SaleRequest", json!({ "why": example("With a reason", json!({ "reason": why })) }))
             .answers(
@@ -158,7 +162,21 @@ pub(super) fn sales() -> Vec<Operation> {
             .writes()
     };
     let of_one = |path, id| on_one("post", path, id, SALE).refuses(&[Reason::UnknownItem]);
+    let paused = encode::Sale { paused: false, also: Some(vec![Scope::Everything]), has_items: Some(true) };
+    let shown = written(|out| encode::sale(out, &paused));
     vec![
+        Operation::new("get", "/v1/sale", "get_sale", SALE)
+            .does(
+                "Read what is paused",
+                "Of everything, with the locations that are paused by themselves; or of one location. An item says itself \
+                 whether it is paused.",
+            )
+            .parameter(location())
+            .answers(
+                Answer::new(200, "As it is now.")
+                    .json("Sale", json!({ "sale": example("A location, while everything is paused", shown) })),
+            )
+            .reads(),
         sale(of_one("/v1/inventory/{sku}/pause", "pause_item").does("Pause the sale of an item", item), true),
         sale(
             of_one("/v1/inventory/{sku}/resume", "resume_item").does("Resume the sale of an item", resumed),

@@ -10,6 +10,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("ReservationPage", page("Reservation", "Reservations, the newest first.", next())),
         ("ItemPage", page("Item", "Items in order of location and SKU, byte by byte.", next())),
+        ("UnitPage", page("Unit", "Units of an item, in the order of their claims.", next())),
         ("EventPage", page("Event", "Events, the oldest first.", onwards())),
         (
             "History",

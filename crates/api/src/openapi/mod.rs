@@ -23,6 +23,7 @@ mod events;
 mod inventory;
 mod pages;
 mod reservations;
+mod units;
 
 mod docs;
 
@@ -57,6 +58,7 @@ fn made() -> Value {
         batches::of_reservations(),
         inventory::operations(),
         batches::of_items(),
+        units::operations(),
         inventory::sales(),
         events::operations(),
         pages::operations(),

@@ -6,10 +6,11 @@ use crate::decode::BODY_BYTES;
 use crate::problem::{self, Reason, grouped};
 use serde_json::{Map, Value, json};
 
-/// Reasons that stand in front of every route: a body that it does not take, or that there is no room for, and what
-/// breaks.
-const EVERYWHERE: [Reason; 5] = [
+/// Reasons that stand in front of every route: a body that it does not take, that does not come or that there is no room
+/// for, and what breaks.
+const EVERYWHERE: [Reason; 6] = [
     Reason::InvalidRequest,
+    Reason::RequestTimeout,
     Reason::TooLarge,
     Reason::UnsupportedMediaType,
     Reason::Internal,
@@ -76,6 +77,11 @@ impl Operation {
     pub(super) fn conditional(mut self) -> Self {
         self.reasons.push(Reason::PreconditionFailed);
         self.parameter(component("parameters", "IfMatch"))
+    }
+
+    /// The change may be meant for an item that is not there yet.
+    pub(super) fn creating(self) -> Self {
+        self.parameter(component("parameters", "IfNoneMatch"))
     }
 
     /// It takes a body of this schema.
@@ -268,8 +274,10 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::UnknownReservation,
         Reason::UnknownRoute,
         Reason::MethodNotAllowed,
+        Reason::RequestTimeout,
         Reason::ReservationConfirmed,
         Reason::BelowCommitted,
+        Reason::UnitInUse,
         Reason::PreconditionFailed,
         Reason::TooLarge,
         Reason::UnsupportedMediaType,
@@ -308,10 +316,22 @@ pub(super) fn parameters() -> Value {
             "example": "order-1001",
         },
         "IfMatch": {
-            "name": "If-Match", "in": "header", "required": false, "schema": etag(),
-            "description": "The `ETag` of the item that the change is meant for: if somebody changed the item in between, \
-                or there is none, it is `precondition_failed`.",
+            "name": "If-Match", "in": "header", "required": false,
+            "schema": { "type": "string", "pattern": r#"^(\*|(W/)?"[!#-~]*"(, (W/)?"[!#-~]*")*)$"# },
+            "description": "The `ETag` of the item that the change is meant for, several of them, or `*` for any: if \
+                somebody changed the item in between, or there is none, it is `precondition_failed`.",
             "example": "\"4\"",
+        },
+        "IfNoneMatch": {
+            "name": "If-None-Match", "in": "header", "required": false,
+            "schema": { "type": "string", "const": "*" },
+            "description": "`*` creates the item and never overwrites one: if there is one, it is \
+                `precondition_failed`. Not together with `If-Match`.",
+        },
+        "MapIfNoneMatch": {
+            "name": "If-None-Match", "in": "header", "required": false, "schema": { "type": "string" },
+            "description": "The `ETag` of the map that the caller has: if it is that still, the answer is 304.",
+            "example": "\"4-1207\"",
         },
         "LastEventId": {
             "name": "Last-Event-ID", "in": "header", "required": false,
@@ -344,6 +364,10 @@ pub(super) fn headers() -> Value {
         "ETag": {
             "required": true, "schema": etag(),
             "description": "The item's version in quotation marks, for `If-Match`.",
+        },
+        "MapETag": {
+            "required": true, "schema": { "type": "string", "pattern": "^\"[0-9]{1,19}-[0-9]{1,20}s?\"$" },
+            "description": "Another one whenever a unit has moved, come or gone; for `If-None-Match`.",
         },
         "Location": {
             "required": true, "schema": { "type": "string", "pattern": "^/v1/reservations/[0-9a-f-]{36}$" },

@@ -12,6 +12,8 @@ const ADMIN: &str = "Admin";
 
 const HTML: &str = "text/html; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
+/// The exposition format of Prometheus.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Those of the API's listener.
 pub(super) fn operations() -> Vec<Operation> {
@@ -47,7 +49,8 @@ pub(super) fn operations() -> Vec<Operation> {
 /// Those of the admin listener, each with its path.
 pub(super) fn admin() -> Vec<(&'static str, Value)> {
     let one = |id: &str, summary: &str, description: &str, more: Value| {
-        let mut responses = json!({ "200": plain(description) });
+        let kind = if id == "get_metrics" { METRICS } else { PLAIN };
+        let mut responses = json!({ "200": plain(kind, description) });
         if let Value::Object(more) = more {
             for (status, response) in more {
                 responses[status] = response;
@@ -73,9 +76,10 @@ pub(super) fn admin() -> Vec<(&'static str, Value)> {
             one(
                 "get_readyz",
                 "Is it ready",
-                "It takes commands.",
+                "It takes commands. When it turns new reservations away for want of disk space, and all else goes on, the \
+                 body says so.",
                 json!({
-                    "503": plain("It takes no commands: it is stopping, or its store can't work; the body says why."),
+                    "503": plain(PLAIN, "It takes no commands: it is stopping, or its store can't work; the body says why."),
                 }),
             ),
         ),
@@ -92,6 +96,6 @@ fn text(description: &str) -> Answer {
     Answer::new(200, description).content(PLAIN, json!({ "type": "string" }), json!({}))
 }
 
-fn plain(description: &str) -> Value {
-    json!({ "description": description, "content": { PLAIN: { "schema": { "type": "string" } } } })
+fn plain(kind: &str, description: &str) -> Value {
+    json!({ "description": description, "content": { kind: { "schema": { "type": "string" } } } })
 }

@@ -1,7 +1,7 @@
 //! The schema and an example of every problem. Both matches are exhaustive, and the examples are written by the code
 //! that answers: a new reason does not compile until it is described.
 
-use super::samples::{cart, id, item_key, request_id, written};
+use super::samples::{cart, id, item_key, label, request_id, written};
 use super::schema::{
     Member, always, array, counter, flag, integer, label as label_schema, maybe, named, object, quantity,
     text, time, units,
@@ -10,7 +10,7 @@ use crate::decode::{BODY_BYTES, Invalid};
 use crate::problem::{Problem, Reason};
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
-use stockhold_domain::{Rejection, Scope, Shortage};
+use stockhold_domain::{Rejection, Scope, Shortage, Taken, UnitStatus};
 use stockhold_store::Failure;
 
 /// What the schema of a reason's problems is called.
@@ -104,6 +104,24 @@ fn own(reason: Reason) -> Vec<Member> {
             maybe("available", units("With one item: units to be had.")),
             maybe("next_expiry_at", time("With one item: when its earliest hold falls due.")),
         ],
+        Reason::UnitsUnavailable => vec![
+            always(
+                "taken",
+                array(named("TakenUnits"), 1, BASKET_LINES, "The items with units that can't be had."),
+            ),
+            always(
+                "units",
+                array(label_schema("A unit's id."), 1, usize::MAX, "Those units, of all items together."),
+            ),
+        ],
+        Reason::UnknownUnit => vec![sku(), location(), always("unit_id", label_schema("The id."))],
+        Reason::UnitInUse => vec![
+            sku(),
+            location(),
+            always("unit_id", label_schema("The unit's id.")),
+            always("unit_status", super::schema::word(&["held", "sold"], "Where it stands.")),
+            always("reservation_id", super::schema::uuid("The reservation that has it.")),
+        ],
         Reason::SalePaused => vec![
             always("scope", super::schema::word(&["item", "location", "everything"], "What is paused.")),
             maybe("sku", label_schema("The item's SKU, when an item is paused.")),
@@ -130,6 +148,9 @@ fn own(reason: Reason) -> Vec<Member> {
         Reason::PreconditionFailed => {
             vec![maybe("version", counter("The item's version; absent when there is no such item."))]
         }
+        Reason::ReservationConfirmed => {
+            vec![maybe("order_id", label_schema("The order that it became, if the confirm named one."))]
+        }
         Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
         Reason::QuantityLimit => vec![
             sku(),
@@ -141,8 +162,8 @@ fn own(reason: Reason) -> Vec<Member> {
         | Reason::UnknownReservation
         | Reason::UnknownRoute
         | Reason::MethodNotAllowed
+        | Reason::RequestTimeout
         | Reason::ReservationCancelled
-        | Reason::ReservationConfirmed
         | Reason::ReservationNotConfirmed
         | Reason::UnsupportedMediaType
         | Reason::IdempotencyMismatch
@@ -173,6 +194,7 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
         Reason::UnknownRoute => Problem::unknown_route("/v1/inventry/tea"),
         Reason::MethodNotAllowed => Problem::method_not_allowed("GET", "POST"),
+        Reason::RequestTimeout => Problem::late(),
         Reason::InsufficientInventory => Rejection::InsufficientInventory(vec![Shortage {
             item: item_key("default", "tea"),
             requested: 5,
@@ -180,12 +202,28 @@ pub(super) fn made(reason: Reason) -> Problem {
             next_expiry_at: Some(cart().expires_at),
         }])
         .into(),
+        Reason::UnitsUnavailable => Rejection::UnitsUnavailable(vec![Taken {
+            item: item_key("default", "concert"),
+            units: vec![label("A-12"), label("A-13")],
+        }])
+        .into(),
+        Reason::UnknownUnit => {
+            Rejection::UnknownUnit { item: item_key("default", "concert"), unit: label("Z-99") }.into()
+        }
+        Reason::UnitInUse => Rejection::UnitInUse {
+            item: item_key("default", "concert"),
+            unit: label("A-12"),
+            status: UnitStatus::Sold(id()),
+        }
+        .into(),
         Reason::SalePaused => Rejection::SalePaused(Scope::Item(item_key("default", "tea"))).into(),
         Reason::ReservationExpired => {
             Rejection::ReservationExpired { id: id(), expires_at: cart().expires_at }.into()
         }
         Reason::ReservationCancelled => Rejection::ReservationCancelled(id()).into(),
-        Reason::ReservationConfirmed => Rejection::ReservationConfirmed(id()).into(),
+        Reason::ReservationConfirmed => {
+            Rejection::ReservationConfirmed { id: id(), order_id: Some(label("order-1001")) }.into()
+        }
         Reason::ReservationNotConfirmed => Rejection::ReservationNotConfirmed(id()).into(),
         Reason::ReturnExceedsSold => {
             Rejection::ReturnExceedsSold { item: item_key("default", "tea"), requested: 5, sold: 3 }.into()

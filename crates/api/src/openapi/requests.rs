@@ -1,11 +1,14 @@
 //! The bodies of requests. They name what [`crate::decode`] takes, with the bounds that it judges by.
 
 use super::schema::{
-    Member, always, array, closed, key, label, location, maybe, metadata, named, quantity, seconds, units,
-    with, word,
+    Member, always, array, closed, flag, integer, key, label, location, maybe, metadata, named, quantity,
+    seconds, units, with, word,
 };
 use serde_json::{Value, json};
-use stockhold_domain::limits::{BASKET_LINES, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, TOTAL_UNITS};
+use stockhold_domain::limits::{
+    ATTRIBUTES, BASKET_LINES, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, LINE_UNITS, POSITION, SECTIONS,
+    TOTAL_UNITS, UNITS_AT_ONCE,
+};
 
 /// All of them, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -13,6 +16,9 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReserveRequest", reserve()),
         ("BasketRequest", closed("What to hold, over several items: all of it or none.", basket())),
         ("LineRequest", line()),
+        ("ReturnLineRequest", return_line()),
+        ("UnitsRequest", units_request()),
+        ("UnitRequest", unit_request()),
         ("ConfirmRequest", confirm()),
         (
             "ExtendRequest",
@@ -28,6 +34,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 fn reserve() -> Value {
     let asked = with(quantity("Units to hold."), "default", 1);
     let mut members = vec![owner(), maybe("quantity", asked)];
+    members.extend(which());
     members.extend(terms());
     closed("What to hold of one item, for whom and how long.", members)
 }
@@ -53,6 +60,7 @@ fn owner() -> Member {
 pub(super) fn single() -> Vec<Member> {
     let mut members = vec![owner()];
     members.extend(wish());
+    members.extend(which());
     members.extend(terms());
     members
 }
@@ -65,7 +73,8 @@ fn terms() -> Vec<Member> {
             seconds(&format!(
                 "How long the hold lives, in seconds; at most the item's `max_hold_seconds`. When left out: the item's \
                  `default_ttl_seconds`, else its location's, else the service's ({DEFAULT_TTL_SECONDS} unless it is \
-                 configured). Of several items the shortest counts."
+                 configured). Of several items the shortest counts; an item of which `fulfilment: partial` holds nothing does \
+                 not count for what is left out here."
             )),
         ),
         maybe(
@@ -89,7 +98,90 @@ fn terms() -> Vec<Member> {
 }
 
 fn line() -> Value {
-    closed("An item and how many units of it.", wish().into())
+    let mut members = Vec::from(wish());
+    members.extend(which());
+    closed("An item and how many units of it, or which.", members)
+}
+
+fn return_line() -> Value {
+    let mut members = Vec::from(wish());
+    members.push(maybe("units", unit_ids("Where units have ids: the ones that come back.")));
+    closed("An item and how many units of it come back, or which.", members)
+}
+
+/// Units by their ids.
+fn unit_ids(description: &str) -> Value {
+    with(array(label("A unit's id."), 1, most_units(), description), "uniqueItems", true)
+}
+
+fn most_units() -> usize {
+    usize::try_from(LINE_UNITS).unwrap_or(usize::MAX)
+}
+
+/// Which units, where they have ids.
+fn which() -> Vec<Member> {
+    vec![
+        maybe(
+            "units",
+            unit_ids(
+                "These units, all of them; `quantity` is left out or is their number. Not beside the others below.",
+            ),
+        ),
+        maybe(
+            "adjacent",
+            flag("The best units that are side by side in one row, leaving no single one behind."),
+        ),
+        maybe(
+            "sections",
+            array(label("A section."), 1, SECTIONS, "Only units of these, in order of preference."),
+        ),
+        maybe(
+            "min_together",
+            integer(1, LINE_UNITS, "Where one run can't be had: several, of at least so many units each."),
+        ),
+        maybe("attributes", attributes("Only units that have all of these.")),
+    ]
+}
+
+/// What units are like.
+pub(super) fn attributes(description: &str) -> Value {
+    let mut value = label("Yes or no, a whole number of 64 bits, or a label.");
+    value["type"] = json!(["boolean", "integer", "string"]);
+    value["minimum"] = i64::MIN.into();
+    value["maximum"] = i64::MAX.into();
+    json!({
+        "type": "object", "maxProperties": ATTRIBUTES, "description": description,
+        "propertyNames": label("An attribute's name."), "additionalProperties": value,
+    })
+}
+
+fn units_request() -> Value {
+    closed(
+        "Units to add.",
+        vec![always("units", array(named("UnitRequest"), 1, UNITS_AT_ONCE, "The units, each id once."))],
+    )
+}
+
+fn unit_request() -> Value {
+    closed(
+        "A unit: a seat, a slot, a serial number.",
+        vec![
+            always("unit_id", label("Its id, unique within the item.")),
+            maybe("section", label("Part of the hall.")),
+            maybe("row", label("Row of the section.")),
+            maybe("number", label("What is painted on it.")),
+            maybe(
+                "position",
+                integer(
+                    0,
+                    POSITION,
+                    "Units are claimed in this order, ties in the order of their ids; two of a row are adjacent when their \
+                     positions follow each other. When left out: the one after the highest.",
+                ),
+            ),
+            maybe("attributes", attributes("What it is like: `accessible`, `aisle`, …")),
+        ],
+    )
 }
 
 fn wish() -> [Member; 3] {
@@ -118,15 +210,21 @@ pub(super) fn ttl() -> Value {
 
 fn returned() -> Value {
     let lines = array(
-        named("LineRequest"),
+        named("ReturnLineRequest"),
         1,
         BASKET_LINES,
-        "What comes back. When left out: everything that has not come back yet.",
+        "What comes back. When left out, and `units` too: everything that has not come back yet.",
     );
     closed(
         "What comes back and why.",
         vec![
             maybe("lines", lines),
+            maybe(
+                "units",
+                unit_ids(
+                    "These units come back, whichever lines have them; an id that several lines have is refused: name it in `lines`. Not beside `lines`.",
+                ),
+            ),
             always("reason", label("Why, for the record.")),
             maybe("idempotency_key", key()),
         ],
@@ -138,13 +236,20 @@ fn stock() -> Value {
     closed(
         "What exists of an item, and its settings. What is left out stays as it is.",
         vec![
-            always("total_units", units("Units that exist, sold and held ones included.")),
+            maybe(
+                "total_units",
+                units(
+                    "Units that exist, sold and held ones included. Needed where they are counted; where they have ids it is \
+                     their number, and may be left out.",
+                ),
+            ),
             maybe(
                 "mode",
-                json!({
-                    "type": "string", "enum": ["counted"], "default": "counted",
-                    "description": "How units are told apart: `counted` ones are interchangeable.",
-                }),
+                word(
+                    &["counted", "units"],
+                    "How units are told apart: `counted` ones are interchangeable, `units` have ids. A new item counts them \
+                     unless it says otherwise; it never changes.",
+                ),
             ),
             maybe(
                 "safety_stock",
@@ -155,7 +260,8 @@ fn stock() -> Value {
             maybe(
                 "default_ttl_seconds",
                 seconds(&format!(
-                    "Time to live of a hold that names none, in seconds. {settable} A new item has none of its own; the \
+                    "Time to live of a hold that names none, in seconds; more than the longest hold counts as that. \
+                     {settable} A new item has none of its own; the \
                      service's is {DEFAULT_TTL_SECONDS} unless it is configured."
                 )),
             ),

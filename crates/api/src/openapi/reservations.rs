@@ -3,7 +3,7 @@
 use super::answers::STATUSES;
 use super::lists::{limit, starting_after};
 use super::operation::{Answer, Operation, in_path, in_query};
-use super::samples::{basket, cart, extended, released, reservation, returned, sold, written};
+use super::samples::{basket, cart, extended, released, reservation, returned, seats, sold, written};
 use super::schema::{label, location, uuid, with, word};
 use crate::decode::BASKET_BODY_BYTES;
 use crate::encode;
@@ -92,10 +92,18 @@ fn reserve() -> Operation {
                 "partial": example("What there is of five", json!({
                     "owner_id": "cart-7", "quantity": 5, "fulfilment": "partial",
                 })),
+                "seats": example("Two seats by their ids", json!({ "owner_id": "cart-7", "units": ["A-12", "A-13"] })),
+                "best": example("The best four together, or two and two", json!({
+                    "owner_id": "cart-7", "quantity": 4, "adjacent": true, "sections": ["stalls", "balcony"],
+                    "min_together": 2,
+                })),
             }),
         )
         .answers(
-            shown("The reservation.", json!({ "active": example("Held", reservation(&cart())) }))
+            shown("The reservation.", json!({
+                "active": example("Held", reservation(&cart())),
+                "seats": example("Seats held", reservation(&seats())),
+            }))
                 .replayable()
                 .links(next()),
         )
@@ -104,6 +112,7 @@ fn reserve() -> Operation {
             Reason::SalePaused,
             Reason::QuantityLimit,
             Reason::InsufficientInventory,
+            Reason::UnitsUnavailable,
         ])
         .writes()
 }
@@ -140,6 +149,7 @@ fn reserve_basket() -> Operation {
             Reason::SalePaused,
             Reason::QuantityLimit,
             Reason::InsufficientInventory,
+            Reason::UnitsUnavailable,
         ])
         .writes()
 }

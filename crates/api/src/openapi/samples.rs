@@ -5,8 +5,9 @@ use crate::encode;
 use serde_json::Value;
 use std::sync::Arc;
 use stockhold_domain::{
-    Closing, Event, EventId, Extras, Figures, Hold, HoldChange, Instant, Item, ItemKey, Label, Line, Mode,
-    Origin, RequestId, ReservationId, Seconds, Settings, Status, Terms, Trace, Transition,
+    Attribute, Attributes, Closing, Event, EventId, Extras, Figures, Hold, HoldChange, Instant, Item,
+    ItemKey, Label, Line, LineUnit, LineUnits, Mode, Origin, Place, Pool, RequestId, ReservationId, Seconds,
+    Settings, Status, Terms, Trace, Transition, Unit, UnitStatus,
 };
 use stockhold_store::EventRow;
 
@@ -75,7 +76,48 @@ pub(super) fn basket() -> Hold {
 }
 
 fn line(location: &str, sku: &str, quantity: u32, sequence: u64) -> Line {
-    Line { item: item_key(location, sku), requested: quantity, quantity, returned: 0, sequence }
+    Line { item: item_key(location, sku), requested: quantity, quantity, returned: 0, sequence, units: None }
+}
+
+/// Two seats of a concert.
+pub(super) fn seats() -> Hold {
+    let unit = |id| LineUnit { id: label(id), version: 2, returned: false };
+    let units = LineUnits::new(vec![unit("A-12"), unit("A-13")]);
+    let line = Line { units: Some(Arc::new(units)), ..line("default", "concert", 2, 0) };
+    Hold { lines: [line].into(), ..cart() }
+}
+
+/// A concert whose seats have ids.
+pub(super) fn concert() -> Item {
+    let figures = Figures { total_units: 3, confirmed_sold: 1, held: 1, active: 1, sequence: 0, at: at(0) };
+    let settings = Arc::new(Settings::default());
+    Item { key: item_key("default", "concert"), mode: Mode::Units, figures, settings, version: 2, ..item() }
+}
+
+/// Its seats.
+pub(super) fn pool() -> Pool {
+    let seat = |position: u64, id, status| {
+        let aisle = vec![(label("aisle"), Attribute::Flag(true))];
+        Unit {
+            id: label(id),
+            place: Place {
+                position,
+                section: Some(label("stalls")),
+                row: Some(label("A")),
+                number: Some(label(&position.to_string())),
+                attributes: Attributes::new(if position == 14 { aisle } else { Vec::new() }),
+            },
+            status,
+            version: if status == UnitStatus::Available { 1 } else { 2 },
+        }
+    };
+    let mut pool = Pool::default();
+    pool.add(vec![
+        seat(12, "A-12", UnitStatus::Held(id())),
+        seat(13, "A-13", UnitStatus::Sold(id())),
+        seat(14, "A-14", UnitStatus::Available),
+    ]);
+    pool
 }
 
 /// The cart, later, in its latest transition.

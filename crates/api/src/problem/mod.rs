@@ -13,13 +13,16 @@ pub use page::page_html;
 pub use reason::Reason;
 
 use crate::decode::Invalid;
-use stockhold_domain::{FieldError, Instant, ItemKey, Scope, Shortage};
+use stockhold_domain::{FieldError, Instant, ItemKey, Label, Scope, Shortage, Taken, UnitStatus};
 use stockhold_store::Failure;
 
 /// The media type of a problem.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 /// Faults, items and shortages that a sentence names; the fields name all.
 const NAMED_IN_DETAIL: usize = 3;
+
+/// What the admin listener answers, beside the pages of problems.
+pub const ADMIN_PATHS: [&str; 4] = ["/livez", "/readyz", "/startupz", "/metrics"];
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,14 +39,29 @@ enum Fields {
     Errors(Vec<FieldError>),
     Items(Vec<ItemKey>),
     Scope(Scope),
-    Quantity { item: ItemKey, requested: u64 },
+    Quantity {
+        item: ItemKey,
+        requested: u64,
+    },
+    Taken(Vec<Taken>),
+    /// Which item, the unit's id, and where it stands.
+    Unit(Box<(ItemKey, Label, Option<UnitStatus>)>),
     Shortages(Vec<Shortage>),
     ExpiresAt(Instant),
     MaxExpiresAt(Instant),
-    ReturnExceeds { item: ItemKey, requested: u64, sold: u64 },
-    BelowCommitted { confirmed_sold: u64, held: u64, total_units: u64 },
+    ReturnExceeds {
+        item: ItemKey,
+        requested: u64,
+        sold: u64,
+    },
+    BelowCommitted {
+        confirmed_sold: u64,
+        held: u64,
+        total_units: u64,
+    },
     Version(u64),
     Limit(u64),
+    Order(Option<Label>),
 }
 
 impl Problem {
@@ -57,8 +75,38 @@ impl Problem {
         &self.detail
     }
 
+    /// Events after a position are asked for, and those up to a later one are no longer here.
+    pub fn archived(after: u64, through: u64) -> Self {
+        let detail = format!(
+            "is {after}, and events up to position {through} have been archived and are no longer here: begin after \
+             {through}, and take what came before from the archive"
+        );
+        let error = FieldError { pointer: "/after".into(), detail };
+        Self::from(Invalid { errors: vec![error] })
+    }
+
+    /// Events after a position are asked for that no event has yet: it was named by a header or by the query.
+    pub fn beyond_newest(pointer: &'static str, after: u64, newest: u64) -> Self {
+        let error = FieldError {
+            pointer: pointer.into(),
+            detail: format!("is {after}, and the newest event is at {newest}"),
+        };
+        let detail = format!(
+            "The newest event is at position {newest}, and {after} is beyond it: whoever has seen that position has seen \
+             a history that is not this one's, as after a restore from a backup. What happened here up to {after} would \
+             be missed. Compare what was seen with GET /v1/events, put right what is not in it, and go on after {newest}."
+        );
+        Self { reason: Reason::InvalidRequest, detail, fields: Fields::Errors(vec![error]) }
+    }
+
     /// There is no such path.
     pub fn unknown_route(path: &str) -> Self {
+        if ADMIN_PATHS.contains(&path) {
+            let detail = format!(
+                "{path} is on the admin listener, which has an address of its own (`stockhold config`)."
+            );
+            return Self::plain(Reason::UnknownRoute, detail);
+        }
         let path = crate::decode::clip(path);
         Self::plain(
             Reason::UnknownRoute,
@@ -105,6 +153,13 @@ impl Problem {
         Self { reason: Reason::InvalidRequest, detail, fields: Fields::Errors(vec![error]) }
     }
 
+    /// What came stopped before it was a whole request.
+    pub fn late() -> Self {
+        let detail = "The request did not arrive in time, and nothing was done. The connection is closed: send the request \
+                      again on another one, all of it at once.";
+        Self::plain(Reason::RequestTimeout, detail.to_owned())
+    }
+
     /// The request line and the headers are longer than they may be, in bytes.
     pub fn head_too_large(limit: usize) -> Self {
         let limit = limit as u64;
@@ -135,6 +190,15 @@ impl Problem {
         )
     }
 
+    /// The body is compressed.
+    pub fn compressed(encoding: &str) -> Self {
+        let encoding = crate::decode::clip(encoding);
+        Self::plain(
+            Reason::UnsupportedMediaType,
+            format!("The body is sent with Content-Encoding: {encoding}. Send it as it is, uncompressed."),
+        )
+    }
+
     /// Something broke in here.
     pub fn internal() -> Self {
         Self::plain(
@@ -152,7 +216,14 @@ impl Problem {
 
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
-        let mut detail = "The request can't be understood".to_owned();
+        Self::invalid("The request can't be understood", invalid)
+    }
+}
+
+impl Problem {
+    /// All that is wrong with a request, behind what that comes to.
+    fn invalid(lead: &str, invalid: Invalid) -> Self {
+        let mut detail = lead.to_owned();
         for (n, error) in invalid.errors.iter().take(NAMED_IN_DETAIL).enumerate() {
             detail.push_str(if n == 0 { ": " } else { "; " });
             let whole = error.pointer.is_empty();
@@ -173,7 +244,8 @@ impl From<&Failure> for Problem {
                  the time in Retry-After."
             }
             Failure::Unavailable(_) => {
-                "The store can't take this now and nothing was done. Try again after the time in Retry-After."
+                "The store can't take this now and nothing was done; /readyz on the admin listener says why. Try again \
+                 after the time in Retry-After."
             }
             Failure::OutcomeUnknown => {
                 "It is not known whether this took effect. Repeat the request with the same idempotency key: it \

@@ -54,9 +54,13 @@ reasons! {
     Forbidden "forbidden" 403 false "This is not for you"
     UnknownItem "unknown_item" 404 false "No such item"
     UnknownReservation "unknown_reservation" 404 false "No such reservation"
+    UnknownUnit "unknown_unit" 404 false "No such unit"
     UnknownRoute "unknown_route" 404 false "No such path"
     MethodNotAllowed "method_not_allowed" 405 false "Not with this method"
+    RequestTimeout "request_timeout" 408 true "The request did not arrive in time"
     InsufficientInventory "insufficient_inventory" 409 true "Too little is left"
+    UnitsUnavailable "units_unavailable" 409 true "Units are taken"
+    UnitInUse "unit_in_use" 409 false "The unit is held or sold"
     SalePaused "sale_paused" 409 true "The sale is paused"
     ReservationExpired "reservation_expired" 409 false "The reservation has expired"
     ReservationCancelled "reservation_cancelled" 409 false "The reservation was released"
@@ -65,7 +69,7 @@ reasons! {
     ReturnExceedsSold "return_exceeds_sold" 409 false "More would come back than was sold"
     ExtensionLimit "extension_limit" 409 false "The deadline is as late as it may be"
     BelowCommitted "below_committed" 409 false "Less would exist than is sold and held"
-    PreconditionFailed "precondition_failed" 412 false "The item has another version"
+    PreconditionFailed "precondition_failed" 412 false "The item is not as expected"
     TooLarge "too_large" 413 false "The request is too large"
     UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
     IdempotencyMismatch "idempotency_mismatch" 422 false "The key was used for another request"
@@ -101,10 +105,13 @@ impl Reason {
             Rejection::UnknownItem(_) => Self::UnknownItem,
             Rejection::SalePaused(_) => Self::SalePaused,
             Rejection::QuantityLimit { .. } => Self::QuantityLimit,
+            Rejection::UnitsUnavailable(_) => Self::UnitsUnavailable,
+            Rejection::UnknownUnit { .. } => Self::UnknownUnit,
+            Rejection::UnitInUse { .. } => Self::UnitInUse,
             Rejection::InsufficientInventory(_) => Self::InsufficientInventory,
             Rejection::IdempotencyMismatch => Self::IdempotencyMismatch,
             Rejection::UnknownReservation(_) => Self::UnknownReservation,
-            Rejection::ReservationConfirmed(_) => Self::ReservationConfirmed,
+            Rejection::ReservationConfirmed { .. } => Self::ReservationConfirmed,
             Rejection::ReservationCancelled(_) => Self::ReservationCancelled,
             Rejection::ReservationExpired { .. } => Self::ReservationExpired,
             Rejection::ReservationNotConfirmed(_) => Self::ReservationNotConfirmed,

@@ -4,29 +4,21 @@ use super::{Fields, NAMED_IN_DETAIL, Problem, Reason, grouped};
 use crate::decode::Invalid;
 use crate::encode::time;
 use std::fmt::Write;
-use stockhold_domain::limits::LINE_QUANTITY;
-use stockhold_domain::{ItemKey, Rejection, ReservationId, Scope, Shortage};
+use stockhold_domain::limits::{LINE_QUANTITY, LINE_UNITS};
+use stockhold_domain::{ItemKey, Label, Rejection, ReservationId, Scope, Shortage, Taken, UnitStatus};
 
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let reason = Reason::of(&rejection);
         let (detail, fields) = match rejection {
-            Rejection::InvalidRequest(error) => return Invalid { errors: vec![error] }.into(),
-            Rejection::UnknownItem(items) => (unknown_items(&items), Fields::Items(items)),
-            Rejection::SalePaused(scope) => {
-                let what = match &scope {
-                    Scope::Everything => "The sale of everything".to_owned(),
-                    Scope::Location(location) => format!("The sale at location \"{location}\""),
-                    Scope::Item(key) => format!("The sale of {}", named(key)),
-                };
-                let detail = format!(
-                    "{what} is paused: no new reservation is made until it is resumed. Those that exist can be \
-                     confirmed, extended and released. Try again later."
-                );
-                (detail, Fields::Scope(scope))
+            Rejection::InvalidRequest(error) => {
+                return Self::invalid("This is not possible", Invalid { errors: vec![error] });
             }
+            Rejection::UnknownItem(items) => (unknown_items(&items), Fields::Items(items)),
+            Rejection::SalePaused(scope) => (paused(&scope), Fields::Scope(scope)),
             Rejection::QuantityLimit { item, requested } => {
-                let (asked, limit) = (grouped(requested), grouped(LINE_QUANTITY));
+                let (asked, limit) = (grouped(requested), grouped(line_limit(requested)));
+                let asked = if requested == u64::MAX { format!("At least {asked}") } else { asked };
                 let detail = format!(
                     "{asked} units of {} were requested; one reservation may hold at most {limit}. Ask for \
                      less, or make several reservations.",
@@ -34,6 +26,9 @@ impl From<Rejection> for Problem {
                 );
                 (detail, Fields::Quantity { item, requested })
             }
+            Rejection::UnitsUnavailable(lines) => (taken(&lines), Fields::Taken(lines)),
+            Rejection::UnknownUnit { item, unit } => one_unit(item, unit, None),
+            Rejection::UnitInUse { item, unit, status } => one_unit(item, unit, Some(status)),
             Rejection::InsufficientInventory(lines) => (shortages(&lines), Fields::Shortages(lines)),
             Rejection::IdempotencyMismatch => (
                 "This idempotency key was used before for another request, and nothing was done. Repeat that \
@@ -42,9 +37,19 @@ impl From<Rejection> for Problem {
                 Fields::None,
             ),
             Rejection::UnknownReservation(id)
-            | Rejection::ReservationConfirmed(id)
             | Rejection::ReservationCancelled(id)
             | Rejection::ReservationNotConfirmed(id) => (standing(reason, id), Fields::None),
+            Rejection::ReservationConfirmed { id, order_id } => {
+                let order = match &order_id {
+                    Some(order) => format!("for order \"{order}\""),
+                    None => "without an order".to_owned(),
+                };
+                let detail = format!(
+                    "Reservation {id} is confirmed {order} and stays so. To give sold units back, use \
+                     POST /v1/reservations/{id}/return."
+                );
+                (detail, Fields::Order(order_id))
+            }
             Rejection::ReservationExpired { id, expires_at } => (
                 format!(
                     "Reservation {id} fell due at {} and its units are free again. Make a new reservation.",
@@ -61,10 +66,10 @@ impl From<Rejection> for Problem {
                 Fields::MaxExpiresAt(max_expires_at),
             ),
             Rejection::ReturnExceedsSold { item, requested, sold } => {
-                let (back, left) = (grouped(requested), grouped(sold));
+                let (back, left) = (units(requested), grouped(sold));
                 let detail = format!(
-                    "{back} units of {} were to come back; of this reservation {left} are sold and have not \
-                     come back yet. Return at most that many.",
+                    "{back} of {} should come back; of this reservation {left} can: so many were sold and have not \
+                     come back yet.",
                     named(&item)
                 );
                 (detail, Fields::ReturnExceeds { item, requested, sold })
@@ -72,23 +77,23 @@ impl From<Rejection> for Problem {
             Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
                 let least = grouped(confirmed_sold.saturating_add(held));
                 let detail = format!(
-                    "{} units are sold and {} are held, so the total can't go below {least}; it stays at {}. \
+                    "Sold: {}, held: {}, so the total can't go below {least}; it stays at {}. \
                      Set {least} or more, or release holds first.",
-                    grouped(confirmed_sold),
-                    grouped(held),
+                    units(confirmed_sold),
+                    units(held),
                     grouped(total_units)
                 );
                 (detail, Fields::BelowCommitted { confirmed_sold, held, total_units })
             }
             Rejection::PreconditionFailed { version: Some(version) } => (
                 format!(
-                    "The item is at version {version} now, so somebody changed it since it was read. Read it \
-                     again and repeat the change with If-Match: \"{version}\"."
+                    "The item is there, at version {version}, and that is not what If-Match or If-None-Match asks for. \
+                     Read it again and repeat the change with If-Match: \"{version}\"."
                 ),
                 Fields::Version(version),
             ),
             Rejection::PreconditionFailed { version: None } => (
-                "The item does not exist, so it has no version to match. Leave If-Match out to create it."
+                "The item does not exist, so it has no version to match. PUT without If-Match creates it."
                     .to_owned(),
                 Fields::None,
             ),
@@ -97,13 +102,65 @@ impl From<Rejection> for Problem {
     }
 }
 
+fn paused(scope: &Scope) -> String {
+    let what = match scope {
+        Scope::Everything => "The sale of everything".to_owned(),
+        Scope::Location(location) => format!("The sale at location \"{location}\""),
+        Scope::Item(key) => format!("The sale of {}", named(key)),
+    };
+    format!(
+        "{what} is paused: no new reservation is made until it is resumed. Those that exist can be confirmed, \
+         extended and released. Try again later."
+    )
+}
+
+/// The most that a line may ask for, which such a request has passed. Counted stock takes more than units with ids.
+pub(super) fn line_limit(requested: u64) -> u64 {
+    if requested > LINE_QUANTITY { LINE_QUANTITY } else { LINE_UNITS }
+}
+
+fn taken(lines: &[Taken]) -> String {
+    let mut text = "Units are held, sold or unknown: ".to_owned();
+    list(&mut text, lines, "", |text, line| {
+        list(text, &line.units, "", |text, unit| {
+            // Writing to a String does not fail.
+            let _ = write!(text, "\"{unit}\"");
+        });
+        text.push_str(" of ");
+        text.push_str(&named(&line.item));
+    });
+    text.push_str(
+        ". Nothing was held. Choose others, or try again later: holds that are not confirmed come back.",
+    );
+    text
+}
+
+/// A unit that does not stand where the command needs it: as it stands, or nowhere.
+fn one_unit(item: ItemKey, unit: Label, status: Option<UnitStatus>) -> (String, Fields) {
+    let of = named(&item);
+    let detail = match status {
+        None => format!(
+            "{} has no unit \"{unit}\". GET /v1/inventory/{{sku}}/units lists those it has.",
+            capital(&of)
+        ),
+        Some(UnitStatus::Sold(_)) => {
+            format!("Unit \"{unit}\" of {of} is sold. It can be retired after it was returned.")
+        }
+        Some(UnitStatus::Held(_) | UnitStatus::Available) => format!(
+            "Unit \"{unit}\" of {of} is held. It can be retired when its reservation was released or has expired."
+        ),
+    };
+    (detail, Fields::Unit(Box::new((item, unit, status))))
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// Where a reservation stands that does not stand where the command needs it.
 fn standing(reason: Reason, id: ReservationId) -> String {
     match reason {
-        Reason::ReservationConfirmed => format!(
-            "Reservation {id} is confirmed and stays so. To give sold units back, use \
-             POST /v1/reservations/{id}/return."
-        ),
         Reason::ReservationCancelled => {
             format!("Reservation {id} was released and its units are free again. Make a new reservation.")
         }
@@ -119,6 +176,11 @@ fn named(key: &ItemKey) -> String {
     format!("item \"{}\" at location \"{}\"", key.sku(), key.location())
 }
 
+/// So many units.
+fn units(count: u64) -> String {
+    format!("{} {}", grouped(count), if count == 1 { "unit" } else { "units" })
+}
+
 fn unknown_items(items: &[ItemKey]) -> String {
     let mut text = "There is no ".to_owned();
     list(&mut text, items, "or ", |text, key| text.push_str(&named(key)));
@@ -132,9 +194,10 @@ fn shortages(lines: &[Shortage]) -> String {
         // Writing to a String does not fail.
         let _ = write!(
             text,
-            "{} of the {} requested units of {}",
+            "{} of the {} requested {} of {}",
             if line.available == 0 { "none".to_owned() } else { grouped(line.available) },
             grouped(line.requested),
+            if line.requested == 1 { "unit" } else { "units" },
             named(&line.item)
         );
     });

@@ -1,9 +1,10 @@
 //! A problem as JSON: what all have in common first, then the reason's own fields.
 
+use super::refusal::line_limit;
 use super::{Fields, Problem};
-use crate::encode::json::{Object, array};
-use stockhold_domain::limits::LINE_QUANTITY;
-use stockhold_domain::{ItemKey, RequestId, Scope, Shortage};
+use crate::encode::json::{Object, array, put_text};
+use crate::encode::put_scope;
+use stockhold_domain::{ItemKey, RequestId, Shortage, UnitStatus};
 
 impl Problem {
     /// Appends the problem as JSON.
@@ -43,19 +44,33 @@ impl Fields {
                 put_key(&mut object, key);
                 object.close();
             }),
-            Self::Scope(Scope::Everything) => object.word("scope", "everything"),
-            Self::Scope(Scope::Location(location)) => {
-                object.word("scope", "location");
-                object.text("location", location.as_str());
-            }
-            Self::Scope(Scope::Item(key)) => {
-                object.word("scope", "item");
-                put_key(object, key);
-            }
+            Self::Scope(scope) => put_scope(object, scope),
             Self::Quantity { item, requested } => {
                 put_key(object, item);
                 object.number("requested_quantity", *requested);
-                object.number("limit", LINE_QUANTITY);
+                object.number("limit", line_limit(*requested));
+            }
+            Self::Taken(lines) => {
+                array(object.value("taken"), lines, |out, line| {
+                    let mut object = Object::open(out);
+                    put_key(&mut object, &line.item);
+                    array(object.value("units"), &line.units, |out, unit| put_text(out, unit.as_str()));
+                    object.close();
+                });
+                let all = lines.iter().flat_map(|line| &line.units);
+                array(object.value("units"), all, |out, unit| put_text(out, unit.as_str()));
+            }
+            Self::Unit(unit) => {
+                let (item, unit, status) = &**unit;
+                put_key(object, item);
+                object.text("unit_id", unit.as_str());
+                if let Some(status) = status {
+                    let sold = matches!(status, UnitStatus::Sold(_));
+                    object.word("unit_status", if sold { "sold" } else { "held" });
+                    if let Some(id) = status.holder() {
+                        object.uuid("reservation_id", id.as_u128());
+                    }
+                }
             }
             Self::Shortages(lines) => {
                 array(object.value("lines"), lines, put_shortage);
@@ -77,6 +92,11 @@ impl Fields {
             }
             Self::Version(version) => object.number("version", *version),
             Self::Limit(limit) => object.number("limit", *limit),
+            Self::Order(order) => {
+                if let Some(order) = order {
+                    object.text("order_id", order.as_str());
+                }
+            }
         }
     }
 }

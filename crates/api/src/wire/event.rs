@@ -1,6 +1,6 @@
 //! An event as its readers see it.
 
-use super::{Item, Status, form};
+use super::{Item, LineUnit, Status, form};
 use serde::Deserialize;
 use stockhold_domain::{EventId, Instant, ReservationId};
 
@@ -13,7 +13,7 @@ pub struct Event {
     /// Its place in the order of all events: dense, from 1, in the order of commits.
     pub position: u64,
     /// `reservation.created`, `.extended`, `.confirmed`, `.cancelled`, `.expired`, `.returned`, `stock.set`, `.adjusted`,
-    /// `sale.paused`, `.resumed`.
+    /// `units.added`, `.retired`, `sale.paused`, `.resumed`.
     #[serde(rename = "type")]
     pub kind: String,
     /// When it was decided.
@@ -54,6 +54,11 @@ pub struct Event {
     pub returned: Vec<Returned>,
     /// By how much an adjustment moved the total.
     pub delta: Option<i64>,
+    /// Units that came to the item.
+    #[serde(default)]
+    pub units: Vec<NewUnit>,
+    /// The unit that was retired.
+    pub unit_id: Option<String>,
     /// The item after its stock was set or adjusted.
     pub item: Option<Item>,
     /// What is paused or resumed: `everything`, `location` or `item`.
@@ -87,8 +92,11 @@ pub struct EventLine {
     /// Units that have come back so far.
     #[serde(default)]
     pub returned_quantity: u64,
-    /// Transitions of the item so far.
-    pub sequence: u64,
+    /// Transitions of the item so far; absent where units have versions of their own.
+    pub sequence: Option<u64>,
+    /// Which units, where they have ids.
+    #[serde(default)]
+    pub units: Vec<LineUnit>,
     /// Units that exist.
     pub total_units: u64,
     /// Units sold, less returns.
@@ -108,4 +116,24 @@ pub struct Returned {
     pub location: String,
     /// How many units.
     pub quantity: u64,
+    /// Which, where they have ids.
+    #[serde(default)]
+    pub units: Vec<String>,
+}
+
+/// A unit that is new.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct NewUnit {
+    /// Its id.
+    pub unit_id: String,
+    /// Its place in the order of claims.
+    pub position: u64,
+    /// Part of the hall.
+    pub section: Option<String>,
+    /// Row of the section.
+    pub row: Option<String>,
+    /// What is painted on it.
+    pub number: Option<String>,
+    /// What it is like.
+    pub attributes: Option<serde_json::Value>,
 }

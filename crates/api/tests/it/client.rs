@@ -7,12 +7,14 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use stockhold_api::client::{At, Client, Error, Listed, TRIES};
+use stockhold_api::client::{At, Client, Error, Listed, TRIES, UnitsListed};
 use stockhold_api::encode::List;
 use stockhold_api::wire::{Command, Stock, Stocked, Terms, Want};
 use stockhold_api::{encode, wire};
-use stockhold_domain::{Event, EventId, Origin, RequestId, Scope, Status, Transition};
-use stockhold_store::EventRow;
+use stockhold_domain::{
+    Event, EventId, Origin, Place, Pool, RequestId, Scope, Status, Transition, Unit, UnitStatus,
+};
+use stockhold_store::{EventRow, SeatMap};
 
 /// What the server does with one request.
 #[derive(Clone)]
@@ -126,8 +128,9 @@ async fn requests_go_out_as_the_routes_want_them() {
         reservation(),
         reservation(),
         answer(204, |_| {}),
-        answer(200, |out| encode::sale(out, true)),
-        answer(200, |out| encode::sale(out, false)),
+        answer(200, |out| encode::sale(out, &encode::Sale { paused: true, ..encode::Sale::default() })),
+        answer(200, |out| encode::sale(out, &encode::Sale::default())),
+        answer(200, |out| encode::sale(out, &encode::Sale::default())),
         Act::Answer(418, "X-Odd: yes\r\n", "odd".to_owned()),
     ]);
     let client = Client::new(&server.base).unwrap();
@@ -149,6 +152,7 @@ async fn requests_go_out_as_the_routes_want_them() {
     client.release(id(), Some("changed mind")).await.unwrap();
     assert!(client.set_item_sale(TEA, true).await.unwrap().paused);
     assert!(!client.set_sale(Some("hub 9"), false).await.unwrap().paused);
+    assert!(!client.sale(None).await.unwrap().paused);
     let raw = client.send_raw("PATCH", "/x?y=1", b"?").await.unwrap();
     assert_eq!(
         (raw.status, &raw.body[..], raw.headers["x-odd"].to_str().unwrap()),
@@ -187,6 +191,7 @@ async fn requests_go_out_as_the_routes_want_them() {
         (format!("DELETE /v1/reservations/{ID}?reason=changed%20mind"), None, ""),
         (format!("POST {tea}/pause?location=hub%209"), None, ""),
         ("POST /v1/sale/resume?location=hub%209".to_owned(), None, ""),
+        ("GET /v1/sale".to_owned(), None, ""),
         ("PATCH /x?y=1".to_owned(), None, "?"),
     ];
     assert_eq!(asked.len(), expected.len());
@@ -196,6 +201,83 @@ async fn requests_go_out_as_the_routes_want_them() {
         assert_eq!(asked.content_type.is_some(), !body.is_empty(), "{asked:?}");
     }
     assert_eq!(asked[0].if_match.as_deref(), Some("\"3\""));
+}
+
+#[tokio::test]
+async fn units_go_out_as_the_routes_want_them() {
+    let unit = Unit {
+        id: label("A 1"),
+        place: Place { position: 4, row: Some(label("A")), ..Place::default() },
+        status: UnitStatus::Held(id()),
+        version: 3,
+    };
+    let page = answer(200, |out| {
+        let mut list = List::open(out, "data");
+        encode::unit(list.entry(out), &unit);
+        list.close_page(out, true, Some("c0"));
+    });
+    let mut pool = Pool::default();
+    pool.add(vec![unit]);
+    let server = server(vec![
+        answer(200, |out| encode::added(out, &item(), 1, 2)),
+        page,
+        answer(200, |out| encode::seat_map(out, &SeatMap::of(&item(), &pool, false))),
+        answer(201, |out| encode::reservation(out, &hold())),
+        answer(200, |out| encode::reservation(out, &full_hold())),
+        answer(204, |_| {}),
+    ]);
+    let client = Client::new(&server.base).unwrap();
+    let aisle = serde_json::Map::from_iter([("aisle".to_owned(), true.into())]);
+    let posted = wire::PostedUnit {
+        unit_id: "A 1".to_owned(),
+        position: Some(4),
+        attributes: aisle.clone(),
+        ..wire::PostedUnit::default()
+    };
+    let added = client.add_units(TEA, &[posted, wire::PostedUnit::default()]).await.unwrap();
+    assert_eq!((added.added, added.unchanged, added.total_units), (1, 2, 100));
+    let listed = UnitsListed { status: Some("held"), section: Some("left wing") };
+    let found = client.units(TEA, listed, Some(2), Some("c/1")).await.unwrap().data.remove(0);
+    assert_eq!((found.status, found.reservation_id, found.version), (wire::Stands::Held, Some(id()), 3));
+    assert_eq!((&*found.unit_id, found.row.as_deref(), found.position), ("A 1", Some("A"), 4));
+    assert_eq!(client.seat_map(TEA, false).await.unwrap().stands(), [wire::Stands::Held]);
+    let wish = wire::Wish {
+        quantity: Some(2),
+        adjacent: true,
+        sections: vec!["left wing".to_owned()],
+        min_together: Some(2),
+        attributes: aisle,
+        ..wire::Wish::default()
+    };
+    client.reserve_units(TEA, &wish, &terms(), Some("k1")).await.unwrap();
+    client.return_named(id(), &["A 1"], "ill", Some("k2")).await.unwrap();
+    client.retire_unit(TEA, "A 1").await.unwrap();
+
+    let tea = "/v1/inventory/tea%20%2F%20%C3%A9";
+    let hub = "location=hub%209";
+    let asked = server.asked.lock().unwrap();
+    let asked: Vec<_> = asked.iter().map(|one| (&*one.line, one.key.as_deref(), &*one.body)).collect();
+    let line = |text: String| text + " HTTP/1.1";
+    let lines = [
+        line(format!("POST {tea}/units?{hub}")),
+        line(format!("GET {tea}/units?{hub}&status=held&section=left%20wing&limit=2&starting_after=c%2F1")),
+        line(format!("GET {tea}/seat-map?{hub}&layout=false")),
+        line(format!("POST {tea}/reserve?{hub}")),
+        line(format!("POST /v1/reservations/{ID}/return")),
+        line(format!("DELETE {tea}/units/A%201?{hub}")),
+    ];
+    let bodies = [
+        r#"{"units":[{"unit_id":"A 1","position":4,"attributes":{"aisle":true}},{"unit_id":""}]}"#,
+        "",
+        "",
+        r#"{"quantity":2,"adjacent":true,"sections":["left wing"],"min_together":2,"attributes":{"aisle":true},"owner_id":"cart"}"#,
+        r#"{"units":["A 1"],"reason":"ill"}"#,
+        "",
+    ];
+    let keys = [None, None, None, Some("\"k1\""), Some("\"k2\""), None];
+    let expected: Vec<_> =
+        lines.iter().zip(keys).zip(bodies).map(|((line, key), body)| (&**line, key, body)).collect();
+    assert_eq!(asked, expected);
 }
 
 #[tokio::test]

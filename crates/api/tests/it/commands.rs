@@ -1,10 +1,10 @@
 //! Requests that are right, and the commands they are.
 
 use crate::samples::{ID, id, key, label};
-use stockhold_api::decode::{self, Keyed};
+use stockhold_api::decode::{self, Keyed, Match};
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, Release, Reserve, Return, Returning,
-    Scope, Seconds, SetSale, SetStock, Want,
+    AdjustStock, Basket, Command, Confirm, Expected, Extend, Fulfilment, Mode, Release, Reserve, Return,
+    Returning, Scope, Seconds, SetSale, SetStock, Want,
 };
 
 fn seconds(n: u64) -> Seconds {
@@ -132,27 +132,27 @@ fn metadata_has_one_form_and_keeps_its_meaning() {
 fn what_operators_do() {
     let bare = SetStock {
         item: key("default", "tea"),
-        total_units: 0,
+        total_units: Some(0),
         mode: None,
         safety_stock: None,
         default_ttl: None,
         max_hold: None,
         metadata: None,
-        expected_version: None,
+        expected: None,
     };
     let command = decode::set_stock("tea", None, None, br#"{"total_units":0}"#).unwrap();
     assert_eq!(command, Command::SetStock(bare.clone()));
     let body = br#"{"total_units":1000000000000,"mode":"counted","safety_stock":5,"default_ttl_seconds":30,
         "max_hold_seconds":2592000,"metadata":{ }}"#;
-    let command = decode::set_stock("tea", None, Some(b"\"7\""), body).unwrap();
+    let command = decode::set_stock("tea", None, Some(Match::If(b"\"7\"")), body).unwrap();
     let full = SetStock {
-        total_units: 1_000_000_000_000,
+        total_units: Some(1_000_000_000_000),
         mode: Some(Mode::Counted),
         safety_stock: Some(5),
         default_ttl: Some(seconds(30)),
         max_hold: Some(seconds(2_592_000)),
         metadata: Some("{}".into()),
-        expected_version: Some(7),
+        expected: Some(Expected::version(7)),
         ..bare
     };
     assert_eq!(command, Command::SetStock(full));
@@ -161,10 +161,7 @@ fn what_operators_do() {
         let body = format!(r#"{{"delta":{delta},"reason":"count"}}"#);
         let Keyed { command, .. } = decode::adjust("tea", None, None, body.as_bytes()).unwrap();
         let (item, reason) = (key("default", "tea"), label("count"));
-        assert_eq!(
-            command,
-            Command::AdjustStock(AdjustStock { item, delta, reason, expected_version: None })
-        );
+        assert_eq!(command, Command::AdjustStock(AdjustStock { item, delta, reason, expected: None }));
     }
 
     let sale = |scope, paused, reason| Command::SetSale(SetSale { scope, paused, reason });

@@ -151,12 +151,13 @@ fn events_of_reservations() {
         (read.reservation_id, read.status, read.quantity),
         (Some(id()), Some(wire::Status::Active), Some(3))
     );
-    assert_eq!((read.lines[1].returned_quantity, read.lines[1].sequence), (1, 9));
+    assert_eq!((read.lines[1].returned_quantity, read.lines[1].sequence), (1, Some(9)));
     assert_eq!(read.previous_event_id, Some(EventId::from_u128(id().as_u128() - 2)));
     assert_eq!((&*read.actor, &*read.request_id), ("shop", "r \"1\""));
 
     let full = crate::samples::full_hold();
-    let returned = HoldChange::Returned { quantities: vec![0, 1], reason: label("broken") };
+    let returned =
+        HoldChange::Returned { quantities: vec![0, 1], units: Box::default(), reason: label("broken") };
     for (change, hold, kind, own) in [
         (
             HoldChange::Created,

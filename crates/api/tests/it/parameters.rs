@@ -2,8 +2,8 @@
 
 use crate::samples::{ID, id, key, refused};
 use std::borrow::Cow;
-use stockhold_api::decode::{self, Invalid};
-use stockhold_domain::Command;
+use stockhold_api::decode::{self, Invalid, Match};
+use stockhold_domain::{Command, Expected};
 
 #[test]
 fn skus_and_locations_are_percent_decoded() {
@@ -108,25 +108,67 @@ fn idempotency_keys() {
 fn versions_in_if_match() {
     let body = br#"{"total_units":1}"#;
     let version = |header: Option<&[u8]>| {
-        decode::set_stock("a", None, header, body).map(|command| match command {
-            Command::SetStock(set) => set.expected_version,
+        decode::set_stock("a", None, header.map(Match::If), body).map(|command| match command {
+            Command::SetStock(set) => set.expected,
             other => panic!("{other:?}"),
         })
     };
     assert_eq!(version(None), Ok(None));
-    assert_eq!(version(Some(b"\"3\"")), Ok(Some(3)));
-    for bad in
-        ["3", "*", "W/\"3\"", "\"3\", \"4\"", "\"\"", "\"x\"", "\"+3\"", "\"-1\"", "\"99999999999999999999\""]
-    {
-        refused(version(Some(bad.as_bytes())), &[("/If-Match", "must be one ETag of the item")]);
+    let any_of = |versions: &[u64]| Ok(Some(Expected::Versions(versions.into())));
+    for (good, versions) in [
+        ("\"3\"", &[3][..]),
+        (" \"3\",\t\"4\" ", &[3, 4]),
+        ("\"3\",W/\"4\",\"x,y\",\"18446744073709551615\"", &[3, u64::MAX]),
+        // ETags, and none that an item can have.
+        ("W/\"3\"", &[]),
+        ("\"\"", &[]),
+        ("\"x\"", &[]),
+        ("\"+3\"", &[]),
+        ("\"03\"", &[]),
+        ("\"-1\"", &[]),
+        ("\"99999999999999999999\"", &[]),
+    ] {
+        assert_eq!(version(Some(good.as_bytes())), any_of(versions), "{good}");
     }
-    refused(version(Some(b"\xff")), &[("/If-Match", "must be one ETag of the item")]);
+    assert_eq!(version(Some(b" * ")), Ok(Some(Expected::There)));
+    let must = "must be the item's ETag, like \"3\" with its quotation marks, several of them, or *, found ";
+    for bad in [
+        "",
+        "3",
+        "\"3",
+        "3\"",
+        "**",
+        "*, \"3\"",
+        "\"3\" \"4\"",
+        "\"3\",",
+        ",\"3\"",
+        "w/\"3\"",
+        "\"a b\"",
+        "'3'",
+    ] {
+        refused(version(Some(bad.as_bytes())), &[("/If-Match", must)]);
+    }
+    refused(version(Some(b"\xff")), &[("/If-Match", must)]);
+
+    let create = |header: &'static [u8]| {
+        decode::set_stock("a", None, Some(Match::IfNone(header)), body).map(|command| match command {
+            Command::SetStock(set) => set.expected,
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(create(b" *"), Ok(Some(Expected::Absent)));
+    for bad in [&b""[..], b"\"3\"", b"* *"] {
+        refused(create(bad), &[("/If-None-Match", "must be *, which creates and never overwrites, found ")]);
+    }
+    assert_eq!(decode::no_precondition(false, false), Ok(()));
+    refused(decode::no_precondition(true, false), &[("/If-Match", "only where an item is set or adjusted")]);
+    refused(decode::no_precondition(true, true), &[("/If-None-Match", "only where an item is set: ")]);
     refused(
-        decode::adjust("%", Some("x"), Some(b"*"), b"[]"),
+        decode::adjust("%", Some("x"), Some(b"3"), b"[]"),
         &[
             ("/sku", "has a %"),
             ("/x", "is not a query parameter"),
-            ("/If-Match", "must be one ETag"),
+            ("/If-Match", "must be the item's ETag"),
             ("", "must be a JSON object"),
         ],
     );

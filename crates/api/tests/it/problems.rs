@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use stockhold_api::decode::Invalid;
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::wire;
-use stockhold_domain::{FieldError, Rejection, RequestId, Scope, Shortage};
+use stockhold_domain::{FieldError, Rejection, RequestId, Scope, Shortage, Taken, UnitStatus};
 use stockhold_store::Failure;
 
 /// Asserts the detail, and what stands behind the request id.
@@ -47,7 +47,7 @@ fn shortages() {
     check(
         Rejection::InsufficientInventory(vec![short("tea", 1, 0, None)]),
         Reason::InsufficientInventory,
-        "Too little is left: none of the 1 requested units of item \"tea\" at location \"default\". No hold that \
+        "Too little is left: none of the 1 requested unit of item \"tea\" at location \"default\". No hold that \
          falls due could make up for it: ask for less.",
         concat!(
             r#","lines":[{"sku":"tea","location":"default","requested_quantity":1,"available":0}],"#,
@@ -107,22 +107,46 @@ fn items_and_sales() {
     check(
         Rejection::BelowCommitted { confirmed_sold: 1_200, held: 34, total_units: 2_000 },
         Reason::BelowCommitted,
-        "1,200 units are sold and 34 are held, so the total can't go below 1,234; it stays at 2,000. Set 1,234 or \
-         more, or release holds first.",
+        "Sold: 1,200 units, held: 34 units, so the total can't go below 1,234; it stays at 2,000. Set 1,234 or more, \
+         or release holds first.",
         r#","confirmed_sold":1200,"held_units":34,"total_units":2000"#,
     );
     check(
         Rejection::PreconditionFailed { version: Some(4) },
         Reason::PreconditionFailed,
-        "The item is at version 4 now, so somebody changed it since it was read. Read it again and repeat the \
-         change with If-Match: \"4\".",
+        "The item is there, at version 4, and that is not what If-Match or If-None-Match asks for. Read it again and \
+         repeat the change with If-Match: \"4\".",
         r#","version":4"#,
     );
     check(
         Rejection::PreconditionFailed { version: None },
         Reason::PreconditionFailed,
-        "The item does not exist, so it has no version to match. Leave If-Match out to create it.",
+        "The item does not exist, so it has no version to match. PUT without If-Match creates it.",
         "",
+    );
+}
+
+#[test]
+fn what_is_said_of_where_and_how_something_was_sent() {
+    check(
+        Problem::compressed("gzip"),
+        Reason::UnsupportedMediaType,
+        "The body is sent with Content-Encoding: gzip. Send it as it is, uncompressed.",
+        "",
+    );
+    check(
+        Problem::unknown_route("/readyz"),
+        Reason::UnknownRoute,
+        "/readyz is on the admin listener, which has an address of its own (`stockhold config`).",
+        "",
+    );
+    check(
+        Problem::beyond_newest("/after", 41, 40),
+        Reason::InvalidRequest,
+        "The newest event is at position 40, and 41 is beyond it: whoever has seen that position has seen a history that \
+         is not this one's, as after a restore from a backup. What happened here up to 41 would be missed. Compare what \
+         was seen with GET /v1/events, put right what is not in it, and go on after 40.",
+        r#","errors":[{"pointer":"/after","detail":"is 41, and the newest event is at 40"}]"#,
     );
 }
 
@@ -137,12 +161,22 @@ fn reservations() {
         "",
     );
     check(
-        Rejection::ReservationConfirmed(id()),
+        Rejection::ReservationConfirmed { id: id(), order_id: None },
         Reason::ReservationConfirmed,
         &named(
-            "Reservation ID is confirmed and stays so. To give sold units back, use POST /v1/reservations/ID/return.",
+            "Reservation ID is confirmed without an order and stays so. To give sold units back, use POST \
+             /v1/reservations/ID/return.",
         ),
         "",
+    );
+    check(
+        Rejection::ReservationConfirmed { id: id(), order_id: Some(label("o-1")) },
+        Reason::ReservationConfirmed,
+        &named(
+            "Reservation ID is confirmed for order \"o-1\" and stays so. To give sold units back, use POST \
+             /v1/reservations/ID/return.",
+        ),
+        r#","order_id":"o-1""#,
     );
     check(
         Rejection::ReservationCancelled(id()),
@@ -176,8 +210,8 @@ fn reservations() {
     check(
         Rejection::ReturnExceedsSold { item: key("h", "tea"), requested: 5, sold: 3 },
         Reason::ReturnExceedsSold,
-        "5 units of item \"tea\" at location \"h\" were to come back; of this reservation 3 are sold and have not \
-         come back yet. Return at most that many.",
+        "5 units of item \"tea\" at location \"h\" should come back; of this reservation 3 can: so many were sold and \
+         have not come back yet.",
         r#","sku":"tea","location":"h","requested_quantity":5,"confirmed_sold":3"#,
     );
     check(
@@ -194,10 +228,10 @@ fn requests_that_are_wrong() {
     let error =
         |pointer: &str, detail: &str| FieldError { pointer: pointer.into(), detail: detail.to_owned() };
     check(
-        Rejection::InvalidRequest(error("/pool", "names a pool")),
+        Rejection::InvalidRequest(error("/pool", "is no pool")),
         Reason::InvalidRequest,
-        "The request can't be understood: /pool names a pool.",
-        r#","errors":[{"pointer":"/pool","detail":"names a pool"}]"#,
+        "This is not possible: /pool is no pool.",
+        r#","errors":[{"pointer":"/pool","detail":"is no pool"}]"#,
     );
     check(
         Invalid { errors: vec![error("", "must be a \"JSON\" object"), error("/sku", "must not be empty")] },
@@ -250,10 +284,47 @@ fn failures_say_nothing_of_the_inside() {
 }
 
 #[test]
+fn units() {
+    let units = |sku, ids: &[&str]| Taken {
+        item: key("default", sku),
+        units: ids.iter().map(|id| label(id)).collect(),
+    };
+    check(
+        Rejection::UnitsUnavailable(vec![units("a", &["1", "2", "3", "4"]), units("b", &["\""])]),
+        Reason::UnitsUnavailable,
+        "Units are held, sold or unknown: \"1\", \"2\", \"3\", and 1 more of item \"a\" at location \"default\", \"\"\" of item \
+         \"b\" at location \"default\". Nothing was held. Choose others, or try again later: holds that are not confirmed come \
+         back.",
+        concat!(
+            r#","taken":[{"sku":"a","location":"default","units":["1","2","3","4"]},"#,
+            r#"{"sku":"b","location":"default","units":["\""]}],"units":["1","2","3","4","\""]"#
+        ),
+    );
+    check(
+        Rejection::UnknownUnit { item: key("default", "a"), unit: label("1") },
+        Reason::UnknownUnit,
+        "Item \"a\" at location \"default\" has no unit \"1\". GET /v1/inventory/{sku}/units lists those it has.",
+        r#","sku":"a","location":"default","unit_id":"1""#,
+    );
+    check(
+        Rejection::UnitInUse { item: key("default", "a"), unit: label("1"), status: UnitStatus::Held(id()) },
+        Reason::UnitInUse,
+        "Unit \"1\" of item \"a\" at location \"default\" is held. It can be retired when its reservation was released or has \
+         expired.",
+        concat!(
+            r#","sku":"a","location":"default","unit_id":"1","unit_status":"held","#,
+            r#""reservation_id":"018bcfe5-6800-7fff-bfff-ffffffffffff""#
+        ),
+    );
+}
+
+#[test]
 fn reasons_agree_with_the_rules_on_what_to_try_again() {
     for rejection in [
         Rejection::SalePaused(Scope::Everything),
         Rejection::InsufficientInventory(Vec::new()),
+        Rejection::UnitsUnavailable(Vec::new()),
+        Rejection::UnitInUse { item: key("h", "s"), unit: label("u"), status: UnitStatus::Sold(id()) },
         Rejection::IdempotencyMismatch,
         Rejection::UnknownReservation(id()),
         Rejection::ReservationExpired { id: id(), expires_at: at(0) },
@@ -262,8 +333,10 @@ fn reasons_agree_with_the_rules_on_what_to_try_again() {
         assert_eq!(Reason::of(&rejection).retryable(), rejection.retryable(), "{rejection:?}");
     }
     for reason in Reason::ALL {
-        let server_side = matches!(reason.status(), 429 | 500 | 503);
-        let stock = matches!(reason, Reason::InsufficientInventory | Reason::SalePaused);
+        // Neither has anything to do with what was asked.
+        let server_side = matches!(reason.status(), 408 | 429 | 500 | 503);
+        let stock =
+            matches!(reason, Reason::InsufficientInventory | Reason::UnitsUnavailable | Reason::SalePaused);
         assert_eq!(reason.retryable(), server_side || stock, "{reason:?}");
         assert_eq!(reason.retry_after().is_some(), reason.status() == 503, "{reason:?}");
         assert_eq!(Reason::from_name(reason.name()), Some(*reason));

@@ -38,8 +38,22 @@ pub(crate) fn hold() -> Hold {
             extras: None,
         }),
         lines: vec![
-            Line { item: key("default", "tea"), requested: 3, quantity: 2, returned: 0, sequence: 8 },
-            Line { item: key("hub/9", "cup"), requested: 1, quantity: 1, returned: 1, sequence: u64::MAX },
+            Line {
+                item: key("default", "tea"),
+                requested: 3,
+                quantity: 2,
+                returned: 0,
+                sequence: 8,
+                units: None,
+            },
+            Line {
+                item: key("hub/9", "cup"),
+                requested: 1,
+                quantity: 1,
+                returned: 1,
+                sequence: u64::MAX,
+                units: None,
+            },
         ]
         .into(),
         closing: None,

@@ -1,8 +1,8 @@
 //! What is written has the names and the order of the contract, and the readers' shapes read it.
 
-use crate::samples::{at, full_hold, full_item, hold, id, item, written};
+use crate::samples::{at, full_hold, full_item, hold, id, item, label, written};
 use stockhold_api::{encode, wire};
-use stockhold_domain::{Hold, Instant, Status};
+use stockhold_domain::{Hold, Instant, Scope, Status};
 
 #[test]
 fn a_reservation() {
@@ -51,7 +51,26 @@ fn an_item_and_its_availability() {
             r#""held_units":3,"sequence":41,"as_of":"2023-11-14T22:13:20.007Z"}"#
         )
     );
-    assert_eq!(written(|out| encode::sale(out, true)), r#"{"paused":true}"#);
+    let paused = encode::Sale { paused: true, ..encode::Sale::default() };
+    assert_eq!(written(|out| encode::sale(out, &paused)), r#"{"paused":true}"#);
+    let full = encode::Sale {
+        also: Some(vec![Scope::Location(label("hub \"9\"")), Scope::Everything]),
+        has_items: Some(false),
+        ..paused
+    };
+    let text = written(|out| encode::sale(out, &full));
+    assert_eq!(
+        text,
+        concat!(
+            r#"{"paused":true,"also_paused":[{"scope":"location","location":"hub \"9\""},"#,
+            r#"{"scope":"everything"}],"has_items":false}"#
+        )
+    );
+    let read: wire::Sale = serde_json::from_str(&text).unwrap();
+    let also = read.also_paused.unwrap();
+    let named = |n: usize| (also[n].scope.as_str(), also[n].location.as_deref());
+    assert_eq!((named(0), named(1)), (("location", Some("hub \"9\"")), ("everything", None)));
+    assert_eq!((read.paused, read.has_items), (true, Some(false)));
     assert_eq!(encode::etag(4), "\"4\"");
     assert_eq!(encode::time(Instant::from_micros(999)), "1970-01-01T00:00:00.000Z");
 }

@@ -1,8 +1,10 @@
-use crate::command::{Command, Envelope, Returning};
+use crate::choice::Choice;
+use crate::command::{Command, Envelope, Returning, Want};
 use crate::event::Subject;
 use crate::id::ReservationId;
-use crate::item::ItemKey;
+use crate::item::{Item, ItemKey, Mode};
 use crate::label::Label;
+use crate::limits::LINE_UNITS;
 use crate::state::{Name, Scope, State};
 use alloc::vec::Vec;
 
@@ -23,10 +25,13 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) 
     match &envelope.command {
         Command::Reserve(reserve) => {
             out.push(Name::Pause(None));
-            for want in reserve.basket.wants() {
+            for (number, want) in reserve.basket.wants().iter().enumerate() {
                 location(&want.item, out);
                 out.push(Name::Item(want.item.clone()));
                 out.push(Name::Due(want.item.clone()));
+                if let Ok(Some(Item { mode: Mode::Units, .. })) = state.item(&want.item) {
+                    units(want, reserve.basket.choice(number), out);
+                }
             }
         }
         Command::Confirm(confirm) => hold(state, confirm.id, out),
@@ -40,6 +45,15 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) 
         }
         Command::SetStock(set) => out.push(Name::Item(set.item.clone())),
         Command::AdjustStock(adjust) => out.push(Name::Item(adjust.item.clone())),
+        Command::AddUnits(add) => {
+            out.push(Name::Item(add.item.clone()));
+            out.push(Name::LastUnit(add.item.clone()));
+            out.extend(add.units.iter().map(|unit| Name::Unit(add.item.clone(), unit.id.clone())));
+        }
+        Command::RetireUnit(retire) => {
+            out.push(Name::Item(retire.item.clone()));
+            out.push(Name::Unit(retire.item.clone(), retire.unit.clone()));
+        }
         Command::SetSale(set) => match &set.scope {
             Scope::Everything => out.push(Name::Pause(None)),
             Scope::Location(location) => out.push(Name::Pause(Some(location.clone()))),
@@ -49,10 +63,26 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) 
     }
 }
 
+fn units(want: &Want, choice: Option<&Choice>, out: &mut Vec<Name>) {
+    match choice {
+        None => {
+            let most = want.quantity.min(LINE_UNITS);
+            out.push(Name::FreeUnits(want.item.clone(), u32::try_from(most).unwrap_or(u32::MAX)));
+        }
+        Some(Choice::Named(ids)) => {
+            out.extend(ids.iter().map(|id| Name::Unit(want.item.clone(), id.clone())));
+        }
+        Some(Choice::Best(_)) => out.push(Name::SeatMap(want.item.clone())),
+    }
+}
+
 fn hold<S: State>(state: &S, id: ReservationId, out: &mut Vec<Name>) {
     out.push(Name::Hold(id));
     if let Ok(Some(hold)) = state.hold(id) {
-        out.extend(hold.lines.iter().map(|line| Name::Item(line.item.clone())));
+        for line in &*hold.lines {
+            out.push(Name::Item(line.item.clone()));
+            out.extend(line.units().iter().map(|unit| Name::Unit(line.item.clone(), unit.id.clone())));
+        }
     }
 }
 

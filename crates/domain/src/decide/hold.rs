@@ -1,18 +1,26 @@
 //! What becomes of a hold: confirm, release, extend, return, expire. Each of the first three expires its own hold when
 //! it comes too late, and no other.
 
+use super::units::next;
 use super::{Halt, Run, add, sub};
 use crate::bug;
+use crate::choice::Choice;
 use crate::command::{Confirm, Extend, Release, Return, Returning};
 use crate::event::{HoldChange, Subject, Transition};
 use crate::hold::{Closing, Hold, Line, Status};
 use crate::id::{EventId, ReservationId};
 use crate::item::Figures;
+use crate::label::Label;
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::State;
 use crate::time::Instant;
+use crate::unit::{LineUnit, LineUnits};
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub(super) fn confirm<S: State>(
@@ -136,50 +144,65 @@ pub(super) fn take_back<S: State>(
         }
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
     };
-    let quantities = match returned_quantities(&hold, &command.returning)? {
-        Ok(quantities) => quantities,
+    let back = match coming_back(&hold, &command.returning)? {
+        Ok(back) => back,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
 
     let at = floored(run, &hold, now)?;
     let mut lines = Vec::with_capacity(hold.lines.len());
     let mut figures = Vec::with_capacity(hold.lines.len());
-    for (line, back) in hold.lines.iter().zip(&quantities) {
+    for (line, back) in hold.lines.iter().zip(&back) {
         let mut line = line.clone();
         let mut after = figures_of(run, &line)?;
-        if *back > 0 {
-            after.confirmed_sold = sub(after.confirmed_sold, u64::from(*back))?;
-            after.sequence = add(after.sequence, 1)?;
+        if back.quantity > 0 {
+            after.confirmed_sold = sub(after.confirmed_sold, u64::from(back.quantity))?;
+            after.sequence = stepped(&line, after.sequence)?;
             after.at = at;
             line.sequence = after.sequence;
             line.returned =
-                line.returned.checked_add(*back).ok_or(Halt::Broken("a line returned too much"))?;
+                line.returned.checked_add(back.quantity).ok_or(Halt::Broken("a line returned too much"))?;
+            line.units = returned_units(&line, &back.units)?;
         }
         lines.push(line);
         figures.push(after);
     }
     let previous = hold.last_event;
+    let units = if hold.lines.iter().any(|line| line.units.is_some()) {
+        back.iter().map(|back| back.units.as_slice().into()).collect()
+    } else {
+        Box::default()
+    };
+    let quantities = back.iter().map(|back| back.quantity).collect();
     let hold = Hold { lines: lines.into(), last_event: run.fresh.event, ..hold };
-    let change = HoldChange::Returned { quantities, reason: command.reason.clone() };
+    let change = HoldChange::Returned { quantities, units, reason: command.reason.clone() };
     let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
     run.emit(run.fresh.event, at, Some(previous), transition);
     Ok(done(run, hold, at))
 }
 
-/// How many units of each line come back.
-fn returned_quantities(hold: &Hold, returning: &Returning) -> Result<Result<Vec<u32>, Rejection>, Halt> {
+/// What comes back of one line.
+#[derive(Default)]
+struct Back {
+    quantity: u32,
+    /// Which units, by their places in the line, where they have ids.
+    units: Vec<u32>,
+}
+
+/// What comes back of each line.
+fn coming_back(hold: &Hold, returning: &Returning) -> Result<Result<Vec<Back>, Rejection>, Halt> {
     let left =
         |line: &Line| line.quantity.checked_sub(line.returned).ok_or(Halt::Broken("returned too much"));
     let exceeds = |line: &Line, requested: u64| -> Result<Rejection, Halt> {
         Ok(Rejection::ReturnExceedsSold { item: line.item.clone(), requested, sold: u64::from(left(line)?) })
     };
-    let mut quantities = Vec::with_capacity(hold.lines.len());
+    let mut all = Vec::with_capacity(hold.lines.len());
     match returning {
         Returning::All => {
             for line in &*hold.lines {
-                quantities.push(left(line)?);
+                all.push(first_back(line, left(line)?));
             }
-            if quantities.iter().all(|back| *back == 0)
+            if all.iter().all(|back| back.quantity == 0)
                 && let Some(line) = hold.lines.first()
             {
                 return Ok(Err(exceeds(line, u64::from(line.quantity))?));
@@ -193,18 +216,73 @@ fn returned_quantities(hold: &Hold, returning: &Returning) -> Result<Result<Vec<
                 return Ok(Err(Rejection::ReturnExceedsSold { item, requested, sold: 0 }));
             }
             for line in &*hold.lines {
-                let wanted = basket.wants().iter().find(|want| want.item == line.item);
-                let requested = wanted.map_or(0, |want| want.quantity);
-                match u32::try_from(requested) {
-                    Ok(back) if back <= left(line)? || bug!("more-comes-back-than-was-sold") => {
-                        quantities.push(back);
-                    }
+                let wanted = basket.wants().iter().enumerate().find(|(_, want)| want.item == line.item);
+                let requested = wanted.map_or(0, |(_, want)| want.quantity);
+                let back = match u32::try_from(requested) {
+                    Ok(back) if back <= left(line)? || bug!("more-comes-back-than-was-sold") => back,
                     _ => return Ok(Err(exceeds(line, requested)?)),
+                };
+                match wanted.and_then(|(number, _)| basket.choice(number)) {
+                    Some(Choice::Named(ids)) => match named_back(line, ids) {
+                        Some(back) => all.push(back),
+                        None => return Ok(Err(exceeds(line, requested)?)),
+                    },
+                    Some(Choice::Best(_)) | None => all.push(first_back(line, back)),
                 }
             }
         }
+        Returning::Units(ids) => {
+            if let Some(rejection) = ambiguous(hold, ids) {
+                return Ok(Err(rejection));
+            }
+            let mut found: BTreeSet<Label> = BTreeSet::new();
+            for line in &*hold.lines {
+                let there: BTreeSet<&Label> =
+                    line.units().iter().filter(|unit| !unit.returned).map(|unit| &unit.id).collect();
+                let here: Vec<Label> = ids.iter().filter(|id| there.contains(id)).cloned().collect();
+                all.push(named_back(line, &here).unwrap_or_default());
+                found.extend(here);
+            }
+            if found.len() != ids.len() || ids.is_empty() {
+                let line = hold.lines.first().ok_or(Halt::Broken("a hold has no line"))?;
+                return Ok(Err(exceeds(line, ids.len() as u64)?));
+            }
+        }
     }
-    Ok(Ok(quantities))
+    Ok(Ok(all))
+}
+
+/// Refuses an id that more than one line has, whatever came back: an id is unique within an item only.
+fn ambiguous(hold: &Hold, ids: &[Label]) -> Option<Rejection> {
+    let (mut once, mut again) = (BTreeSet::new(), BTreeSet::new());
+    for unit in hold.lines.iter().flat_map(Line::units) {
+        if !once.insert(&unit.id) {
+            again.insert(&unit.id);
+        }
+    }
+    let place = ids.iter().position(|id| again.contains(id))?;
+    let detail = "is in more than one line of the reservation: it must be named in lines".to_string();
+    Some(Rejection::invalid(&format!("/units/{place}"), detail))
+}
+
+/// So many units of a line; where they have ids, the first that have not come back.
+fn first_back(line: &Line, quantity: u32) -> Back {
+    let out = line.units().iter().zip(0..).filter(|(unit, _)| !unit.returned).map(|(_, place)| place);
+    Back { quantity, units: out.take(usize::try_from(quantity).unwrap_or(usize::MAX)).collect() }
+}
+
+/// These units of a line, each named once. `None` where one of them is not sold by it any more.
+fn named_back(line: &Line, ids: &[Label]) -> Option<Back> {
+    let places: BTreeMap<&Label, u32> = line
+        .units()
+        .iter()
+        .zip(0..)
+        .filter(|(unit, _)| !unit.returned)
+        .map(|(unit, place)| (&unit.id, place))
+        .collect();
+    let mut units: Vec<u32> = ids.iter().map(|id| places.get(id).copied()).collect::<Option<_>>()?;
+    units.sort_unstable();
+    Some(Back { quantity: u32::try_from(units.len()).ok()?, units })
 }
 
 pub(super) fn sweep<S: State>(run: &mut Run<'_, S>, now: Instant) -> Result<Outcome, Halt> {
@@ -276,10 +354,10 @@ fn close<S: State>(
         effect(&mut after, line)?;
         after.active = sub(after.active, 1)?;
         if !(change == HoldChange::Expired && bug!("an-expiry-takes-no-sequence")) {
-            after.sequence = add(after.sequence, 1)?;
+            after.sequence = stepped(line, after.sequence)?;
         }
         after.at = at;
-        lines.push(Line { sequence: after.sequence, ..line.clone() });
+        lines.push(Line { sequence: after.sequence, units: moved_on(line)?, ..line.clone() });
         figures.push(after);
     }
     let previous = hold.last_event;
@@ -292,6 +370,34 @@ fn close<S: State>(
     let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
     run.emit(event, at, Some(previous), transition);
     Ok(hold)
+}
+
+/// The sequence of a line's item after one more transition: none where units have versions of their own.
+fn stepped(line: &Line, sequence: u64) -> Result<u64, Halt> {
+    if line.units.is_some() { Ok(sequence) } else { add(sequence, 1) }
+}
+
+/// A line's units after one more transition of all of them.
+fn moved_on(line: &Line) -> Result<Option<Arc<LineUnits>>, Halt> {
+    let Some(units) = &line.units else { return Ok(None) };
+    let mut moved = Vec::with_capacity(units.all().len());
+    for unit in units.all() {
+        moved.push(LineUnit { version: next(unit.version)?, ..unit.clone() });
+    }
+    Ok(Some(Arc::new(LineUnits::new(moved))))
+}
+
+/// A line's units after those at these places came back.
+fn returned_units(line: &Line, back: &[u32]) -> Result<Option<Arc<LineUnits>>, Halt> {
+    let Some(units) = &line.units else { return Ok(None) };
+    let mut moved = units.all().to_vec();
+    for place in back {
+        let unit = usize::try_from(*place).ok().and_then(|place| moved.get_mut(place));
+        let unit = unit.ok_or(Halt::Broken("a line lacks a unit that came back"))?;
+        unit.version = next(unit.version)?;
+        unit.returned = true;
+    }
+    Ok(Some(Arc::new(LineUnits::new(moved))))
 }
 
 fn give_back(figures: &mut Figures, line: &Line) -> Result<(), Halt> {
@@ -321,7 +427,10 @@ fn just_before(now: Instant) -> Instant {
 /// Why an ended hold can't be moved any more.
 fn ended(hold: &Hold) -> Rejection {
     match hold.status {
-        Status::Confirmed => Rejection::ReservationConfirmed(hold.id),
+        Status::Confirmed => {
+            let order_id = hold.closing.as_ref().and_then(|closing| closing.order_id.clone());
+            Rejection::ReservationConfirmed { id: hold.id, order_id }
+        }
         Status::Cancelled => Rejection::ReservationCancelled(hold.id),
         Status::Expired | Status::Active => {
             Rejection::ReservationExpired { id: hold.id, expires_at: hold.expires_at }

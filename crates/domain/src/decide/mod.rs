@@ -4,11 +4,13 @@ mod footprint;
 mod hold;
 mod reserve;
 mod stock;
+mod units;
 
 use crate::bug;
 use crate::command::{Command, Envelope, Fresh, KeyUse, Origin};
 use crate::event::{Event, HoldChange, KeyRecord, Subject, Transition};
 use crate::id::EventId;
+use crate::item::Mode;
 use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH, Rules};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
@@ -36,7 +38,7 @@ impl Effects {
         self.events.is_empty() && self.keys.is_empty()
     }
 
-    /// Lines of the holds in `events`: with their number, what tells how large a batch has become.
+    /// Lines of the holds in `events`, and units with ids: with their number, what tells how large a batch has become.
     pub fn lines(&self) -> u32 {
         self.lines
     }
@@ -84,6 +86,8 @@ pub fn decide<S: State>(
         Command::Return(returned) => hold::take_back(&mut run, returned, now),
         Command::SetStock(set) => stock::set(&mut run, set, now),
         Command::AdjustStock(adjust) => stock::adjust(&mut run, adjust, now),
+        Command::AddUnits(add) => units::add(&mut run, add, now),
+        Command::RetireUnit(retire) => units::retire(&mut run, retire, now),
         Command::SetSale(set) => stock::set_sale(&mut run, set, now),
         Command::Sweep => hold::sweep(&mut run, now),
     }
@@ -124,12 +128,10 @@ impl<S: State> Run<'_, S> {
     fn emit(&mut self, id: EventId, at: Instant, previous: Option<EventId>, transition: Transition) {
         let event = Event { id, at, origin: self.origin.clone(), previous, transition };
         self.state.apply(&event);
-        if let Transition::Hold { change, hold, .. } = &event.transition {
-            let lines = u32::try_from(hold.lines.len()).unwrap_or(u32::MAX);
-            self.effects.lines = self.effects.lines.saturating_add(lines);
-            if *change == HoldChange::Expired {
-                self.effects.expired_lines = self.effects.expired_lines.saturating_add(lines);
-            }
+        let weight = u32::try_from(event.transition.weight()).unwrap_or(u32::MAX);
+        self.effects.lines = self.effects.lines.saturating_add(weight);
+        if matches!(&event.transition, Transition::Hold { change: HoldChange::Expired, .. }) {
+            self.effects.expired_lines = self.effects.expired_lines.saturating_add(weight);
         }
         self.effects.events.push(event);
     }
@@ -152,6 +154,14 @@ impl<S: State> Run<'_, S> {
             self.effects.expired += 1;
         }
         may
+    }
+}
+
+/// An item's sequence after one more transition. Where units have ids each has a version instead, and there is none.
+fn step(mode: Mode, sequence: u64) -> Result<u64, Halt> {
+    match mode {
+        Mode::Counted => add(sequence, 1),
+        Mode::Units => Ok(sequence),
     }
 }
 

@@ -1,18 +1,21 @@
 //! Reserve: the first rejection that applies, in order; then the due holds that stand in the way; then the hold.
 
 use super::hold::expire;
-use super::{Halt, Run, add};
+use super::units::{Offer, due_holders, offer};
+use super::{Halt, Run, add, step};
 use crate::bug;
-use crate::command::{Fulfilment, Reserve, Want};
+use crate::choice::Choice;
+use crate::command::{Basket, Fulfilment, Reserve, Want};
 use crate::event::{HoldChange, Subject, Transition};
 use crate::hold::{Extras, Hold, Line, Status, Terms};
-use crate::item::Item;
+use crate::item::{Item, Mode};
 use crate::label::Label;
-use crate::limits::{LINE_QUANTITY, Rules};
+use crate::limits::{LINE_QUANTITY, LINE_UNITS, Rules};
 use crate::outcome::{Outcome, Reply};
-use crate::rejection::{Rejection, Shortage};
+use crate::rejection::{Rejection, Shortage, Taken};
 use crate::state::{Scope, State};
 use crate::time::{Instant, Seconds};
+use crate::unit::{LineUnit, LineUnits};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
@@ -28,33 +31,51 @@ pub(super) fn reserve<S: State>(
         Ok(times) => times,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
-    let Some(now) = make_room(run, wants, now)? else { return Ok(Outcome::Later) };
+    let basket = &command.basket;
+    let Some(now) = make_room(run, basket, now)? else { return Ok(Outcome::Later) };
 
     let mut granted = Vec::with_capacity(wants.len());
     let mut short = Vec::new();
-    for want in wants {
+    let mut taken = Vec::new();
+    for (number, want) in wants.iter().enumerate() {
         let item = known(run, want)?;
-        let available = item.available();
-        if available < want.quantity {
-            short.push((want, available));
+        let offer = match item.mode {
+            Mode::Counted => {
+                let quantity = want.quantity.min(item.available());
+                Offer { quantity, ..Offer::default() }
+            }
+            Mode::Units => offer(run, item, want, basket.choice(number))?,
+        };
+        if !offer.taken.is_empty() {
+            taken.push(Taken { item: item.key.clone(), units: offer.taken });
+        } else if offer.quantity < want.quantity {
+            short.push((want, offer.quantity));
         }
-        let quantity = want.quantity.min(available);
-        let quantity = if bug!("a-partial-line-gets-too-much") { want.quantity } else { quantity };
+        let quantity = if bug!("a-partial-line-gets-too-much") { want.quantity } else { offer.quantity };
         if quantity > 0 || bug!("a-partial-line-gets-nothing") {
-            granted.push((want, quantity));
+            granted.push((want, quantity, offer.units));
         }
     }
     let refused = match command.fulfilment {
-        Fulfilment::All => !short.is_empty(),
+        Fulfilment::All => !short.is_empty() || !taken.is_empty(),
         Fulfilment::Partial => granted.is_empty(),
     };
+    if refused && !taken.is_empty() {
+        return Ok(Outcome::Refused(Rejection::UnitsUnavailable(taken)));
+    }
     if refused {
         return shortages(run, &short);
     }
-    hold(run, command, &granted, times, now)
+    // What is left out of the hold does not bound its time.
+    let times = if granted.len() < wants.len() && !bug!("what-is-left-out-bounds-the-time") {
+        bounds(run, granted.iter().map(|(want, ..)| *want))?
+    } else {
+        times
+    };
+    hold(run, command, granted, times, now)
 }
 
-/// How long the hold may last: (its time to live, its longest).
+/// How long a hold may last: (its time to live when it names none, its longest).
 type Times = (Seconds, Seconds);
 
 /// The rejections that do not depend on the stock, in their order.
@@ -63,25 +84,33 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
     let mut unknown = Vec::new();
     let mut paused = None;
     let mut too_many = None;
+    let mut nameless = None;
     let mut bounds: Option<Times> = None;
     if run.state.paused(None)? {
         paused = Some(Scope::Everything);
     }
-    for want in wants {
+    for (number, want) in wants.iter().enumerate() {
         let Some(item) = run.state.item(&want.item)? else {
             unknown.push(want.item.clone());
             continue;
         };
-        let (default, max) = item_times(run.rules, item);
-        bounds = Some(bounds.map_or((default, max), |(d, m)| (d.min(default), m.min(max))));
+        let times = item_times(run.rules, item);
+        bounds = Some(smaller(bounds, times));
         if bug!("the-last-item-alone-bounds-the-time") {
-            bounds = Some((default, max));
+            bounds = Some(times);
         }
         if paused.is_none() {
             paused = pause_of(run, item)?;
         }
-        if want.quantity > LINE_QUANTITY && too_many.is_none() {
+        let most = match item.mode {
+            Mode::Counted => LINE_QUANTITY,
+            Mode::Units => LINE_UNITS,
+        };
+        if want.quantity > most && too_many.is_none() {
             too_many = Some(want);
+        }
+        if item.mode == Mode::Counted && command.basket.choice(number).is_some() && nameless.is_none() {
+            nameless = Some(want);
         }
     }
 
@@ -91,8 +120,15 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
         return Ok(Err(Rejection::invalid("/ttl_seconds", detail)));
     }
     if let Some(pool) = &command.pool {
-        let detail = format!("names a pool that none of these items has: {pool}");
+        let detail = format!("is a pool that none of these items has: {pool}");
         return Ok(Err(Rejection::invalid("/pool", detail)));
+    }
+    if let Some(want) = nameless {
+        let detail = format!(
+            "must ask for a quantity of {:?}, which counts its units and gives them no ids",
+            want.item
+        );
+        return Ok(Err(Rejection::invalid("", detail)));
     }
     if let Some(scope) = paused.clone().filter(|_| bug!("paused-comes-before-unknown")) {
         return Ok(Err(Rejection::SalePaused(scope)));
@@ -106,7 +142,21 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
     if let Some(want) = too_many {
         return Ok(Err(Rejection::QuantityLimit { item: want.item.clone(), requested: want.quantity }));
     }
-    Ok(Ok((command.ttl.unwrap_or(default.min(max)), max)))
+    Ok(Ok((default, max)))
+}
+
+/// The smallest times of all these items.
+fn bounds<'a, S: State>(run: &Run<'_, S>, wants: impl Iterator<Item = &'a Want>) -> Result<Times, Halt> {
+    let mut bounds = None;
+    for want in wants {
+        let times = item_times(run.rules, known(run, want)?);
+        bounds = Some(smaller(bounds, times));
+    }
+    Ok(bounds.unwrap_or((run.rules.default_ttl, run.rules.max_hold)))
+}
+
+fn smaller(bounds: Option<Times>, (default, max): Times) -> Times {
+    bounds.map_or((default, max), |(d, m)| (d.min(default), m.min(max)))
 }
 
 /// The nearest setting wins: item, location, service.
@@ -129,11 +179,21 @@ fn pause_of<S: State>(run: &Run<'_, S>, item: &Item) -> Result<Option<Scope>, Ha
 
 /// Expires due holds, earliest first, of the items that fall short, until they fit or none is due; answers with the
 /// instant that counts for the whole basket. `None` when the batch may expire no more and more is due.
-fn make_room<S: State>(run: &mut Run<'_, S>, wants: &[Want], now: Instant) -> Result<Option<Instant>, Halt> {
+fn make_room<S: State>(run: &mut Run<'_, S>, basket: &Basket, now: Instant) -> Result<Option<Instant>, Halt> {
+    let wants = basket.wants();
     let mut now = floored(run, wants, now)?;
     loop {
-        for want in wants {
-            while known(run, want)?.available() < want.quantity {
+        for (number, want) in wants.iter().enumerate() {
+            // Units that are named can't be had before their holds have ended, and no other hold's end helps.
+            if let Some(Choice::Named(ids)) = basket.choice(number) {
+                for due in due_holders(run, &want.item, ids, now)? {
+                    if !run.may_expire() {
+                        return Ok(None);
+                    }
+                    expire(run, due, now)?;
+                }
+            }
+            while !fits(run, want, basket.choice(number))? {
                 match run.state.earliest(Some(&want.item))? {
                     Some((due, _)) if bug!("a-reserve-leaves-what-is-due-now") && due == now => break,
                     Some((due, id)) if due <= now => {
@@ -155,6 +215,18 @@ fn make_room<S: State>(run: &mut Run<'_, S>, wants: &[Want], now: Instant) -> Re
             return Ok(Some(now));
         }
         now = floor;
+    }
+}
+
+/// Whether no due hold's end would help a wish: it could be had in full, or the units that it names are not with one.
+fn fits<S: State>(run: &Run<'_, S>, want: &Want, choice: Option<&Choice>) -> Result<bool, Halt> {
+    let item = known(run, want)?;
+    if item.available() < want.quantity {
+        return Ok(false);
+    }
+    match choice {
+        None | Some(Choice::Named(_)) => Ok(true),
+        Some(Choice::Best(_)) => Ok(offer(run, item, want, choice)?.quantity == want.quantity),
     }
 }
 
@@ -190,28 +262,30 @@ fn shortages<S: State>(run: &Run<'_, S>, short: &[(&Want, u64)]) -> Result<Outco
 fn hold<S: State>(
     run: &mut Run<'_, S>,
     command: &Reserve,
-    granted: &[(&Want, u64)],
-    (ttl, max): Times,
+    granted: Vec<(&Want, u64, Option<Vec<LineUnit>>)>,
+    (default, max): Times,
     now: Instant,
 ) -> Result<Outcome, Halt> {
     let mut lines = Vec::with_capacity(granted.len());
     let mut figures = Vec::with_capacity(granted.len());
-    for (want, quantity) in granted {
+    for (want, quantity, units) in granted {
         let item = known(run, want)?;
         let mut after = item.figures;
-        after.held = add(after.held, *quantity)?;
+        after.held = add(after.held, quantity)?;
         after.active = add(after.active, 1)?;
-        after.sequence = add(after.sequence, 1)?;
+        after.sequence = step(item.mode, after.sequence)?;
         after.at = now;
         lines.push(Line {
             item: item.key.clone(),
             requested: line_units(want.quantity)?,
-            quantity: line_units(*quantity)?,
+            quantity: line_units(quantity)?,
             returned: 0,
             sequence: after.sequence,
+            units: units.map(|units| Arc::new(LineUnits::new(units))),
         });
         figures.push(after);
     }
+    let ttl = command.ttl.unwrap_or(default.min(max));
     let max_expires_at = now.deadline(max);
     let mut expires_at = now.deadline(ttl).min(max_expires_at);
     if bug!("deadlines-are-rounded-down") && now.micros() % 1_000 != 0 {

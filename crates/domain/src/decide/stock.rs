@@ -1,6 +1,6 @@
 //! What operators do: set and adjust stock, pause and resume.
 
-use super::{Halt, Run, add};
+use super::{Halt, Run, add, step};
 use crate::bug;
 use crate::command::{AdjustStock, SetSale, SetStock};
 use crate::event::{StockChange, Subject, Transition};
@@ -16,44 +16,81 @@ use alloc::sync::Arc;
 use alloc::vec;
 
 pub(super) fn set<S: State>(run: &mut Run<'_, S>, command: &SetStock, now: Instant) -> Result<Outcome, Halt> {
-    if command.mode == Some(Mode::Units) {
-        let detail =
-            "units with ids of their own are not offered yet: leave it out, or say counted".to_string();
+    if command.mode == Some(Mode::Units) && !run.state.keeps_units() {
+        let detail = "must be counted or left out: this store keeps counted stock only".to_string();
         return Ok(Outcome::Refused(Rejection::invalid("/mode", detail)));
     }
-    if command.total_units > TOTAL_UNITS {
+    if command.total_units.is_some_and(|total| total > TOTAL_UNITS) {
         let detail = format!("must be at most {TOTAL_UNITS}");
         return Ok(Outcome::Refused(Rejection::invalid("/total_units", detail)));
     }
     let before = run.state.item(&command.item)?.cloned();
-    if let Some(expected) = command.expected_version.filter(|_| !bug!("versions-are-not-compared")) {
+    if let Some(expected) = command.expected.as_ref().filter(|_| !bug!("versions-are-not-compared")) {
         let version = before.as_ref().map(|item| item.version);
-        if version != Some(expected) {
+        if !expected.is_met(version) {
             return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
         }
     }
-    let Some(before) = before else { return Ok(create(run, command, now)) };
-    if let Some(rejection) = below_committed(&before, command.total_units) {
+    let (mode, total) = match total(before.as_ref(), command) {
+        Ok(figures) => figures,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
+    let Some(before) = before else { return Ok(create(run, command, mode, total, now)) };
+    if let Some(rejection) = below_committed(&before, total) {
         return Ok(Outcome::Refused(rejection));
     }
     let settings = merged(&before.settings, command);
-    if settings == *before.settings && command.total_units == before.figures.total_units {
+    if settings == *before.settings && total == before.figures.total_units {
         return Ok(Outcome::Done(Reply::Item { item: before, created: false }));
     }
     let item = Item { settings: Arc::new(settings), ..before };
-    changed(run, item, command.total_units, StockChange::Set, now)
+    changed(run, item, total, StockChange::Set, now)
 }
 
-fn create<S: State>(run: &mut Run<'_, S>, command: &SetStock, now: Instant) -> Outcome {
+/// How units are told apart, which stays as it was, and how many there are to be.
+fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejection> {
+    let mode = before.map(|item| item.mode);
+    if let (Some(mode), Some(asked)) = (mode, command.mode)
+        && mode != asked
+    {
+        let detail = "must stay as it is once the item exists: make another item".to_string();
+        return Err(Rejection::invalid("/mode", detail));
+    }
+    let mode = mode.or(command.mode).unwrap_or(Mode::Counted);
+    match (mode, command.total_units) {
+        (Mode::Counted, Some(total)) => Ok((mode, total)),
+        (Mode::Counted, None) => {
+            Err(Rejection::invalid("/total_units", "is missing: how many units are there?".to_string()))
+        }
+        (Mode::Units, asked) => {
+            let there = before.map_or(0, |item| item.figures.total_units);
+            if asked.is_some_and(|asked| asked != there) {
+                let detail = format!(
+                    "must be left out, or be the number of units that exist, which is {there}: units are added and retired one by one"
+                );
+                return Err(Rejection::invalid("/total_units", detail));
+            }
+            Ok((mode, there))
+        }
+    }
+}
+
+fn create<S: State>(
+    run: &mut Run<'_, S>,
+    command: &SetStock,
+    mode: Mode,
+    total_units: u64,
+    now: Instant,
+) -> Outcome {
     let item = Item {
         key: command.item.clone(),
-        mode: Mode::Counted,
+        mode,
         figures: Figures {
-            total_units: command.total_units,
+            total_units,
             confirmed_sold: 0,
             held: 0,
             active: 0,
-            sequence: 1,
+            sequence: u64::from(mode == Mode::Counted),
             at: now,
         },
         settings: Arc::new(merged(&Settings::default(), command)),
@@ -71,21 +108,26 @@ pub(super) fn adjust<S: State>(
     now: Instant,
 ) -> Result<Outcome, Halt> {
     let before = run.state.item(&command.item)?.cloned();
-    if let Some(expected) = command.expected_version {
+    if let Some(expected) = &command.expected {
         let version = before.as_ref().map(|item| item.version);
-        if version != Some(expected) {
+        if !expected.is_met(version) {
             return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
         }
     }
     let Some(before) = before else {
         return Ok(Outcome::Refused(Rejection::UnknownItem(vec![command.item.clone()])));
     };
+    if before.mode == Mode::Units {
+        let detail = "is for items that count their units: those with ids are added and retired one by one"
+            .to_string();
+        return Ok(Outcome::Refused(Rejection::invalid("/delta", detail)));
+    }
     let total = before.figures.total_units.checked_add_signed(command.delta);
     let total = match total {
         Some(total) if total <= TOTAL_UNITS => total,
         _ if command.delta < 0 => return Ok(Outcome::Refused(committed(&before))),
         _ => {
-            let detail = format!("would bring the item past {TOTAL_UNITS} units");
+            let detail = "must not bring the item past 1,000,000,000,000 units".to_string();
             return Ok(Outcome::Refused(Rejection::invalid("/delta", detail)));
         }
     };
@@ -97,7 +139,11 @@ pub(super) fn adjust<S: State>(
     changed(run, before, total, change, now)
 }
 
-fn changed<S: State>(
+// The words above name it.
+const _: () = assert!(TOTAL_UNITS == 1_000_000_000_000);
+
+/// Makes an operator's change of an item.
+pub(super) fn changed<S: State>(
     run: &mut Run<'_, S>,
     before: Item,
     total_units: u64,
@@ -105,8 +151,9 @@ fn changed<S: State>(
     now: Instant,
 ) -> Result<Outcome, Halt> {
     let at = now.max(before.figures.at);
+    let sequence = step(before.mode, before.figures.sequence)?;
     let item = Item {
-        figures: Figures { total_units, sequence: add(before.figures.sequence, 1)?, at, ..before.figures },
+        figures: Figures { total_units, sequence, at, ..before.figures },
         version: add(before.version, 1)?,
         ..before
     };
@@ -139,17 +186,17 @@ pub(super) fn set_sale<S: State>(
     command: &SetSale,
     now: Instant,
 ) -> Result<Outcome, Halt> {
-    let before = match &command.scope {
-        Scope::Everything => run.state.paused(None)?,
-        Scope::Location(location) => run.state.paused(Some(location.as_str()))?,
+    let (before, at) = match &command.scope {
+        Scope::Everything => (run.state.paused(None)?, now),
+        Scope::Location(location) => (run.state.paused(Some(location.as_str()))?, now),
         Scope::Item(key) => match run.state.item(key)? {
-            Some(item) => item.paused,
+            Some(item) => (item.paused, now.max(item.figures.at)),
             None => return Ok(Outcome::Refused(Rejection::UnknownItem(vec![key.clone()]))),
         },
     };
     if before != command.paused {
         let SetSale { scope, paused, reason } = command.clone();
-        run.emit(run.fresh.event, now, None, Transition::Sale { scope, paused, reason });
+        run.emit(run.fresh.event, at, None, Transition::Sale { scope, paused, reason });
     }
     Ok(Outcome::Done(Reply::Sale { paused: command.paused }))
 }

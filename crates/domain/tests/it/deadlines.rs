@@ -45,6 +45,22 @@ fn confirm() {
 }
 
 #[test]
+fn what_is_left_out_of_a_partial_hold_does_not_bound_its_time() {
+    check(
+        "
+        0 stock a 9 ttl=300 max=900          -> created total=9 available=9 v=1
+        0 stock b 0 ttl=5 max=10             -> created total=0 available=0 v=1
+        0 reserve r a=1,b=1 partial          -> active until 300000 a=1
+        0 extend r 1800                      -> active until 900000 a=1
+        0 reserve s b=1,a=1 ttl=7 partial    -> active until 7000 a=1
+        0 reserve t a=1,b=1 ttl=11 partial   -> invalid_request /ttl_seconds
+        0 stock b 1                          -> item total=1 available=1 v=2
+        0 reserve u a=1,b=2 partial          -> active until 5000 a=1 b=1/2
+        ",
+    );
+}
+
+#[test]
 fn release() {
     check_edges(
         "

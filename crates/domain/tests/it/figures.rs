@@ -30,7 +30,7 @@ fn figures_end_where_their_limits_say() {
         "
         0 stock a 1000000000001         -> invalid_request /total_units
         0 stock a 18446744073709551615  -> invalid_request /total_units
-        0 stock a 5 units               -> invalid_request /mode
+        0 stock a -                     -> invalid_request /total_units
         0 books a                       -> none
         0 stock a 1000000000000         -> created total=1000000000000 available=1000000000000 v=1
         0 adjust a 1                    -> invalid_request /delta

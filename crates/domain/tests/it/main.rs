@@ -9,5 +9,8 @@ mod figures;
 mod footprints;
 mod keys;
 mod order_of_rejections;
+mod pools;
 mod returns;
 mod steps_of_the_clock;
+mod units;
+mod units_chosen;

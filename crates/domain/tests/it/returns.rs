@@ -11,7 +11,7 @@ fn confirming_again_is_the_same_answer_and_another_order_is_not() {
         1 confirm r order=o1    -> confirmed at 1 order=o1 a=1
         9999 confirm r order=o1 -> confirmed at 1 order=o1 a=1
         9999 confirm r          -> confirmed at 1 order=o1 a=1
-        9999 confirm r order=o2 -> reservation_confirmed r
+        9999 confirm r order=o2 -> reservation_confirmed r order=o1
         1 reserve s a=1 ttl=5   -> active until 5001 a=1
         2 confirm s             -> confirmed at 2 a=1
         3 confirm s order=o1    -> reservation_confirmed s

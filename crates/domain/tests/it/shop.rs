@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name, ReservationId, Scope,
-    State, Status, Transition,
+    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name, Pool, ReservationId,
+    Scope, State, Status, StockChange, Transition, Unit,
 };
 
 /// Everything in sorted maps.
@@ -13,6 +13,7 @@ pub(crate) struct Shop {
     pub(crate) holds: BTreeMap<ReservationId, Hold>,
     pub(crate) keys: BTreeMap<KeyHash, KeyRecord>,
     pub(crate) paused: BTreeSet<Option<Label>>,
+    pub(crate) pools: BTreeMap<ItemKey, Pool>,
 }
 
 impl State for Shop {
@@ -38,17 +39,37 @@ impl State for Shop {
         Ok(active.map(|hold| (hold.expires_at, hold.id)).min())
     }
 
+    fn keeps_units(&self) -> bool {
+        true
+    }
+
+    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+        Ok(self.pools.get(item))
+    }
+
     fn apply(&mut self, event: &Event) {
         match &event.transition {
-            Transition::Hold { hold, figures, .. } => {
+            Transition::Hold { change, hold, figures } => {
                 assert_eq!(hold.lines.len(), figures.len(), "figures of every line");
-                for (line, figures) in hold.lines.iter().zip(figures) {
+                for (number, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
+                    if let Some(pool) = self.pools.get_mut(&line.item) {
+                        pool.apply(change, hold, line, number);
+                    }
                     self.items.get_mut(&line.item).expect("an item of a hold").figures = *figures;
                 }
                 self.holds.insert(hold.id, hold.clone());
             }
-            Transition::Stock { item, .. } => {
+            Transition::Stock { change, item } => {
                 self.items.insert(item.key.clone(), item.clone());
+                match change {
+                    StockChange::UnitsAdded(units) => {
+                        self.pools.entry(item.key.clone()).or_default().add(units.to_vec());
+                    }
+                    StockChange::UnitRetired(unit) => {
+                        self.pools.get_mut(&item.key).expect("a pool of a unit").retire(unit);
+                    }
+                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                }
             }
             Transition::Sale { scope: Scope::Item(key), paused, .. } => {
                 self.items.get_mut(key).expect("an item that is paused").paused = *paused;
@@ -113,6 +134,33 @@ impl State for Slice {
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
         self.need(item.map_or(Name::AnyDue, |key| Name::Due(key.clone())))?;
         self.shop.earliest(item)
+    }
+
+    fn keeps_units(&self) -> bool {
+        true
+    }
+
+    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+        self.need(Name::SeatMap(item.clone()))?;
+        self.shop.pool(item)
+    }
+
+    fn unit(&self, item: &ItemKey, id: &Label) -> Got<'_, Unit> {
+        self.need(Name::Unit(item.clone(), id.clone()))?;
+        self.shop.unit(item, id)
+    }
+
+    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, Missing> {
+        let enough = |name: &Name| matches!(name, Name::FreeUnits(of, count) if of == item && *count >= most);
+        if !self.loaded.iter().any(enough) {
+            return Err(Missing(Name::FreeUnits(item.clone(), most)));
+        }
+        self.shop.free_units(item, most)
+    }
+
+    fn last_position(&self, item: &ItemKey) -> Result<u64, Missing> {
+        self.need(Name::LastUnit(item.clone()))?;
+        self.shop.last_position(item)
     }
 
     fn apply(&mut self, event: &Event) {

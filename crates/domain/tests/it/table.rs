@@ -4,21 +4,27 @@
 //! Commands, with optional words in brackets, `SKU` standing for `[location/]name` and `BASKET` for `SKU=units,…`:
 //!
 //! ```text
-//! stock SKU total [safety=n] [ttl=s] [max=s] [version=n] [units]     adjust SKU delta [version=n]
+//! stock SKU total|- [safety=n] [ttl=s] [max=s] [version=n] [units|counted]     adjust SKU delta [version=n]
+//! add SKU id[@section[/row]][:position][+attribute]…,…               retire SKU id
 //! reserve ID BASKET [ttl=s] [partial] [pool=name]                    confirm ID [order=name]
-//! release ID        extend ID s        return ID all|BASKET          sweep
+//! release ID        extend ID s        return ID all|BASKET|units=id+id   sweep
 //! pause everything|at=location|SKU     resume …                      crowd n SKU ttl=s: n reserves of one unit
 //! books SKU: the item's figures        hold ID: a reservation        key=name on any command
+//! map SKU: units in the order of their claims, `.` available, `h` held, `s` sold, with their versions
 //! ```
+//!
+//! In a basket `SKU=[id+id]` names units; `adjacent`, `sections=a+b`, `together=k` and `with=attribute` on a reserve choose the
+//! best of all its lines that name none.
 
 use crate::shop::Shop;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Effects, Envelope, Event, EventId, Extend, Fingerprint, Fresh,
-    Fulfilment, Hold, Instant, ItemKey, KeyHash, KeyUse, Label, Mode, Origin, Outcome, Rejection, Release,
-    Reply, RequestId, ReservationId, Reserve, Return, Returning, Rules, Scope, Seconds, SetSale, SetStock,
-    Status, Want, decide,
+    AddUnits, AdjustStock, Attribute, Attributes, Basket, Best, Choice, Command, Confirm, Effects, Envelope,
+    Event, EventId, Expected, Extend, Fingerprint, Fresh, Fulfilment, Hold, Instant, ItemKey, KeyHash,
+    KeyUse, Label, LineUnit, Mode, NewUnit, Origin, Outcome, Rejection, Release, Reply, RequestId,
+    ReservationId, Reserve, RetireUnit, Return, Returning, Rules, Scope, Seconds, SetSale, SetStock, Status,
+    UnitStatus, Want, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -54,6 +60,7 @@ impl Played {
         let words: Vec<&str> = command.split_whitespace().collect();
         let got = match words[0] {
             "books" => self.books(&item(words[1])),
+            "map" => self.map(&item(words[1])),
             "hold" => self.shop.holds.get(&id(words[1])).map_or("none".to_owned(), said_hold),
             "crowd" => self.crowd(&words, at),
             _ => said(&self.run(command, at)),
@@ -105,6 +112,19 @@ impl Played {
             assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
         }
         "ok".to_owned()
+    }
+
+    fn map(&self, key: &ItemKey) -> String {
+        let Some(pool) = self.shop.pools.get(key) else { return "none".to_owned() };
+        let units = pool.iter().map(|unit| {
+            let mark = match unit.status {
+                UnitStatus::Available => '.',
+                UnitStatus::Held(_) => 'h',
+                UnitStatus::Sold(_) => 's',
+            };
+            format!("{mark}{}", unit.version)
+        });
+        units.collect::<Vec<_>>().join(" ")
     }
 
     fn books(&self, key: &ItemKey) -> String {
@@ -169,12 +189,50 @@ fn seconds(words: &[&str], name: &str) -> Option<Seconds> {
     number(words, name).map(|seconds: u64| Seconds::new(seconds).unwrap())
 }
 
-fn basket(text: &str) -> Basket {
+fn labels(text: &str) -> Vec<Label> {
+    text.split('+').map(label).collect()
+}
+
+fn basket(text: &str, best: Option<&Best>) -> Basket {
     let want = |text: &str| {
         let (name, quantity) = text.rsplit_once('=').unwrap();
-        Want { item: item(name), quantity: quantity.parse().unwrap() }
+        let named = quantity.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let choice = match named {
+            Some(ids) => Some(Choice::Named(labels(ids))),
+            None => best.cloned().map(Choice::Best),
+        };
+        let quantity = if named.is_some() { 1 } else { quantity.parse().unwrap() };
+        (Want { item: item(name), quantity }, choice)
     };
-    Basket::new(text.split(',').map(want).collect()).unwrap()
+    Basket::choosing(text.split(',').map(want).collect()).unwrap()
+}
+
+fn best(words: &[&str]) -> Option<Best> {
+    let best = Best {
+        adjacent: words.contains(&"adjacent"),
+        sections: named(words, "sections").map(labels).unwrap_or_default(),
+        min_together: number(words, "together"),
+        attributes: attributes(named(words, "with").into_iter()),
+    };
+    (best != Best::default()).then_some(best)
+}
+
+fn attributes<'a>(names: impl Iterator<Item = &'a str>) -> Attributes {
+    Attributes::new(names.map(|name| (label(name), Attribute::Flag(true))).collect())
+}
+
+/// `id[@section[/row]][:position][+attribute]…`.
+fn unit(text: &str) -> NewUnit {
+    let mut parts = text.split('+');
+    let (head, names) = (parts.next().unwrap(), parts);
+    let (head, position) = head.split_once(':').map_or((head, None), |(head, at)| (head, Some(at)));
+    let (id, place) = head.split_once('@').map_or((head, None), |(id, place)| (id, Some(place)));
+    let (section, row) = place.map_or((None, None), |place| match place.split_once('/') {
+        Some((section, row)) => (Some(label(section)), Some(label(row))),
+        None => (Some(label(place)), None),
+    });
+    let position = position.map(|at| at.parse().unwrap());
+    NewUnit { id: label(id), position, section, row, number: None, attributes: attributes(names) }
 }
 
 fn command(line: &str) -> Command {
@@ -183,7 +241,7 @@ fn command(line: &str) -> Command {
     match words[0] {
         "reserve" => Command::Reserve(Reserve {
             owner_id: label("owner"),
-            basket: basket(words[2]),
+            basket: basket(words[2], best(words).as_ref()),
             ttl: seconds(words, "ttl"),
             fulfilment: if words.contains(&"partial") { Fulfilment::Partial } else { Fulfilment::All },
             pool: named(words, "pool").map(label),
@@ -203,25 +261,32 @@ fn command(line: &str) -> Command {
             Command::Extend(Extend { id: id(words[1]), ttl })
         }
         "return" => {
-            let returning =
-                if words[2] == "all" { Returning::All } else { Returning::Lines(basket(words[2])) };
+            let returning = match (words[2], named(words, "units")) {
+                ("all", _) => Returning::All,
+                (_, Some(ids)) => Returning::Units(labels(ids)),
+                (lines, None) => Returning::Lines(basket(lines, None)),
+            };
             Command::Return(Return { id: id(words[1]), returning, reason: label("unwanted") })
         }
         "stock" => Command::SetStock(SetStock {
             item: item(words[1]),
-            total_units: words[2].parse().unwrap(),
-            mode: words.contains(&"units").then_some(Mode::Units),
+            total_units: words[2].parse().ok(),
+            mode: match (words.contains(&"units"), words.contains(&"counted")) {
+                (true, _) => Some(Mode::Units),
+                (_, true) => Some(Mode::Counted),
+                _ => None,
+            },
             safety_stock: number(words, "safety"),
             default_ttl: seconds(words, "ttl"),
             max_hold: seconds(words, "max"),
             metadata: None,
-            expected_version: number(words, "version"),
+            expected: number(words, "version").map(Expected::version),
         }),
         "adjust" => Command::AdjustStock(AdjustStock {
             item: item(words[1]),
             delta: words[2].parse().unwrap(),
             reason: label("count"),
-            expected_version: number(words, "version"),
+            expected: number(words, "version").map(Expected::version),
         }),
         "pause" | "resume" => {
             let scope = match (words[1], named(words, "at")) {
@@ -231,6 +296,11 @@ fn command(line: &str) -> Command {
             };
             Command::SetSale(SetSale { scope, paused: words[0] == "pause", reason: None })
         }
+        "add" => {
+            let units = words[2].split(',').map(unit).collect();
+            Command::AddUnits(AddUnits { item: item(words[1]), units })
+        }
+        "retire" => Command::RetireUnit(RetireUnit { item: item(words[1]), unit: label(words[2]) }),
         "sweep" => Command::Sweep,
         other => panic!("no such command: {other}"),
     }
@@ -256,6 +326,12 @@ fn said_reply(reply: &Reply) -> String {
                 item.figures.total_units,
                 item.available(),
                 item.version
+            )
+        }
+        Reply::Units { item, added, unchanged } => {
+            format!(
+                "added {added} unchanged {unchanged} total={} v={}",
+                item.figures.total_units, item.version
             )
         }
         Reply::Sale { paused } => if *paused { "paused" } else { "open" }.to_owned(),
@@ -286,6 +362,11 @@ fn said_hold(hold: &Hold) -> String {
         if line.returned > 0 {
             write!(words, "-{}", line.returned).unwrap();
         }
+        if line.units.is_some() {
+            let back = |unit: &LineUnit| if unit.returned { "-" } else { "" };
+            let units = line.units().iter().map(|unit| format!("{}.{}{}", unit.id, unit.version, back(unit)));
+            write!(words, "({})", units.collect::<Vec<_>>().join(" ")).unwrap();
+        }
     }
     words
 }
@@ -300,7 +381,16 @@ fn said_item(key: &ItemKey) -> String {
 
 fn said_rejection(rejection: &Rejection) -> String {
     match rejection {
-        Rejection::InvalidRequest(error) => format!("invalid_request {}", error.pointer),
+        Rejection::InvalidRequest(error) => {
+            // People read it behind the pointer: "/delta must not bring …".
+            let detail = &error.detail;
+            assert!(
+                ["must ", "is "].iter().any(|begins| detail.starts_with(begins)),
+                "no sentence: {detail}"
+            );
+            assert!(!detail.ends_with('.'), "{detail}");
+            format!("invalid_request {}", error.pointer).trim_end().to_owned()
+        }
         Rejection::UnknownItem(items) => {
             format!("unknown_item {}", items.iter().map(said_item).collect::<Vec<_>>().join(","))
         }
@@ -321,9 +411,25 @@ fn said_rejection(rejection: &Rejection) -> String {
             }
             words
         }
+        Rejection::UnitsUnavailable(taken) => {
+            let mut words = "units_unavailable".to_owned();
+            for line in taken {
+                let units: Vec<&str> = line.units.iter().map(Label::as_str).collect();
+                write!(words, " {}=[{}]", said_item(&line.item), units.join("+")).unwrap();
+            }
+            words
+        }
+        Rejection::UnknownUnit { item, unit } => format!("unknown_unit {} {unit}", said_item(item)),
+        Rejection::UnitInUse { item, unit, status } => {
+            let word = if matches!(status, UnitStatus::Held(_)) { "held" } else { "sold" };
+            format!("unit_in_use {} {unit} {word}", said_item(item))
+        }
         Rejection::IdempotencyMismatch => "idempotency_mismatch".to_owned(),
         Rejection::UnknownReservation(id) => format!("unknown_reservation {}", id_name(*id)),
-        Rejection::ReservationConfirmed(id) => format!("reservation_confirmed {}", id_name(*id)),
+        Rejection::ReservationConfirmed { id, order_id } => {
+            let order = order_id.as_ref().map(|order| format!(" order={order}")).unwrap_or_default();
+            format!("reservation_confirmed {}{order}", id_name(*id))
+        }
         Rejection::ReservationCancelled(id) => format!("reservation_cancelled {}", id_name(*id)),
         Rejection::ReservationExpired { id, expires_at } => {
             format!("reservation_expired {} since {}", id_name(*id), since_start(*expires_at))

@@ -6,10 +6,11 @@ use crate::behind::Fold;
 use crate::filter::Filter;
 use crate::index::Chunk;
 use crate::log::Head;
+use crate::units::Change;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
-use stockhold_domain::{Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, ReservationId};
+use stockhold_domain::{Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId, Unit};
 
 /// Versions of the index that a power cut may bring back: it is not synced with each of its transactions.
 const OLDER: usize = 3;
@@ -153,6 +154,7 @@ pub(super) struct Index {
     pub(super) indexed_sum: u32,
     pub(super) keyed: u64,
     pub(super) items: BTreeMap<ItemKey, Item>,
+    pub(super) units: BTreeMap<ItemKey, BTreeMap<Label, Unit>>,
     pub(super) pauses: BTreeSet<String>,
     pub(super) active: BTreeMap<ReservationId, Hold>,
     pub(super) closed: BTreeMap<ReservationId, Hold>,
@@ -195,6 +197,21 @@ impl Index {
                 self.pauses.insert(scope);
             } else {
                 self.pauses.remove(&scope);
+            }
+        }
+        for ((item, id), change) in chunk.units {
+            let units = self.units.entry(item).or_default();
+            match change {
+                Change::Put(unit) => {
+                    units.insert(id, unit);
+                }
+                Change::Moved(status, version) => {
+                    let unit = units.get_mut(&id).ok_or(format!("unit {id:?} has moved and is not there"))?;
+                    (unit.status, unit.version) = (status, version);
+                }
+                Change::Gone => {
+                    units.remove(&id);
+                }
             }
         }
         for id in chunk.ended {

@@ -1,6 +1,6 @@
 use stockhold_embedded::testing::Bench;
 use stockhold_embedded::verify;
-use stockhold_store::conformance::{cases, random_history, stepping_history};
+use stockhold_store::conformance::{cases, random_history, stepping_history, units_history};
 
 #[test]
 fn passes_every_case() {
@@ -31,5 +31,21 @@ fn random_histories_go_as_the_model_says() {
 fn random_histories_keep_the_invariants_while_the_clock_steps() {
     for seed in 0..12 {
         stepping_history(&mut Bench::new(), seed, 250).unwrap();
+    }
+}
+
+#[test]
+fn random_histories_of_units_go_as_the_model_says() {
+    for seed in 0..12 {
+        let mut bench = Bench::new();
+        units_history(&mut bench, seed, 250).unwrap();
+        // What the index has of units is as right as what the log has: after a crash, and after a stop.
+        if seed % 2 == 0 {
+            bench.crash();
+        } else {
+            bench.stop();
+        }
+        let verdict = verify(&bench.dir(), |_, _| ()).unwrap();
+        assert_eq!(verdict.findings, Vec::<String>::new(), "seed {seed}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::{Hold, Item, Outcome, Reply, ReservationId};
 use stockhold_embedded::testing::{Bench, ask, open};
-use stockhold_embedded::{EmbeddedStore, files, verify};
+use stockhold_embedded::{EmbeddedStore, OpenError, files, verify};
 use stockhold_store::clock::HandClock;
 use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
 use stockhold_store::conformance::{Maker, START, World};
@@ -85,6 +85,23 @@ fn a_hole_in_the_index_s_write_ahead_log_is_no_damage() {
     fs::write(&wal, torn).unwrap();
     bench.start().unwrap();
     assert_eq!(judge(bench.store(), &items, &holds), Served::Right);
+    assert_eq!(verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());
+}
+
+#[test]
+fn verify_does_not_judge_the_log_of_another_version() {
+    let (mut bench, ..) = shop();
+    bench.stop();
+    let mark = |format: i64| {
+        let db = rusqlite::Connection::open(bench.dir().join(files::LOG)).unwrap();
+        let before: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        db.pragma_update(None, "user_version", format).unwrap();
+        before
+    };
+    let ours = mark(99);
+    let refused = verify(&bench.dir(), |_, _| ()).unwrap_err();
+    assert!(matches!(refused, OpenError::Newer { found: 99, .. }), "{refused}");
+    mark(ours);
     assert_eq!(verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());
 }
 

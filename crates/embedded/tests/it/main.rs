@@ -5,3 +5,4 @@ mod damage;
 mod mangled;
 mod panics;
 mod restart;
+mod units;

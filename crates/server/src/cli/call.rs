@@ -37,8 +37,15 @@ pub(crate) struct Answer<T> {
 pub(crate) enum Failed {
     /// The rules said no.
     Refused(Box<Problem>),
-    /// Patience ran out. The command may have taken effect.
-    GaveUp { waited: Duration, last: String },
+    /// Patience ran out.
+    GaveUp {
+        waited: Duration,
+        last: String,
+        /// Whether somebody is there, who answered the last try that it can't be done now.
+        answered: bool,
+        /// Whether every try was answered that nothing was done; if not, the command may have taken effect.
+        undone: bool,
+    },
     /// The server does not behave like Stockhold, or the request can't be sent.
     Broken(String),
 }
@@ -47,8 +54,9 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(problem) => write!(f, "{}: {}", problem.reason, problem.detail),
-            Self::GaveUp { waited, last } => {
-                write!(f, "no answer for {:.1} s; the last try: {last}", waited.as_secs_f64())
+            Self::GaveUp { waited, last, answered, .. } => {
+                let how = if *answered { "turned away" } else { "no answer" };
+                write!(f, "{how} for {:.1} s; the last try: {last}", waited.as_secs_f64())
             }
             Self::Broken(what) => f.write_str(what),
         }
@@ -143,6 +151,7 @@ impl Caller {
     ) -> Result<T, Failed> {
         let started = Instant::now();
         let mut pause = FIRST_PAUSE;
+        let mut undone = true;
         loop {
             let error = match ask().await {
                 Ok(answer) => {
@@ -160,9 +169,11 @@ impl Caller {
                 }
                 _ => return Err(error.into()),
             };
+            undone &= says_undone(&error);
             let waited = started.elapsed();
             let Some(left) = patience.checked_sub(waited).filter(|left| !left.is_zero()) else {
-                return Err(Failed::GaveUp { waited, last: error.to_string() });
+                let answered = matches!(error, Error::Refused(_));
+                return Err(Failed::GaveUp { waited, last: error.to_string(), answered, undone });
             };
             if !self.away.replace(true) {
                 (self.say)(&format!("{error}; trying again for {:.0} s", left.as_secs_f64()));
@@ -173,6 +184,13 @@ impl Caller {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// Whether an answer says that nothing was done.
+fn says_undone(error: &Error) -> bool {
+    let Error::Refused(problem) = error else { return false };
+    let reason = Reason::from_name(&problem.reason);
+    matches!(reason, Some(Reason::Overloaded | Reason::Unavailable))
 }
 
 fn read<T: DeserializeOwned>(raw: &Raw) -> Result<Answer<T>, Error> {

@@ -1,9 +1,9 @@
 //! `stockhold completions` and `stockhold man`: what the command line says of itself, for shells and for `man`.
 
+use super::out;
 use crate::exit;
 use clap::Command;
 use clap_complete::Shell;
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -31,8 +31,6 @@ pub(super) fn man(command: Command, dir: Option<&Path>) -> ExitCode {
 }
 
 fn printed(bytes: &[u8]) -> ExitCode {
-    match io::stdout().write_all(bytes) {
-        Ok(()) => ExitCode::from(exit::DONE),
-        Err(error) => exit::because(exit::FAILED, format!("writing: {error}")),
-    }
+    out::bytes(bytes);
+    ExitCode::from(exit::DONE)
 }

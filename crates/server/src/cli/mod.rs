@@ -1,12 +1,20 @@
 //! The command line. Doc comments here are the help texts.
 #![expect(clippy::doc_markdown, reason = "help texts are plain text")]
 
+#[macro_use]
+mod out;
+
+mod archive;
 mod backup;
+mod copy;
+mod migrate;
 mod verify;
 
 mod admin;
 mod call;
+mod hall;
 mod latency;
+mod lines;
 mod server;
 mod table;
 
@@ -17,12 +25,13 @@ mod import;
 mod bench;
 mod demo;
 mod replay;
+mod sim;
 
 mod doctor;
 mod manual;
 
 use crate::config::Flags;
-use crate::{exit, serve};
+use crate::{advice, exit, serve};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,16 +74,38 @@ enum Command {
     /// Recount everything and say whether it adds up
     ///
     /// Folds every event from the first one, and holds the rules' invariants and the index against what
-    /// comes of it. Reads only; a server may be running on the directory.
+    /// comes of it; of a database, every table. Reads only; a server may be running on the directory or
+    /// the database. Where events have been archived it goes on from what they came to.
     ///
     /// Try it:
     ///   stockhold verify --data-dir /srv/stockhold
     ///   stockhold verify --json
+    ///   STOCKHOLD_STORE=postgres://stockhold:secret@db/shop stockhold verify
     ///
     /// Exit codes: 0 it adds up, 1 it does not or can't be read, 2 configuration not understood, 3 the
-    /// data is damaged.
+    /// data is damaged or of another version.
     #[command(verbatim_doc_comment)]
     Verify(verify::Verify),
+    /// Write what is old and over to files, and let it leave the database
+    ///
+    /// What is over: events older than the age, the oldest first, and the reservations that had ended by
+    /// then. It is written as JSON lines, as the API shows it, to files named by the first position in
+    /// them; synced; and with --drop it leaves the database, in small transactions and while servers go
+    /// on, together with idempotency keys of that age. What it came to stays: `stockhold verify` adds up
+    /// afterwards, and positions go on as they were. A reader of events that asks for what has left is
+    /// told where to begin. Reservations that have left are unknown to the server: a sale that left can
+    /// no longer be returned. Cut off, the same command goes on where it stopped.
+    ///
+    /// For databases; the embedded store keeps everything.
+    ///
+    /// Try it:
+    ///   stockhold archive --older-than 90d --to /mnt/archive
+    ///   stockhold archive --older-than 90d --to /mnt/archive --drop --json
+    ///
+    /// Exit codes: 0 done, 1 it could not be written or read, or the books do not add up, 2 configuration
+    /// or command line not understood, 3 the database has another schema than this version knows.
+    #[command(verbatim_doc_comment)]
+    Archive(archive::Args),
     /// Copy the data while the server runs, and go on with an earlier copy
     ///
     /// Copies the log batch by batch, each held against its checksum, up to the last batch that is there
@@ -94,12 +125,41 @@ enum Command {
     /// understood, 3 the data or the copy is damaged, or a server uses the copy.
     #[command(verbatim_doc_comment)]
     Backup(backup::Args),
+    /// Take everything that a store has over into an empty database
+    ///
+    /// From a data directory or a database to another database: every event under its position, and so
+    /// items, reservations with their ids and histories, sales, holds and pauses as they are; and the
+    /// idempotency keys that are still to be kept. Stop the servers first: a data directory in use is
+    /// refused, and what is answered by a database's servers meanwhile stays behind. Ends with a recount of
+    /// what was taken over. Cut off, empty the database and begin again.
+    ///
+    /// Try it:
+    ///   stockhold copy --data-dir ./stockhold-data --to postgres://stockhold:secret@db/shop
+    ///   STOCKHOLD_COPY_TO=mysql://stockhold:secret@db/shop stockhold copy
+    ///
+    /// Exit codes: 0 all of it is there and adds up, 1 it could not be read or written, 2 configuration or
+    /// command line not understood, or the database is not empty, 3 the data is damaged or in use.
+    #[command(verbatim_doc_comment)]
+    Copy(copy::Args),
+    /// Bring a database's schema up to date, and do nothing else
+    ///
+    /// `serve` does so by itself when it starts. Where its user may not make tables, run this as one who
+    /// may, and let the other select, insert, update and delete. Instances that start at once wait for
+    /// each other; a newer schema is left alone.
+    ///
+    /// Try it:
+    ///   STOCKHOLD_STORE=postgres://owner:secret@db/shop stockhold migrate
+    ///
+    /// Exit codes: 0 the schema is up to date, 1 it could not be made, 2 configuration not understood, 3
+    /// the schema is newer than this version knows.
+    #[command(verbatim_doc_comment)]
+    Migrate(migrate::Args),
     /// Reserve, confirm, set stock and so on from a shell
     ///
-    /// Each command is one request to a running server. Commands that change something carry an
-    /// idempotency key, yours (--key) or a fresh one that is printed to standard error: the same command
-    /// with the same key takes effect once. Answers are told for people, or with --json as the server
-    /// gave them.
+    /// Each command is one request to a running server. Commands that are not harmless to repeat (reserve,
+    /// confirm, extend, return, stock adjust) carry an idempotency key, yours (--key) or a fresh one
+    /// that is printed to standard error: the same command with the same key takes effect once. Answers
+    /// are told for people, or with --json as the server gave them.
     ///
     /// Try it:
     ///   stockhold ctl stock set shirt --total 10
@@ -125,6 +185,10 @@ enum Command {
     /// on-hand: what is sold here is added to it. To leave items alone that are there, say --existing
     /// keep.
     ///
+    /// With --units SKU the rows are units of that item (seats, slots, serial numbers) in CSV: unit_id, and
+    /// section, row, number, position and attributes where it has them. The item is made if it is not
+    /// there; units that are there and the same stay, so a run that was cut is run again.
+    ///
     /// Every row that can't be used is told with its line and column, and left out; after --max-errors of
     /// them the import stops. Nothing is skipped silently: the report counts all rows.
     ///
@@ -135,6 +199,7 @@ enum Command {
     /// Try it:
     ///   stockhold import items.csv --dry-run
     ///   stockhold import items.csv
+    ///   stockhold import seats.csv --units concert
     ///   stockhold import erp.csv --delimiter ';' --column sku=ArtNr --column total_units=Menge
     ///   stockhold export items --server http://127.0.0.1:9001 | stockhold import - --format jsonl
     ///
@@ -225,10 +290,31 @@ enum Command {
     /// Try it:
     ///   stockhold demo
     ///   stockhold demo --buyers 5000 --units 300 --seed 7
+    ///   stockhold demo --seats
     ///
     /// Exit codes: 0 the audit is right, 1 it is not or the demo could not run.
     #[command(verbatim_doc_comment)]
     Demo(demo::Args),
+    /// Run the simulator: what the store does when everything goes wrong at once
+    ///
+    /// A seed makes a history of callers that retry, a network that loses, repeats and reorders, clocks
+    /// that step, drift and stand still, a disk that fails and forgets, and crashes at every point of a
+    /// commit. The embedded store of this program goes through it step by step, in memory, and is held to
+    /// its promises at every step against a naive model of the rules. What happens follows from the
+    /// seed alone: the same seed ends with the same trace hash. Ends with counters of what really
+    /// happened.
+    ///
+    /// A broken promise ends the run with its seed and the shortest history found that shows it.
+    ///
+    /// Try it:
+    ///   stockhold sim --seed 7
+    ///   stockhold sim --seed 7 --steps 5000
+    ///   stockhold sim --minutes 10
+    ///
+    /// Exit codes: 0 every promise was kept and every kind of fault happened, 1 one was broken or a kind
+    /// never happened, 2 command line not understood.
+    #[command(verbatim_doc_comment)]
+    Sim(sim::Args),
     /// Check this machine, the configuration, the data directory and a running server
     ///
     /// Give it the flags, variables and directory that `serve` gets. For each finding it says what to do.
@@ -267,6 +353,8 @@ enum Command {
     ///   stockhold completions bash > ~/.local/share/bash-completion/completions/stockhold
     ///   stockhold completions zsh > ~/.zfunc/_stockhold
     ///   stockhold completions fish > ~/.config/fish/completions/stockhold.fish
+    ///
+    /// Exit codes: 0 printed, 2 command line not understood.
     #[command(verbatim_doc_comment)]
     Completions {
         /// Which shell
@@ -280,6 +368,8 @@ enum Command {
     /// Try it:
     ///   stockhold man | man -l -
     ///   stockhold man ~/.local/share/man/man1
+    ///
+    /// Exit codes: 0 written, 1 they could not be written, 2 command line not understood.
     #[command(verbatim_doc_comment)]
     Man {
         /// Where to; made if it is not there
@@ -289,19 +379,27 @@ enum Command {
 
 /// Runs what the command line asks for.
 pub(crate) fn run() -> ExitCode {
-    match Cli::parse().command {
+    out::code(done(Cli::parse().command))
+}
+
+fn done(command: Command) -> ExitCode {
+    match command {
         Command::Serve { flags } => match flags.load() {
             Ok(loaded) => serve::serve(&loaded.config),
             Err(error) => exit::because(exit::USAGE, error),
         },
         Command::Verify(verify) => verify.run(),
+        Command::Archive(args) => archive::run(&args),
         Command::Backup(args) => backup::run(&args),
+        Command::Copy(args) => copy::run(&args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => manual::completions(Cli::command(), shell),
         Command::Man { dir } => manual::man(Cli::command(), dir.as_deref()),
@@ -314,6 +412,9 @@ fn config(flags: &Flags, json: bool) -> ExitCode {
         Ok(loaded) => loaded,
         Err(error) => return exit::because(exit::USAGE, error),
     };
+    for advice in loaded.config.options().map(|options| advice::of(&options.rules)).unwrap_or_default() {
+        eprintln!("stockhold: {advice}");
+    }
     let entries = loaded.entries();
     if json {
         let object: serde_json::Map<_, _> = entries

@@ -31,7 +31,8 @@ pub(super) struct AdminArgs {
 impl ServerArgs {
     /// The server's address.
     pub(super) fn url(&self) -> Result<String, String> {
-        match &self.server {
+        // A variable that is there and empty is as good as none.
+        match self.server.as_deref().filter(|url| !url.is_empty()) {
             Some(url) => Ok(url.trim_end_matches('/').to_owned()),
             None => Ok(format!("http://{}", Flags::default().load()?.config.listen)),
         }
@@ -68,6 +69,10 @@ pub(super) fn code(failed: &Failed) -> u8 {
 pub(super) fn explain(url: &str, failed: &Failed) -> String {
     match failed {
         Failed::Refused(problem) => refusal(url, problem),
+        Failed::GaveUp { answered: true, .. } => format!(
+            "{url}: {failed}\nThe server is there, and /readyz on its admin listener says why (`stockhold doctor` looks there \
+             too)."
+        ),
         Failed::GaveUp { .. } => format!(
             "{url}: {failed}\nIs a server running there? Start one with `stockhold serve`, or name it with --server \
              (or {VARIABLE})."

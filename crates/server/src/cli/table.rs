@@ -63,9 +63,18 @@ fn cell(value: &Value) -> (String, bool) {
     }
 }
 
-/// A text with what would move the cursor written out: names come from whoever calls the server.
+/// A text with what would move the cursor, or turn round what follows, written out: names come from whoever calls the
+/// server.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] }).collect()
+    text.chars()
+        .flat_map(|c| match c {
+            c if c.is_control() => c.escape_debug().collect(),
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                c.escape_unicode().collect()
+            }
+            c => vec![c],
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -80,5 +89,6 @@ mod tests {
         let shown = table(&columns, &rows.iter().collect::<Vec<_>>());
         assert_eq!(shown, "SKU       UNITS\na             5\nlonger\\n  12000\n");
         assert_eq!(table(&columns, &[]), "SKU  UNITS  NONE\n");
+        assert_eq!(printable("a\u{202e}b\u{1b}größe"), "a\\u{202e}b\\u{1b}größe");
     }
 }

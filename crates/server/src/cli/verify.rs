@@ -1,17 +1,19 @@
-//! `stockhold verify`: recounts everything and says whether it adds up.
+//! `stockhold verify`: recounts everything and says whether it adds up, whatever the store is.
 
-use crate::config::DataDir;
+use crate::backend::{books_failed, sql_options};
+use crate::config::{Config, StorePlace};
 use crate::exit;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
-use stockhold_embedded::{OpenError, Verdict};
+use stockhold_embedded::OpenError;
+use stockhold_sql::Progress;
 
 /// What is recounted, and how it is told.
 #[derive(Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
-    place: DataDir,
+    place: StorePlace,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -20,27 +22,31 @@ pub(crate) struct Verify {
 /// How often the bar moves, in batches.
 const BAR_STEP: u64 = 256;
 
+/// What any store's recount comes to.
+struct Verdict {
+    batches: u64,
+    events: u64,
+    /// Up to which position events have left for an archive.
+    archived: u64,
+    items: u64,
+    /// Units with ids, where they were counted.
+    units: Option<u64>,
+    reservations: [u64; 4],
+    keys: u64,
+    findings: Vec<String>,
+    drift: u64,
+}
+
 impl Verify {
     pub(crate) fn run(&self) -> ExitCode {
-        let dir = match self.place.find() {
-            Ok(dir) => dir,
+        let config = match self.place.load() {
+            Ok(config) => config,
             Err(error) => return exit::because(exit::USAGE, error),
         };
-        let bar = ProgressBar::new(0);
-        if let Ok(style) = ProgressStyle::with_template("recounting {wide_bar} {pos}/{len} batches") {
-            bar.set_style(style);
-        }
-        let verdict = stockhold_embedded::verify(&dir, |done, all| {
-            if done.is_multiple_of(BAR_STEP) {
-                bar.set_length(all);
-                bar.set_position(done);
-            }
-        });
-        bar.finish_and_clear();
+        let verdict = if config.store.is_embedded() { embedded(&config) } else { sql(&config) };
         let verdict = match verdict {
             Ok(verdict) => verdict,
-            Err(error @ OpenError::Io { .. }) => return exit::because(exit::FAILED, error),
-            Err(error) => return exit::because(exit::DATA, error),
+            Err((code, why)) => return exit::because(code, why),
         };
         if self.json {
             println!("{:#}", json(&verdict));
@@ -51,18 +57,70 @@ impl Verify {
     }
 }
 
+fn embedded(config: &Config) -> Result<Verdict, (u8, String)> {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("recounting {wide_bar} {pos}/{len} batches") {
+        bar.set_style(style);
+    }
+    let verdict = stockhold_embedded::verify(&config.data_dir, |done, all| {
+        if done.is_multiple_of(BAR_STEP) {
+            bar.set_length(all);
+            bar.set_position(done);
+        }
+    });
+    bar.finish_and_clear();
+    let stockhold_embedded::Verdict { batches, events, items, reservations, keys, findings, drift } = verdict
+        .map_err(|error| {
+            let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
+            (code, error.to_string())
+        })?;
+    Ok(Verdict { batches, events, archived: 0, items, units: None, reservations, keys, findings, drift })
+}
+
+fn sql(config: &Config) -> Result<Verdict, (u8, String)> {
+    let options = sql_options(config)?;
+    let bar = ProgressBar::new_spinner();
+    let verdict = stockhold_sql::verify(config.store.url(), &options, |progress| {
+        bar.set_message(match progress {
+            Progress::Events(done, all) => format!("recounting: event {done} of {all}"),
+            Progress::Reservations(done) => format!("recounting: {done} reservations"),
+            Progress::Keys(done) => format!("recounting: {done} keys"),
+        });
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    let stockhold_sql::Verdict {
+        batches,
+        events,
+        archived,
+        items,
+        units,
+        reservations,
+        keys,
+        findings,
+        drift,
+    } = verdict.map_err(|error| books_failed(config, &error))?;
+    let units = Some(units);
+    Ok(Verdict { batches, events, archived, items, units, reservations, keys, findings, drift })
+}
+
 fn json(verdict: &Verdict) -> serde_json::Value {
     let [active, confirmed, cancelled, expired] = verdict.reservations;
-    serde_json::json!({
+    let mut told = serde_json::json!({
         "adds_up": verdict.drift == 0,
         "drift": verdict.drift,
         "findings": verdict.findings,
         "batches": verdict.batches,
         "events": verdict.events,
+        "archived_through": verdict.archived,
         "items": verdict.items,
         "idempotency_keys": verdict.keys,
         "reservations": { "active": active, "confirmed": confirmed, "cancelled": cancelled, "expired": expired },
-    })
+    });
+    if let Some(units) = verdict.units {
+        told["units"] = units.into();
+    }
+    told
 }
 
 fn tell(verdict: &Verdict) {
@@ -71,6 +129,9 @@ fn tell(verdict: &Verdict) {
         "{} events in {} batches, {} items, {} keys",
         verdict.events, verdict.batches, verdict.items, verdict.keys
     );
+    if verdict.archived > 0 {
+        println!("events up to position {} have been archived; what they came to is kept", verdict.archived);
+    }
     println!(
         "reservations: {active} active, {confirmed} confirmed, {cancelled} cancelled, {expired} expired"
     );

@@ -16,7 +16,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use stockhold_api::problem::{self, Problem, Reason, page_html};
+use stockhold_api::problem::{self, ADMIN_PATHS, Problem, Reason, page_html};
 use stockhold_domain::{EventId, RequestId};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
@@ -29,11 +29,10 @@ const CONNECTIONS: usize = 64;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
+/// The exposition format of Prometheus.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// How often histograms are tidied up.
 const UPKEEP: Duration = Duration::from_secs(5);
-
-/// Where it listens to nothing else, in order.
-const PATHS: [&str; 4] = ["/livez", "/readyz", "/startupz", "/metrics"];
 
 /// See the module.
 #[derive(Clone)]
@@ -97,7 +96,7 @@ impl Admin {
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         let page = path.strip_prefix("/problems/").and_then(Reason::from_name);
-        if !PATHS.contains(&path) && page.is_none() {
+        if !ADMIN_PATHS.contains(&path) && page.is_none() {
             return self.problem(&Problem::unknown_admin_route(path));
         }
         if *request.method() != Method::GET && *request.method() != Method::HEAD {
@@ -109,10 +108,13 @@ impl Admin {
         match (page, path) {
             (Some(reason), _) => body(StatusCode::OK, HTML, page_html(reason)),
             (None, "/readyz") => match self.not_ready() {
-                None => body(StatusCode::OK, TEXT, "ready\n"),
+                None => match self.store.store().limited() {
+                    None => body(StatusCode::OK, TEXT, "ready\n"),
+                    Some(what) => body(StatusCode::OK, TEXT, format!("ready, but {what}\n")),
+                },
                 Some(why) => body(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("not ready: {why}\n")),
             },
-            (None, "/metrics") => body(StatusCode::OK, TEXT, self.scrape()),
+            (None, "/metrics") => body(StatusCode::OK, METRICS, self.scrape()),
             (None, _) => body(StatusCode::OK, TEXT, "ok\n"),
         }
     }

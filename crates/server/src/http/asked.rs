@@ -12,10 +12,13 @@ pub(super) struct Asked<'a> {
     pub(super) request_id: Option<&'a str>,
     pub(super) idempotency_key: Given<'a>,
     pub(super) if_match: Given<'a>,
+    pub(super) if_none_match: Given<'a>,
     pub(super) traceparent: Option<&'a str>,
     pub(super) host: Given<'a>,
     pub(super) origin: Given<'a>,
     pub(super) last_event_id: Given<'a>,
+    /// Whether it has to name its host once, which HTTP/1.1 asks for (RFC 9112, 3.2).
+    pub(super) needs_host: bool,
     /// When it was read: the one look at the clock that it costs.
     pub(super) now: Instant,
 }
@@ -57,6 +60,8 @@ impl<'a> Asked<'a> {
             self.request_id = text();
         } else if name.eq_ignore_ascii_case("if-match") {
             self.if_match.add(value);
+        } else if name.eq_ignore_ascii_case("if-none-match") {
+            self.if_none_match.add(value);
         } else if name.eq_ignore_ascii_case("traceparent") {
             self.traceparent = text();
         } else if name.eq_ignore_ascii_case("host") {

@@ -27,10 +27,15 @@ operations! {
     Route::Item(_) => "get_item"
     Route::SetStock(_) => "set_stock"
     Route::Adjust(_) => "adjust_stock"
+    Route::AddUnits(_) => "add_units"
+    Route::Units(_) => "list_units"
+    Route::RetireUnit(..) => "retire_unit"
+    Route::SeatMap(_) => "get_seat_map"
     Route::ItemSale(_, true) => "pause_item"
     Route::ItemSale(_, false) => "resume_item"
     Route::Sale(true) => "pause_sale"
     Route::Sale(false) => "resume_sale"
+    Route::Paused => "get_sale"
     Route::Commands => "run_commands"
     Route::Availability => "get_availabilities"
     Route::Reservations => "list_reservations"
@@ -60,6 +65,7 @@ fn every_route_is_in_the_document_and_every_operation_is_a_route() {
             assert_eq!(operation_of(route), id, "{method} {path}");
             described.insert(id);
 
+            assert_eq!(route.takes_body(), !operation["requestBody"].is_null(), "{id}");
             let Some(body) = operation["requestBody"]["description"].as_str() else { continue };
             let digits: String = body.chars().filter(char::is_ascii_digit).collect();
             assert!(digits.ends_with(&route.body_limit().to_string()), "{id}: {body}");

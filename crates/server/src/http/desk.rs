@@ -4,6 +4,7 @@
 //! The desk also says when a round of requests is over, so that what arrived together is committed together.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,8 +15,10 @@ use stockhold_store::fault;
 use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Store, Work};
 use tokio::sync::Notify;
 
-/// Longest wait for an answer, in looks; past it the outcome is unknown to the caller.
+/// Longest wait for an answer, in looks; past it a command's outcome is unknown to the caller.
 const DEADLINE_LOOKS: u32 = 30;
+/// How often a round of requests looks for more before it ends.
+const ROUND_LOOKS: u32 = 4;
 /// How often waits are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -25,19 +28,21 @@ type Answered = Result<Answer, Failure>;
 pub(super) struct Desk {
     store: Arc<dyn Store>,
     inbox: Arc<Answers>,
+    /// Answers that are being handed out: they stand here so that a panic on the way loses none.
+    handing: RefCell<VecDeque<(u64, Answered)>>,
     slots: RefCell<Slots>,
     asked: Notify,
 }
 
 #[derive(Default)]
 struct Answers {
-    put: Mutex<Vec<(u64, Answered)>>,
+    put: Mutex<VecDeque<(u64, Answered)>>,
     flushed: Notify,
 }
 
 impl Inbox for Answers {
     fn put(&self, ticket: u64, answer: Answered) {
-        self.put.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, answer));
+        self.put.lock().unwrap_or_else(PoisonError::into_inner).push_back((ticket, answer));
     }
 
     fn flush(&self) {
@@ -49,6 +54,8 @@ impl Inbox for Answers {
 struct Slots {
     all: Vec<Slot>,
     free: Vec<usize>,
+    /// Tickets that were taken so far.
+    opened: u64,
     /// How often deadlines were looked at so far: time enough for them, and no clock is read for a request.
     looks: u32,
 }
@@ -58,6 +65,8 @@ struct Slot {
     generation: u32,
     /// The look that came last before the wait.
     since: u32,
+    /// Whether it waits for a read, which has no outcome that could be unknown.
+    reads: bool,
     state: SlotState,
 }
 
@@ -72,6 +81,7 @@ impl Desk {
         Rc::new(Self {
             store,
             inbox: Arc::new(Answers::default()),
+            handing: RefCell::default(),
             slots: RefCell::default(),
             asked: Notify::new(),
         })
@@ -79,30 +89,43 @@ impl Desk {
 
     /// Asks the store and waits for its answer. Dropped, it cancels nothing.
     pub(super) fn ask(self: &Rc<Self>, ask: Ask) -> Waiting {
-        let ticket = self.slots.borrow_mut().open();
+        let ticket = self.slots.borrow_mut().open(matches!(ask, Ask::Query(_)));
         let inbox: Arc<dyn Inbox> = self.inbox.clone();
         self.store.submit(Work { ask, reply: ReplyTo { inbox, ticket } });
         self.asked.notify_one();
         Waiting { desk: Rc::clone(self), ticket }
     }
 
-    /// Hands out answers. Runs for as long as the worker does.
+    /// Hands out answers. Runs for as long as the worker does; begun anew after a panic, it goes on with what was left.
     pub(super) async fn hand_out(self: Rc<Self>) {
-        let mut answers = Vec::new();
         loop {
-            self.inbox.flushed.notified().await;
-            std::mem::swap(&mut *self.inbox.put.lock().unwrap_or_else(PoisonError::into_inner), &mut answers);
-            fault!("answers.handing_out");
-            for (ticket, answer) in answers.drain(..) {
+            while let Some((ticket, answer)) = self.next_answer() {
                 self.slots.borrow_mut().answer(ticket, answer);
             }
+            self.inbox.flushed.notified().await;
+            let mut put = self.inbox.put.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut *put, &mut self.handing.borrow_mut());
+            drop(put);
+            fault!("answers.handing_out");
         }
+    }
+
+    fn next_answer(&self) -> Option<(u64, Answered)> {
+        self.handing.borrow_mut().pop_front()
     }
 
     /// Ends each round: it runs after all requests that were ready before it.
     pub(super) async fn end_rounds(self: Rc<Self>) {
         loop {
             self.asked.notified().await;
+            // What has arrived meanwhile comes along: one large commit costs less than two small ones.
+            for _ in 0..ROUND_LOOKS {
+                let before = self.slots.borrow().opened;
+                tokio::task::yield_now().await;
+                if self.slots.borrow().opened == before {
+                    break;
+                }
+            }
             self.store.kick();
             fault!("round.ended");
         }
@@ -118,18 +141,19 @@ impl Desk {
 }
 
 impl Slots {
-    fn open(&mut self) -> u64 {
+    fn open(&mut self, reads: bool) -> u64 {
         let (state, since) = (SlotState::Waiting(None), self.looks);
+        self.opened += 1;
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
-                self.all.push(Slot { generation: 0, since, state: SlotState::Free });
+                self.all.push(Slot { generation: 0, since, reads, state: SlotState::Free });
                 self.all.len() - 1
             }
         };
         let Some(slot) = self.all.get_mut(index) else { return u64::MAX };
         slot.generation = slot.generation.wrapping_add(1);
-        (slot.state, slot.since) = (state, since);
+        (slot.state, slot.since, slot.reads) = (state, since, reads);
         (u64::from(slot.generation) << 32) | index as u64
     }
 
@@ -139,14 +163,8 @@ impl Slots {
     }
 
     fn answer(&mut self, ticket: u64, answer: Answered) {
-        if let Some(slot) = self.find(ticket)
-            && let SlotState::Waiting(waker) = &mut slot.state
-        {
-            let waker = waker.take();
-            slot.state = SlotState::Answered(answer);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+        if let Some(slot) = self.find(ticket) {
+            slot.answer(answer);
         }
     }
 
@@ -161,15 +179,26 @@ impl Slots {
     fn give_up(&mut self) {
         self.looks += 1;
         for slot in &mut self.all {
-            if let SlotState::Waiting(waker) = &mut slot.state
-                && self.looks - slot.since > DEADLINE_LOOKS
-            {
-                let waker = waker.take();
-                slot.state = SlotState::Answered(Err(Failure::OutcomeUnknown));
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
+            if self.looks - slot.since > DEADLINE_LOOKS {
+                slot.answer(Err(Failure::OutcomeUnknown));
             }
+        }
+    }
+}
+
+impl Slot {
+    /// Answers and wakes whoever waits, if anybody does.
+    fn answer(&mut self, answer: Answered) {
+        let SlotState::Waiting(waker) = &mut self.state else { return };
+        let waker = waker.take();
+        self.state = SlotState::Answered(match answer {
+            Err(Failure::OutcomeUnknown) if self.reads => {
+                Err(Failure::Unavailable("the store did not answer a read".to_owned()))
+            }
+            answer => answer,
+        });
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
@@ -201,5 +230,123 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.desk.slots.borrow_mut().close(self.ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::task::Wake;
+    use stockhold_domain::{Command, Item, ItemKey};
+    use stockhold_store::Query;
+    use stockhold_store::conformance::Maker;
+
+    /// A store that keeps what it is asked and answers nobody.
+    #[derive(Default)]
+    struct Silent(Mutex<Vec<Work>>);
+
+    impl Store for Silent {
+        fn submit(&self, work: Work) {
+            self.0.lock().unwrap().push(work);
+        }
+
+        fn kick(&self) {}
+
+        fn published(&self, _: &ItemKey) -> Option<Option<Item>> {
+            None
+        }
+
+        fn newest(&self) -> u64 {
+            0
+        }
+
+        fn trouble(&self) -> Option<String> {
+            None
+        }
+    }
+
+    fn look(waiting: &mut Waiting) -> Poll<Answered> {
+        Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn of_what_takes_too_long_a_command_s_outcome_is_unknown_and_a_read_has_none() {
+        let desk = Desk::new(Arc::new(Silent::default()));
+        let sweep = Maker::new(1, "").wrap(Command::Sweep);
+        let mut waits = [
+            desk.ask(Ask::Command(Box::new(sweep.clone()))),
+            desk.ask(Ask::Commands(vec![sweep])),
+            desk.ask(Ask::Query(Query::Items(Vec::new()))),
+        ];
+        for _ in 0..DEADLINE_LOOKS {
+            desk.slots.borrow_mut().give_up();
+        }
+        assert!(waits.iter_mut().all(|waiting| look(waiting).is_pending()), "not before the deadline");
+        desk.slots.borrow_mut().give_up();
+        let [command, commands, read] = waits.each_mut().map(look);
+        for answer in [command, commands] {
+            assert!(matches!(answer, Poll::Ready(Err(Failure::OutcomeUnknown))), "{answer:?}");
+        }
+        assert!(matches!(read, Poll::Ready(Err(Failure::Unavailable(_)))), "{read:?}");
+    }
+
+    #[test]
+    fn a_read_that_a_failed_commit_took_along_has_no_unknown_outcome_either() {
+        let store = Arc::new(Silent::default());
+        let desk = Desk::new(store.clone());
+        let mut read = desk.ask(Ask::Query(Query::Items(Vec::new())));
+        for Work { reply, .. } in store.0.lock().unwrap().drain(..) {
+            desk.slots.borrow_mut().answer(reply.ticket, Err(Failure::OutcomeUnknown));
+        }
+        let read = look(&mut read);
+        assert!(matches!(read, Poll::Ready(Err(Failure::Unavailable(_)))), "{read:?}");
+    }
+
+    /// Whoever is woken by it panics.
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    #[test]
+    fn a_panic_while_answers_are_handed_out_loses_none() {
+        let store = Arc::new(Silent::default());
+        let desk = Desk::new(store.clone());
+        let [mut first, mut second] = [0, 1].map(|_| desk.ask(Ask::Query(Query::Items(Vec::new()))));
+        let bad = Waker::from(Arc::new(Panics));
+        assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&bad)).is_pending());
+        assert!(look(&mut second).is_pending());
+        for Work { reply, .. } in store.0.lock().unwrap().drain(..) {
+            reply.answer(Err(Failure::Overloaded));
+        }
+        let hand_out = || {
+            let mut handing = std::pin::pin!(Rc::clone(&desk).hand_out());
+            handing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+        };
+        assert!(catch_unwind(AssertUnwindSafe(hand_out)).is_err());
+        assert!(hand_out(), "begun anew");
+        for waiting in [&mut first, &mut second] {
+            assert!(matches!(look(waiting), Poll::Ready(Err(Failure::Overloaded))));
+        }
+    }
+
+    #[test]
+    fn the_proxies_that_are_shipped_wait_for_longer_than_the_desk() {
+        let shipped = [
+            (include_str!("../../../../deploy/haproxy.cfg"), "timeout server"),
+            (include_str!("../../../../deploy/nginx.conf"), "proxy_read_timeout"),
+        ];
+        let longest = LOOK_EVERY * (DEADLINE_LOOKS + 1);
+        for (file, name) in shipped {
+            let values = file.lines().filter_map(|line| line.trim().strip_prefix(name));
+            let seconds = values.filter_map(|value| value.trim().trim_end_matches(';').strip_suffix('s'));
+            let waits: Vec<_> =
+                seconds.map(|seconds| Duration::from_secs(seconds.parse().unwrap())).collect();
+            assert!(!waits.is_empty() && waits.iter().all(|wait| *wait > longest), "{name}: {waits:?}");
+        }
     }
 }

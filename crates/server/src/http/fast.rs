@@ -9,7 +9,7 @@
 use super::bounds::{BODY, HEAD, HEAD_BYTES, IN_A_ROW, REST};
 use super::ending::{send, turn_away};
 use super::handle::Worker;
-use super::intake::{ENDED, LATE};
+use super::intake::ENDED;
 use super::load::Load;
 use super::plain::{Plain, Unlike};
 use super::reply::Reply;
@@ -76,7 +76,7 @@ pub(super) async fn converse(worker: &Rc<Worker>, mut stream: TcpStream) -> Left
                 match more(&stream, &mut read, ends).await {
                     Ok(()) => continue,
                     Err(error) if error.kind() == ErrorKind::TimedOut => {
-                        turn_away(worker, stream, &Problem::unreadable(LATE)).await;
+                        turn_away(worker, stream, &Problem::late()).await;
                         return Left::Nothing;
                     }
                     Err(_) => return Left::Nothing,
@@ -91,7 +91,7 @@ pub(super) async fn converse(worker: &Rc<Worker>, mut stream: TcpStream) -> Left
             let problem = match rest(&stream, &mut read, whole, load.insert(worker.room.load())).await {
                 Ok(()) => None,
                 Err(error) => Some(match error.kind() {
-                    ErrorKind::TimedOut => Problem::unreadable(LATE),
+                    ErrorKind::TimedOut => Problem::late(),
                     ErrorKind::UnexpectedEof => Problem::unreadable(ENDED),
                     ErrorKind::OutOfMemory => Problem::from(&Failure::Overloaded),
                     _ => return Left::Nothing,

@@ -1,6 +1,6 @@
 //! One request walked through: route, body, command, store, response.
 
-use super::asked::Asked;
+use super::asked::{Asked, Given};
 use super::desk::Desk;
 use super::guard;
 use super::load::{Load, Room, SHORT};
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant as Monotonic, UNIX_EPOCH};
-use stockhold_api::decode::{self, Invalid, Keyed};
+use stockhold_api::decode::{self, Invalid, Keyed, Match};
 use stockhold_api::openapi;
 use stockhold_api::problem::{Problem, Reason, page_html};
-use stockhold_domain::{EventId, Instant, Label, RequestId};
+use stockhold_domain::{EventId, FieldError, Instant, Label, RequestId};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Failure, Store};
@@ -155,6 +155,11 @@ impl Worker {
     ) -> Handled {
         let query = asked.query;
         let who = (asked, request_id);
+        decode::host(asked.needs_host, asked.host.once("/Host")?)?;
+        if !route.takes_body() {
+            decode::no_body(body)?;
+        }
+        heed_preconditions(route, &asked)?;
         match route {
             Route::ReserveSingle(sku) => {
                 let keyed = decode::reserve_single(sku, query, body)?;
@@ -175,19 +180,30 @@ impl Worker {
                 self.keyed(who, keyed, Shape::Nothing).await
             }
             Route::SetStock(sku) => {
-                let command = decode::set_stock(sku, query, if_match(asked)?, body)?;
+                let command = decode::set_stock(sku, query, precondition(&asked)?, body)?;
                 self.command(who, command, None, Shape::Item).await
             }
             Route::Adjust(sku) => {
-                self.keyed(who, decode::adjust(sku, query, if_match(asked)?, body)?, Shape::Item).await
+                let if_match = asked.if_match.once(IF_MATCH)?;
+                self.keyed(who, decode::adjust(sku, query, if_match, body)?, Shape::Item).await
+            }
+            Route::AddUnits(sku) => {
+                self.command(who, decode::add_units(sku, query, body)?, None, Shape::Units).await
+            }
+            Route::RetireUnit(sku, unit) => {
+                self.command(who, decode::retire_unit(sku, unit, query)?, None, Shape::Nothing).await
+            }
+            Route::Units(sku) => Box::pin(self.units(decode::units(sku, query)?)).await,
+            Route::SeatMap(sku) => {
+                let (item, layout) = decode::seat_map(sku, query)?;
+                let known = asked.if_none_match.once(IF_NONE_MATCH)?;
+                Box::pin(self.seat_map(item, layout, known)).await
             }
             Route::ItemSale(sku, paused) => {
-                let command = decode::set_item_sale(sku, query, body, paused)?;
-                self.command(who, command, None, Shape::Sale).await
+                Box::pin(self.set_sale(who, decode::set_item_sale(sku, query, body, paused)?)).await
             }
-            Route::Sale(paused) => {
-                self.command(who, decode::set_sale(query, body, paused)?, None, Shape::Sale).await
-            }
+            Route::Sale(paused) => Box::pin(self.set_sale(who, decode::set_sale(query, body, paused)?)).await,
+            Route::Paused => Box::pin(self.sale(&decode::sale(query)?)).await,
             // Large ones do not make every request's future large.
             Route::Commands => Box::pin(self.commands(who, body)).await,
             Route::Availability => {
@@ -205,7 +221,7 @@ impl Worker {
             }
             Route::EventStream => {
                 let last = asked.last_event_id.once("/Last-Event-ID")?;
-                self.event_stream(asked, decode::stream(query, last)?)
+                Box::pin(self.event_stream(asked, decode::stream(query, last)?)).await
             }
             Route::ProblemPage(name) => match Reason::from_name(name) {
                 Some(reason) => Ok(reply::page(page_html(reason), HTML)),
@@ -219,7 +235,7 @@ impl Worker {
 }
 
 /// Runs a future; `None` when it panicked. The panic's message has been logged by the hook.
-async fn or_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+pub(super) async fn or_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     std::future::poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
         polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
@@ -230,6 +246,27 @@ async fn or_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
 /// What was asked, and what the request is called.
 pub(super) type Who<'a> = (Asked<'a>, &'a RequestId);
 
-fn if_match(asked: Asked<'_>) -> Result<Option<&[u8]>, Invalid> {
-    asked.if_match.once("/If-Match")
+/// Where their faults are told.
+const IF_MATCH: &str = "/If-Match";
+const IF_NONE_MATCH: &str = "/If-None-Match";
+
+/// What has to be so for an item to be set.
+fn precondition<'a>(asked: &Asked<'a>) -> Result<Option<Match<'a>>, Invalid> {
+    let if_match = asked.if_match.once(IF_MATCH)?.map(Match::If);
+    match (if_match, asked.if_none_match.once(IF_NONE_MATCH)?.map(Match::IfNone)) {
+        (Some(_), Some(_)) => {
+            let detail = "can't stand beside If-Match: give one of them".to_owned();
+            Err(Invalid { errors: vec![FieldError { pointer: IF_NONE_MATCH.into(), detail }] })
+        }
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+/// Refuses a condition where it would be passed over. `If-None-Match` on a read is a cache's, which takes the whole answer
+/// as well.
+fn heed_preconditions(route: Route<'_>, asked: &Asked<'_>) -> Result<(), Invalid> {
+    let (sets, adjusts) = (matches!(route, Route::SetStock(_)), matches!(route, Route::Adjust(_)));
+    let reads = matches!(asked.method, "GET" | "HEAD");
+    decode::no_precondition(asked.if_match != Given::Not && !sets && !adjusts, false)?;
+    decode::no_precondition(asked.if_none_match != Given::Not && !sets && !reads, true)
 }

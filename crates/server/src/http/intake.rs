@@ -12,8 +12,6 @@ use stockhold_store::Failure;
 
 /// What is said of a body that stops in the middle.
 pub(super) const ENDED: &str = "ended before it was complete, or was not framed as HTTP wants it";
-/// What is said of a body that does not come.
-pub(super) const LATE: &str = "did not arrive in time";
 
 /// Reads a body of at most `limit` bytes, which has to be JSON if it is anything.
 pub(super) async fn body(
@@ -32,8 +30,7 @@ pub(super) async fn body(
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && encoding != "identity"
     {
-        let found = format!("Content-Encoding: {}", String::from_utf8_lossy(encoding.as_bytes()));
-        return Err(Problem::unsupported_media_type(&found));
+        return Err(Problem::compressed(&String::from_utf8_lossy(encoding.as_bytes())));
     }
     if let Some(kind) = headers.get(CONTENT_TYPE)
         && !is_json(kind.as_bytes())
@@ -54,5 +51,5 @@ pub(super) async fn body(
         }
         Ok(read)
     };
-    tokio::time::timeout(BODY, read).await.unwrap_or_else(|_| Err(Problem::unreadable(LATE)))
+    tokio::time::timeout(BODY, read).await.unwrap_or_else(|_| Err(Problem::late()))
 }

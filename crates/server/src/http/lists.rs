@@ -9,8 +9,8 @@ use super::reply;
 use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
-use stockhold_domain::{Item, ItemKey, Rejection, ReservationId};
-use stockhold_store::{Answer, Ask, EventRow, Filter, Found, Query, Shelf};
+use stockhold_domain::{FieldError, Item, ItemKey, Rejection, ReservationId};
+use stockhold_store::{Answer, Ask, EventRow, Filter, Found, Query, Shelf, UnitFilter};
 
 /// Bytes after which a page ends, whatever its limit: the one entry that reaches it goes in whole.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -115,6 +115,52 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
+    pub(super) async fn units(&self, mut wanted: UnitFilter) -> Handled {
+        let mut left = wanted.limit;
+        let mut out = Vec::new();
+        let mut list = List::open(&mut out, "data");
+        for _ in 0..READS {
+            wanted.limit = left;
+            let page = match self.find(Query::Units(wanted.clone())).await? {
+                Found::Units(Some(page)) => page,
+                Found::Units(None) => return Err(self.no_units(wanted.item).await),
+                _ => return Err(Refused::mixed_up()),
+            };
+            for unit in page.units.iter().take(left) {
+                encode::unit(list.entry(&mut out), unit);
+            }
+            left = left.saturating_sub(page.units.len());
+            wanted.after = page.next;
+            if wanted.after.is_none() || left == 0 {
+                break;
+            }
+        }
+        let next = wanted.after.map(|(position, id)| cursor::of_unit(position, &id));
+        list.close_page(&mut out, next.is_some(), next.as_deref());
+        Ok(reply::written(out, None))
+    }
+
+    pub(super) async fn seat_map(&self, item: ItemKey, layout: bool, known: Option<&[u8]>) -> Handled {
+        let map = match self.find(Query::SeatMap { item: item.clone(), layout }).await? {
+            Found::SeatMap(Some(map)) => map,
+            Found::SeatMap(None) => return Err(self.no_units(item).await),
+            _ => return Err(Refused::mixed_up()),
+        };
+        Ok(reply::seat_map(&map, known, None))
+    }
+
+    /// Why an item shows no units: there is no such item, or it counts them.
+    async fn no_units(&self, key: ItemKey) -> Refused {
+        match self.item(key).await {
+            Err(refused) => refused,
+            Ok(_) => {
+                let detail = "is an item that counts its units: only those of mode units have any to show";
+                let error = FieldError { pointer: "/sku".into(), detail: detail.to_owned() };
+                Problem::from(Rejection::InvalidRequest(error)).into()
+            }
+        }
+    }
+
     pub(super) async fn history(&self, id: ReservationId) -> Handled {
         let rows = match self.find(Query::History(id)).await? {
             Found::History(Some(rows)) => rows,
@@ -133,6 +179,7 @@ impl Worker {
     }
 
     pub(super) async fn events(&self, after: u64, limit: usize) -> Handled {
+        self.is_history("/after", after).await?;
         let mut position = after;
         let mut left = limit;
         let mut out = Vec::new();
@@ -160,15 +207,32 @@ impl Worker {
         Ok(reply::written(out, load))
     }
 
-    /// At most so many events after a position.
-    pub(super) async fn events_after(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Refused> {
-        match self.find(Query::Events { after, limit }).await? {
-            Found::Events(rows) => Ok(rows),
+    /// Refuses a position that no event has yet, which somebody named: whoever went on from there would miss every event
+    /// up to it.
+    pub(super) async fn is_history(&self, pointer: &'static str, after: u64) -> Result<(), Refused> {
+        if after <= self.store.newest() {
+            return Ok(());
+        }
+        // Who has just read the newest event may know of more than the store says of itself.
+        match self.find(Query::Events { after: after - 1, limit: 1 }).await? {
+            Found::Events(rows) if rows.is_empty() => {
+                Err(Problem::beyond_newest(pointer, after, self.store.newest()).into())
+            }
+            Found::Events(_) | Found::Archived { .. } => Ok(()),
             _ => Err(Refused::mixed_up()),
         }
     }
 
-    async fn find(&self, query: Query) -> Result<Found, Refused> {
+    /// At most so many events after a position.
+    pub(super) async fn events_after(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Refused> {
+        match self.find(Query::Events { after, limit }).await? {
+            Found::Events(rows) => Ok(rows),
+            Found::Archived { through } => Err(Problem::archived(after, through).into()),
+            _ => Err(Refused::mixed_up()),
+        }
+    }
+
+    pub(super) async fn find(&self, query: Query) -> Result<Found, Refused> {
         match self.desk.ask(Ask::Query(query)).await {
             Ok(Answer::Found(found)) => Ok(found),
             Ok(_) => Err(Refused::mixed_up()),

@@ -34,7 +34,7 @@ pub(crate) fn describe() {
         "Events and lines of theirs that are durable and that the index does not have yet"
     );
     metrics::describe_gauge!(
-        "stockhold_sweep_lag_seconds",
+        "stockhold_sweeper_lag_seconds",
         "How long the earliest hold that is still active has been due; 0 when none is"
     );
     metrics::describe_gauge!("stockhold_free_disk_bytes", "Free bytes on the data directory's disk");
@@ -155,12 +155,14 @@ pub(super) enum Operation {
     Return,
     SetStock,
     Adjust,
+    AddUnits,
+    RetireUnit,
     SetSale,
     Sweep,
 }
 
 /// All of them, in order.
-const OPERATIONS: [Operation; 9] = [
+const OPERATIONS: [Operation; 11] = [
     Operation::Reserve,
     Operation::Confirm,
     Operation::Release,
@@ -168,6 +170,8 @@ const OPERATIONS: [Operation; 9] = [
     Operation::Return,
     Operation::SetStock,
     Operation::Adjust,
+    Operation::AddUnits,
+    Operation::RetireUnit,
     Operation::SetSale,
     Operation::Sweep,
 ];
@@ -182,6 +186,8 @@ impl Operation {
             Command::Return(_) => Self::Return,
             Command::SetStock(_) => Self::SetStock,
             Command::AdjustStock(_) => Self::Adjust,
+            Command::AddUnits(_) => Self::AddUnits,
+            Command::RetireUnit(_) => Self::RetireUnit,
             Command::SetSale(_) => Self::SetSale,
             Command::Sweep => Self::Sweep,
         }
@@ -197,6 +203,8 @@ impl Operation {
             Self::Return => "return",
             Self::SetStock => "set_stock",
             Self::Adjust => "adjust",
+            Self::AddUnits => "add_units",
+            Self::RetireUnit => "retire_unit",
             Self::SetSale => "set_sale",
             Self::Sweep => "sweep",
         }

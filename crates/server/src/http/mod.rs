@@ -21,6 +21,7 @@ mod handle;
 mod lists;
 mod refused;
 mod reply;
+mod sale;
 mod stream;
 mod tail;
 
@@ -39,6 +40,7 @@ use load::Room;
 use std::cell::RefCell;
 use std::io;
 use std::net;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,6 +65,9 @@ const CONNECTIONS_AT_LEAST: usize = 64;
 const QUIET: Duration = Duration::from_millis(500);
 /// How long what is under way may take after that.
 const DRAIN: Duration = Duration::from_secs(20);
+
+/// Before a part of a worker that panicked begins anew.
+const ANEW_PAUSE: Duration = Duration::from_millis(10);
 
 /// A connection on its way to its worker, and its place among those that are open.
 type Accepted = (net::TcpStream, Busy);
@@ -222,11 +227,11 @@ async fn work(
     mut connections: mpsc::UnboundedReceiver<Accepted>,
 ) {
     let desk = Desk::new(Arc::clone(&shared.store));
-    tokio::task::spawn_local(Rc::clone(&desk).hand_out());
-    tokio::task::spawn_local(Rc::clone(&desk).end_rounds());
-    tokio::task::spawn_local(Rc::clone(&desk).mind_deadlines());
+    keep(&desk, Desk::hand_out);
+    keep(&desk, Desk::end_rounds);
+    keep(&desk, Desk::mind_deadlines);
     let tail = Tail::new(Arc::clone(&shared.store));
-    tokio::task::spawn_local(Rc::clone(&tail).watch());
+    keep(&tail, Tail::watch);
     let worker = Rc::new(Worker {
         store: shared.store,
         desk,
@@ -252,6 +257,18 @@ async fn work(
             drop(open);
         });
     }
+}
+
+/// Runs what serves all requests of a worker for as long as that lives: after a panic it begins anew, since nobody would be
+/// answered any more.
+fn keep<T: 'static, F: Future<Output = ()> + 'static>(of: &Rc<T>, run: fn(Rc<T>) -> F) {
+    let of = Rc::clone(of);
+    tokio::task::spawn_local(async move {
+        while handle::or_panicked(pin!(run(Rc::clone(&of)))).await.is_none() {
+            tracing::error!("a part of a worker panicked and begins anew");
+            tokio::time::sleep(ANEW_PAUSE).await;
+        }
+    });
 }
 
 /// One connection, until its caller or the server ends it.

@@ -10,6 +10,8 @@ use stockhold_domain::Instant;
 const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "PUT"];
 /// The path of [`Route::EventStream`], which is seen before routes are looked for.
 const EVENT_STREAM: &[u8] = b"/v1/events/stream";
+/// Characters of a target that no URL has as they are: it is for hyper to judge them.
+const ODD: [char; 4] = ['#', '`', '<', '>'];
 /// Most headers of a plain request.
 const HEADERS: usize = 32;
 
@@ -35,6 +37,7 @@ pub(super) struct Plain {
     request_id: Option<Range<usize>>,
     idempotency_key: Option<Range<usize>>,
     if_match: Option<Range<usize>>,
+    if_none_match: Option<Range<usize>>,
     traceparent: Option<Range<usize>>,
     host: Option<Range<usize>>,
     origin: Option<Range<usize>>,
@@ -58,8 +61,8 @@ impl Plain {
             return None;
         }
         let method = METHODS.into_iter().find(|method| request.method == Some(*method))?;
-        let target =
-            request.path.filter(|path| path.starts_with('/') && path.is_ascii() && !path.contains('#'))?;
+        let plain = |path: &&str| path.starts_with('/') && path.is_ascii() && !path.contains(ODD);
+        let target = request.path.filter(plain)?;
         let place = |part: &[u8]| {
             let from = part.as_ptr().addr() - bytes.as_ptr().addr();
             from..from + part.len()
@@ -87,6 +90,7 @@ impl Plain {
                 12 if is("x-request-id") => once(&mut plain.request_id)?,
                 11 if is("traceparent") => once(&mut plain.traceparent)?,
                 8 if is("if-match") => once(&mut plain.if_match)?,
+                13 if is("if-none-match") => once(&mut plain.if_none_match)?,
                 6 if is("origin") => once(&mut plain.origin)?,
                 17 if is("transfer-encoding") => return None,
                 16 if is("content-encoding") => return None,
@@ -123,10 +127,12 @@ impl Plain {
             request_id: self.request_id.as_ref().and_then(text),
             idempotency_key: once(&self.idempotency_key),
             if_match: once(&self.if_match),
+            if_none_match: once(&self.if_none_match),
             traceparent: self.traceparent.as_ref().and_then(text),
             host: once(&self.host),
             origin: once(&self.origin),
             last_event_id: Given::Not,
+            needs_host: true,
             now,
         }
     }
@@ -144,6 +150,9 @@ mod tests {
         assert_eq!(find(&head[..head.len() - 1]), Err(Unlike::Part));
         assert_eq!(find(&head.replace("1.1", "1.0")), Err(Unlike::Other));
         assert_eq!(find(&head.replace("GET", "HEAD")), Err(Unlike::Other));
+        for target in ["/a`b", "/<a>", "/a?b=<c", "/a#b"] {
+            assert_eq!(find(&head.replacen('/', target, 1)), Err(Unlike::Other), "{target}");
+        }
         assert_eq!(find(&head.replace("Host: h", "Host: h\r\nHost: h")), Err(Unlike::Other));
         assert_eq!(find(&head.replace("Host", "Expect")), Err(Unlike::Other));
         let long = |path: &str, length: usize| {

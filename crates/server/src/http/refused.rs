@@ -44,8 +44,16 @@ impl Refused {
 
     /// Writes to the log what there is to say.
     pub(super) fn log(&self, asked: &Asked<'_>, route: Option<Route<'_>>, request_id: &RequestId) {
-        let Some(why) = &self.why else { return };
         let route = route.map_or("none", Route::name);
+        let Some(why) = &self.why else {
+            // One of many: nobody but who looks for it wants to see it.
+            if tracing::enabled!(tracing::Level::DEBUG) {
+                let reason = self.problem.reason();
+                let (status, reason, detail) = (reason.status(), reason.name(), self.problem.detail());
+                tracing::debug!(status, reason, detail, route, %request_id, "a request was refused");
+            }
+            return;
+        };
         let trace_id = asked.trace().map(|trace| format!("{:032x}", trace.trace_id)).unwrap_or_default();
         match self.problem.reason() {
             Reason::Internal => tracing::error!(why, route, %request_id, trace_id, "a request failed"),

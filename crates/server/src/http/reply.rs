@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use stockhold_api::encode;
 use stockhold_api::problem::{self, Problem};
 use stockhold_domain::{Hold, Item, Outcome, RequestId};
-use stockhold_store::Failure;
+use stockhold_store::{Failure, SeatMap};
 
 const JSON: &str = "application/json";
 /// Room for a reservation of one line.
@@ -50,6 +50,8 @@ pub(super) enum Shape {
     Item,
     /// 200 and whether the sale is paused.
     Sale,
+    /// 200 and how many units are new.
+    Units,
 }
 
 /// The reply to a command.
@@ -115,7 +117,12 @@ fn show(reply: &stockhold_domain::Reply, shape: Shape) -> Reply {
         (Made::Item { item: shown, created }, _) => {
             Reply { status: if *created { 201 } else { 200 }, ..item(shown) }
         }
-        (Made::Sale { paused }, _) => json(|out| encode::sale(out, *paused)),
+        (Made::Units { item, added, unchanged }, _) => {
+            json(|out| encode::added(out, item, *added, *unchanged))
+        }
+        (Made::Sale { paused }, _) => {
+            json(|out| encode::sale(out, &encode::Sale { paused: *paused, ..encode::Sale::default() }))
+        }
     }
 }
 
@@ -128,6 +135,17 @@ pub(super) fn reservation(hold: &Hold) -> Reply {
 pub(super) fn item(item: &Item) -> Reply {
     let etag = encode::etag(item.version);
     Reply { extra: Some(("etag", etag.into())), ..json(|out| encode::item(out, item)) }
+}
+
+/// 200 and a seat map, or 304 where the asker has it already.
+pub(super) fn seat_map(map: &SeatMap, known: Option<&[u8]>, load: Option<Load>) -> Reply {
+    let etag = encode::map_etag(map);
+    // Weakly compared, as RFC 9110 has it for If-None-Match.
+    let same = |tag: &[u8]| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes();
+    let is_known =
+        known.is_some_and(|tags| tags.split(|byte| *byte == b',').any(|tag| same(tag.trim_ascii())));
+    let reply = if is_known { empty(304) } else { json(|out| encode::seat_map(out, map)) };
+    Reply { extra: Some(("etag", etag.into())), load, ..reply }
 }
 
 /// 200 and what `write` writes.

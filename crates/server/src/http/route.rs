@@ -1,6 +1,6 @@
 //! Which route a request is for. Paths are matched by hand: there are few, and a miss says what the path takes.
 
-use stockhold_api::decode::{BASKET_BODY_BYTES, BODY_BYTES, COMMANDS_BODY_BYTES};
+use stockhold_api::decode::{BASKET_BODY_BYTES, BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 
 /// A route with the path's parameters, still percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,13 @@ pub(super) enum Route<'a> {
     Item(&'a str),
     SetStock(&'a str),
     Adjust(&'a str),
+    AddUnits(&'a str),
+    Units(&'a str),
+    RetireUnit(&'a str, &'a str),
+    SeatMap(&'a str),
     ItemSale(&'a str, bool),
     Sale(bool),
+    Paused,
     Commands,
     Availability,
     Reservations,
@@ -84,8 +89,19 @@ impl<'a> Route<'a> {
                 _ => Err(Miss::Method("GET, HEAD, PUT")),
             },
             ["v1", "inventory", sku, "adjust", ""] => post(Self::Adjust(sku)),
+            ["v1", "inventory", sku, "units", ""] => match method {
+                "POST" => Ok(Self::AddUnits(sku)),
+                _ if get => Ok(Self::Units(sku)),
+                _ => Err(Miss::Method("GET, HEAD, POST")),
+            },
+            ["v1", "inventory", sku, "units", unit] => match method {
+                "DELETE" => Ok(Self::RetireUnit(sku, unit)),
+                _ => Err(Miss::Method("DELETE")),
+            },
+            ["v1", "inventory", sku, "seat-map", ""] => read(Self::SeatMap(sku)),
             ["v1", "inventory", sku, "pause", ""] => post(Self::ItemSale(sku, true)),
             ["v1", "inventory", sku, "resume", ""] => post(Self::ItemSale(sku, false)),
+            ["v1", "sale", "", "", ""] => read(Self::Paused),
             ["v1", "sale", "pause", "", ""] => post(Self::Sale(true)),
             ["v1", "sale", "resume", "", ""] => post(Self::Sale(false)),
             ["v1", "events", "", "", ""] => read(Self::Events),
@@ -102,8 +118,44 @@ impl<'a> Route<'a> {
     pub(super) fn body_limit(self) -> usize {
         match self {
             Self::Commands => COMMANDS_BODY_BYTES,
+            Self::AddUnits(_) => UNITS_BODY_BYTES,
             Self::ReserveBasket | Self::Availability => BASKET_BODY_BYTES,
             _ => BODY_BYTES,
+        }
+    }
+
+    /// Whether it reads a body.
+    pub(super) fn takes_body(self) -> bool {
+        match self {
+            Self::ReserveSingle(_)
+            | Self::ReserveBasket
+            | Self::Confirm(_)
+            | Self::Extend(_)
+            | Self::Return(_)
+            | Self::SetStock(_)
+            | Self::Adjust(_)
+            | Self::ItemSale(..)
+            | Self::AddUnits(_)
+            | Self::Sale(_)
+            | Self::Commands
+            | Self::Availability => true,
+            Self::Reservation(_)
+            | Self::Release(_)
+            | Self::Available(_)
+            | Self::Item(_)
+            | Self::Units(_)
+            | Self::RetireUnit(..)
+            | Self::SeatMap(_)
+            | Self::Paused
+            | Self::Reservations
+            | Self::History(_)
+            | Self::Inventory
+            | Self::Events
+            | Self::EventStream
+            | Self::ProblemPage(_)
+            | Self::OpenApi
+            | Self::Docs
+            | Self::Index => false,
         }
     }
 
@@ -120,7 +172,12 @@ impl<'a> Route<'a> {
             Self::Item(_) => "item",
             Self::SetStock(_) => "set_stock",
             Self::Adjust(_) => "adjust",
+            Self::AddUnits(_) => "add_units",
+            Self::Units(_) => "units",
+            Self::RetireUnit(..) => "retire_unit",
+            Self::SeatMap(_) => "seat_map",
             Self::ItemSale(..) | Self::Sale(_) => "set_sale",
+            Self::Paused => "sale",
             Self::Commands => "commands",
             Self::Availability => "availability",
             Self::Reservations => "reservations",
@@ -133,7 +190,7 @@ impl<'a> Route<'a> {
     }
 
     /// Every name that [`Route::name`] gives, for metrics to be made beforehand.
-    pub(super) const NAMES: [&'static str; 19] = [
+    pub(super) const NAMES: [&'static str; 24] = [
         "reserve",
         "reservation",
         "confirm",
@@ -144,7 +201,12 @@ impl<'a> Route<'a> {
         "item",
         "set_stock",
         "adjust",
+        "add_units",
+        "units",
+        "retire_unit",
+        "seat_map",
         "set_sale",
+        "sale",
         "commands",
         "availability",
         "reservations",
@@ -173,6 +235,7 @@ mod tests {
         assert_eq!(find("GET", "*"), Err(Miss::Path));
         assert_eq!(find("GET", "/"), Ok(Route::Index));
         assert_eq!(find("POST", "/v1/sale/pause"), Ok(Route::Sale(true)));
+        assert_eq!(find("GET", "/v1/sale"), Ok(Route::Paused));
         assert_eq!(find("GET", "/v1/reservations"), Ok(Route::Reservations));
         assert_eq!(find("PUT", "/v1/reservations"), Err(Miss::Method("GET, HEAD, POST")));
         assert_eq!(find("HEAD", "/v1/inventory"), Ok(Route::Inventory));
@@ -180,6 +243,11 @@ mod tests {
         assert_eq!(find("GET", "/v1/events/"), Err(Miss::Path));
         assert_eq!(find("GET", "/v1/events/streams"), Err(Miss::Path));
         assert_eq!(find("GET", "/v1/commands"), Err(Miss::Method("POST")));
+        assert_eq!(find("GET", "/v1/inventory/a/units"), Ok(Route::Units("a")));
+        assert_eq!(find("DELETE", "/v1/inventory/a/units/x%2Fy"), Ok(Route::RetireUnit("a", "x%2Fy")));
+        assert_eq!(find("GET", "/v1/inventory/a/units/x"), Err(Miss::Method("DELETE")));
+        assert_eq!(find("DELETE", "/v1/inventory/a/units/"), Err(Miss::Path));
+        assert_eq!(find("POST", "/v1/inventory/a/seat-map"), Err(Miss::Method("GET, HEAD")));
     }
 
     #[test]
@@ -188,7 +256,12 @@ mod tests {
             [Route::ReserveBasket, Route::Sale(true), Route::Index, Route::Item("x"), Route::Return("x")]
                 .into_iter()
                 .chain([
+                    Route::Paused,
                     Route::Commands,
+                    Route::AddUnits("x"),
+                    Route::Units("x"),
+                    Route::RetireUnit("x", "y"),
+                    Route::SeatMap("x"),
                     Route::Availability,
                     Route::Reservations,
                     Route::History("x"),

@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::bounds::{HEAD_BYTES, LINGER, REST};
 use super::ending::{linger, turn_away};
 use super::handle::Worker;
-use super::intake::{self, LATE};
+use super::intake;
 use super::reply::Reply;
 use super::route::Route;
 use super::socket::{Socket, Talk};
@@ -12,10 +12,10 @@ use super::stream::EventStream;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -78,7 +78,7 @@ pub(super) async fn converse(
     let problem = if error.is_parse_too_large() {
         Problem::head_too_large(HEAD_BYTES)
     } else if error.is_timeout() && !parts.read_buf.is_empty() {
-        Problem::unreadable(LATE)
+        Problem::late()
     } else if talk.was_refused() {
         Problem::unreadable(&format!("is no HTTP request: {error}"))
     } else {
@@ -94,6 +94,7 @@ async fn answer(worker: &Rc<Worker>, talk: &Talk, request: Request<Incoming>) ->
         method: parts.method.as_str(),
         path: parts.uri.path(),
         query: parts.uri.query(),
+        needs_host: parts.version == Version::HTTP_11,
         now: worker.clock.now(),
         ..Asked::default()
     };
@@ -103,19 +104,31 @@ async fn answer(worker: &Rc<Worker>, talk: &Talk, request: Request<Incoming>) ->
     let request_id = worker.name(&asked);
     let found = Route::find(asked.method, asked.path);
     let mut load = worker.room.load();
-    let body = match found {
-        Ok(route) => intake::body(&parts.headers, body, route.body_limit(), &mut load).await,
-        Err(_) => Ok(Vec::new()),
+    let unframed = unframed(&parts.headers);
+    let last = unframed.is_some() || worker.draining.load(Ordering::Relaxed);
+    let body = match (unframed, found) {
+        (Some(why), _) => Err(Problem::unreadable(why)),
+        (None, Ok(route)) => intake::body(&parts.headers, body, route.body_limit(), &mut load).await,
+        (None, Err(_)) => Ok(Vec::new()),
     };
     let body = body.as_deref().map_err(Clone::clone);
     let mut reply = worker.answer(asked, found, body, &request_id, begun).await;
     talk.streams.set(talk.streams.get() || reply.stream.is_some());
     talk.load.replace(reply.load.take());
     let mut response = write(reply, &request_id);
-    if worker.draining.load(Ordering::Relaxed) {
+    if last {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// Why nobody can be sure what a request's body is, if so: what stands before the server may see another end of it.
+fn unframed(headers: &HeaderMap) -> Option<&'static str> {
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    let first = encodings.next()?;
+    let chunked =
+        encodings.next().is_none() && first.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    (!chunked).then_some("has a Transfer-Encoding other than chunked, which is all that is understood")
 }
 
 fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {

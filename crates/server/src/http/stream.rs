@@ -4,7 +4,7 @@
 //! Nothing is kept for readers: each is sent a piece when it has taken the one before. One that takes nothing for too long
 //! is cut off (`socket.rs`), and there is no gap to tell it of: it goes on from its last id when it comes back.
 
-use super::asked::Asked;
+use super::asked::{Asked, Given};
 use super::handle::{Busy, Handled, Worker};
 use super::lists::EVENTS_AT_ONCE;
 use super::refused::Refused;
@@ -52,14 +52,19 @@ impl Body for EventStream {
 }
 
 impl Worker {
-    /// Begins a stream after a position, or after the newest event.
-    pub(super) fn event_stream(self: &Rc<Self>, asked: Asked<'_>, after: Option<u64>) -> Handled {
+    /// Begins a stream after a position, or after the newest event. Where it can't begin, that is said now and not within it.
+    pub(super) async fn event_stream(self: &Rc<Self>, asked: Asked<'_>, after: Option<u64>) -> Handled {
         if asked.method == "HEAD" {
             return Ok(reply::stream(None));
         }
         let open = Busy::new(&self.streams);
         if self.streams.load(Ordering::Relaxed) > STREAMS {
             return Err(Problem::too_many_streams(STREAMS).into());
+        }
+        if let Some(after) = after {
+            let named_by = if asked.last_event_id == Given::Not { "/after" } else { "/Last-Event-ID" };
+            self.is_history(named_by, after).await?;
+            self.events_after(after, 1).await?;
         }
         let (sender, pieces) = mpsc::channel(1);
         let after = after.unwrap_or_else(|| self.store.newest());

@@ -73,6 +73,13 @@ fn refusals_say_what_to_do_and_leave_with_1() {
     );
     refused(&server, &["stock", "get", "nope"], &["unknown_item"]);
     refused(&server, &["get", "nonsense"], &["invalid_request", "UUID"]);
+    for beyond in [["events", "--after", "99"].as_slice(), &["events", "--follow", "--after", "99"]] {
+        refused(&server, beyond, &["newest event is at position 1", "go on after 1"]);
+    }
+    let export = ["export", "events", "--after", "99", "--server", &server.url()];
+    let output = stockhold(server.dir()).args(export).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(text(&output.stderr).contains("newest event is at position 1"), "{}", said(&output));
     refused(
         &server,
         &["stock", "set", "shirt", "--total", "1", "--if-version", "9"],
@@ -97,6 +104,53 @@ fn refusals_say_what_to_do_and_leave_with_1() {
         let output = ctl(&server, wrong);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     }
+}
+
+#[test]
+fn what_is_paused_is_shown_and_a_resume_says_what_still_pauses() {
+    let server = Server::start();
+    done(&server, &["stock", "set", "shirt", "--total", "1"]);
+    assert_eq!(done(&server, &["sale"]), "on sale\n");
+    assert!(done(&server, &["pause", "--everything"]).starts_with("everything is paused"));
+    assert!(done(&server, &["pause", "--location", "default"]).contains("also paused: everything"));
+    assert!(done(&server, &["pause", "shirt"]).contains("also paused: location default and everything"));
+    let resumed = done(&server, &["resume", "shirt"]);
+    assert!(
+        resumed
+            .starts_with("not paused by itself, but NOT on sale: paused is location default and everything")
+    );
+    let all = done(&server, &["sale"]);
+    assert_eq!(
+        all,
+        "everything is paused: nothing new can be reserved\npaused by themselves: location default\n"
+    );
+    assert_eq!(
+        done(&server, &["resume", "--everything"]),
+        "on sale\npaused by themselves: location default\n"
+    );
+    assert!(done(&server, &["sale", "--location", "default"]).starts_with("paused: "));
+    assert_eq!(done(&server, &["resume", "--location", "default"]), "on sale\n");
+    // A name that nothing is stocked under.
+    let typo = done(&server, &["pause", "--location", "defalut"]);
+    assert!(typo.contains("nothing is stocked at this location: is its name right?"), "{typo}");
+    assert_eq!(json(&server, &["sale"])["also_paused"][0]["location"], "defalut");
+}
+
+#[test]
+fn what_is_turned_away_by_a_server_that_is_there_is_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("stockhold.toml"), "free_space_floor_mib = 99999999\n").unwrap();
+    let server = Server::on(dir.path(), "data");
+    done(&server, &["stock", "set", "shirt", "--total", "1"]);
+    let turned_away = || {
+        let output = ctl(&server, &["reserve", "shirt", "--owner", "o", "--patience", "0"]);
+        // The disk is looked at a moment after the start.
+        (output.status.code() == Some(5)).then_some(output)
+    };
+    let output = crate::support::wait_for("the floor to be noticed", turned_away);
+    let why = text(&output.stderr);
+    assert!(why.contains("unavailable") && why.contains("Nothing was done."), "{why}");
+    assert!(!why.contains("Is a server running") && !why.contains("may have taken effect"), "{why}");
 }
 
 #[test]
@@ -167,4 +221,74 @@ fn events_are_followed_over_a_restart() {
         .map(|event| (event["position"].as_u64().unwrap(), event["lines"][0]["sku"].as_str().unwrap()))
         .collect();
     assert_eq!(seen, [(1, "a"), (2, "b"), (3, "c")]);
+}
+
+#[test]
+fn seats_from_a_shell() {
+    let server = Server::start();
+    std::fs::write(server.dir().join("seats.csv"), "unit_id,row\nA-1,A\nA-2,A\nA-3,A\nA-4,A\n").unwrap();
+    let import = ["import", "seats.csv", "--units", "hall", "--server", &server.url()];
+    let output = stockhold(server.dir()).args(import).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let seats = |hold: &Value| -> Vec<Value> {
+        let units = hold["lines"][0]["units"].as_array().unwrap();
+        units.iter().map(|unit| unit["unit_id"].clone()).collect()
+    };
+    let named = json(&server, &["reserve", "hall", "--unit", "A-2", "--owner", "a"]);
+    assert_eq!(seats(&named), ["A-2"]);
+    let pair = json(&server, &["reserve", "hall", "--quantity", "2", "--adjacent", "--owner", "b"]);
+    assert_eq!(seats(&pair), ["A-3", "A-4"]);
+    refused(&server, &["reserve", "hall", "--unit", "A-2", "--owner", "c"], &["units_unavailable", "A-2"]);
+}
+
+#[test]
+fn a_hall_from_a_shell() {
+    let server = Server::start();
+    let made = done(&server, &["stock", "set", "concert", "--mode", "units"]);
+    assert!(made.contains("mode           units"), "{made}");
+    let row = |row: &'static str, section: &'static str, ids: &[&'static str]| {
+        let place = ["--section", section, "--row", row, "--attribute", "step=false"];
+        done(&server, &[&["units", "add", "concert"], ids, &place].concat())
+    };
+    assert_eq!(
+        row("A", "stalls", &["A-1", "A-2", "A-3", "A-4"]),
+        "4 added, 0 there already: 4 units, version 2\n"
+    );
+    row("B", "balcony", &["B-1", "B-2"]);
+    assert!(row("B", "balcony", &["B-1", "B-2", "B-3"]).starts_with("1 added, 2 there already: 7 units"));
+
+    let units = |hold: &Value| -> Vec<String> {
+        let units = hold["lines"][0]["units"].as_array().unwrap().iter();
+        units.map(|unit| unit["unit_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let reserve = |more: &[&str]| {
+        json(&server, &[&["reserve", "concert", "--owner", "o", "--location", "default"], more].concat())
+    };
+    let best = reserve(&["-q", "2", "--adjacent", "--section", "balcony", "--attribute", "step=false"]);
+    assert_eq!(units(&best).len(), 2);
+    assert!(units(&best).iter().all(|id| id.starts_with("B-")), "{best}");
+    let split = reserve(&["-q", "4", "--min-together", "2", "--section", "stalls"]);
+    assert_eq!(units(&split).len(), 4);
+    refused(
+        &server,
+        &["reserve", "concert", "--owner", "o", "--attribute", "step=true"],
+        &["insufficient_inventory"],
+    );
+    let id = best["reservation_id"].as_str().unwrap();
+    json(&server, &["confirm", id]);
+    let seat = units(&best).remove(0);
+    let back = json(&server, &["return", id, "--reason", "ill", "--unit", &seat]);
+    assert_eq!(back["lines"][0]["returned_quantity"], 1);
+
+    let sold = done(&server, &["units", "list", "concert", "--status", "sold"]);
+    assert!(sold.contains(&units(&best)[1]) && !sold.contains(&seat) && sold.contains(id), "{sold}");
+    let stalls = json(&server, &["units", "list", "concert", "--section", "stalls", "--limit", "3"]);
+    assert_eq!((stalls["data"].as_array().unwrap().len(), &stalls["has_more"]), (3, &true.into()));
+    let map = done(&server, &["units", "map", "concert"]);
+    assert!(map.contains("stalls   A   o o o o") && map.contains("1 sold ■"), "{map}");
+    assert!(done(&server, &["units", "retire", "concert", &seat]).contains("retired"));
+    refused(&server, &["units", "retire", "concert", "A-1"], &["unit_in_use"]);
+    refused(&server, &["stock", "set", "concert", "--mode", "counted"], &["must stay as it is"]);
+    let wrong = ctl(&server, &["reserve", "concert", "--owner", "o", "--unit", "A-1", "--section", "stalls"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", said(&wrong));
 }

@@ -26,6 +26,22 @@ fn a_sale_with_a_kill_balances() {
 }
 
 #[test]
+fn a_hall_sells_out_and_its_seat_map_fills() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = stockhold(dir.path())
+        .args(["demo", "--seats", "--seed", "3"])
+        .env("TMPDIR", dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let story = text(&output.stdout);
+    assert!(story.contains("114 free ·   0 held o   0 sold ■"), "{story}");
+    assert!(story.contains("0 free ·   0 held o   114 sold ■"), "{story}");
+    assert!(story.contains("the audit: 114 seats are sold, each to the one group"), "{story}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_sale_without_a_kill_and_with_units_for_all_balances() {
     let dir = tempfile::tempdir().unwrap();
     let output = stockhold(dir.path())

@@ -49,7 +49,11 @@ fn a_fresh_place_and_a_running_server_are_well() {
     server.kill();
     let killed = report(at_ports(&mut doctor(server.dir()), server.ports()), 0);
     assert!(finding(&killed, "api port")["says"].as_str().unwrap().contains("is free"));
-    assert!(finding(&killed, "log")["says"].as_str().unwrap().contains("format known"));
+    let log = finding(&killed, "log")["says"].as_str().unwrap();
+    assert!(
+        log.contains("format known") && log.contains("its end was looked at, `stockhold verify`"),
+        "{log}"
+    );
 
     let mut told = stockhold(server.dir());
     told.args(["doctor", "--data-dir", "data"]);

@@ -42,6 +42,27 @@ fn sell(server: &Server, sku: &str, quantity: u64) {
     });
 }
 
+#[test]
+fn lines_are_counted_as_editors_do_and_a_file_that_is_not_closed_is_no_row() {
+    let server = Server::start();
+    let rows = "sku,total_units\r\nze_a,1\r\nze_b,x\r\nze_c,3\r\n";
+    write(&server, "crlf.csv", rows);
+    let output = import(&server, &["crlf.csv", "--max-errors", "0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(text(&output.stderr).contains("crlf.csv:3: total_units"), "{}", said(&output));
+    for end in ["\r\n", "\r"] {
+        write(&server, "crlf.csv", &rows.replace('x', "2").replace("\r\n", end));
+        let continued = report(&server, &["crlf.csv", "--from-line", "3"], 0);
+        assert_eq!((&continued["rows"], &continued["last_line"]), (&2.into(), &4.into()), "{end:?}");
+        assert_eq!(server.item("ze_b").unwrap().total_units, 2, "{end:?}");
+    }
+    write(&server, "open.csv", "sku,total_units\nze_d,1\n\"ze_e,2\nze_f,3\n");
+    let output = import(&server, &["open.csv"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(text(&output.stderr).contains("open.csv: from line 3 on: a quotation mark is not closed"));
+    assert!(server.item("ze_d").is_some() && server.item("ze_f").is_none());
+}
+
 const ITEMS: &str = "sku,location,total_units,safety_stock,default_ttl_seconds,max_hold_seconds,metadata
 shirt,,10,1,60,120,\"{\"\"colour\"\": \"\"red\"\"}\"
 \"a, b\",hub-7,20,,,,
@@ -221,4 +242,72 @@ fn no_server_is_said_at_once() {
     let output =
         export.args(["export", "items", "--patience", "1", "--server", &server.url()]).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+}
+
+const SEATS: &str = "unit_id,section,row,number,position,attributes
+A-1,stalls,A,1,,\"{\"\"aisle\"\": true}\"
+A-2,stalls,A,2,,
+A-3,stalls,A,3,x,
+,stalls,A,4,,
+A-5,stalls,A,5,50,{
+A-6,stalls,A,6,60,
+";
+
+#[test]
+fn seats_go_in_and_a_second_time_change_nothing() {
+    let server = Server::start();
+    write(&server, "seats.csv", SEATS);
+    let seats = ["seats.csv", "--units", "hall", "--location", "hub-7"];
+    let dry = report(&server, &[&seats[..], &["--dry-run"]].concat(), 6);
+    assert_eq!((&dry["bad"], &dry["added"]), (&3.into(), &0.into()));
+    let real = report(&server, &seats, 6);
+    let wrong = |n: usize| (real["errors"][n]["line"].clone(), real["errors"][n]["column"].clone());
+    assert_eq!((&real["rows"], &real["added"], &real["bad"]), (&6.into(), &3.into(), &3.into()));
+    assert_eq!(
+        [wrong(0), wrong(1), wrong(2)],
+        [(4.into(), "position".into()), (5.into(), "unit_id".into()), (6.into(), "attributes".into())]
+    );
+    let again = report(&server, &seats, 6);
+    assert_eq!((&again["added"], &again["unchanged"]), (&0.into(), &3.into()));
+
+    // One that is there and differs is told, and the others of its request go in.
+    let other = "unit_id,section\nB-1,balcony\nA-2,balcony\nB-2,balcony\n";
+    write(&server, "other.csv", other);
+    let other = report(&server, &["other.csv", "--units", "hall", "--location", "hub-7"], 6);
+    assert_eq!((&other["added"], &other["errors"][0]["line"]), (&2.into(), &3.into()));
+
+    // A dry run asks the server, and says what the real one would meet.
+    let said_dry =
+        |more: &[&str]| import(&server, &[&["other.csv", "--dry-run"], more].concat()).output().unwrap();
+    let output = said_dry(&["--units", "hall", "--location", "hub-7"]);
+    assert!(text(&output.stderr).contains("has 5 units"), "{}", said(&output));
+    let output = said_dry(&["--units", "ghost"]);
+    assert!(text(&output.stderr).contains("is not there and would be made"), "{}", said(&output));
+    write(&server, "tins.csv", "sku,total_units\ntins,5\n");
+    report(&server, &["tins.csv"], 0);
+    let output = said_dry(&["--units", "tins"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(text(&output.stderr).contains("counts its units"), "{}", said(&output));
+    let nobody = ["import", "other.csv", "--units", "hall", "--dry-run", "--server", "http://127.0.0.1:1"];
+    let output = stockhold(server.dir()).args(nobody).args(["--patience", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+
+    for passed_over in [
+        ["--existing", "keep"],
+        ["--stock", "total"],
+        ["--state", "here"],
+        ["--connections", "8"],
+        ["--column", "sku=Art"],
+        ["--from-line", "2"],
+        ["--format", "jsonl"],
+    ] {
+        let output = import(&server, &[&seats[..], &passed_over].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{passed_over:?}: {}", said(&output));
+        assert!(text(&output.stderr).contains(passed_over[0]), "{}", said(&output));
+    }
+
+    write(&server, "odd.csv", "unit_id,price\nA-1,3\n");
+    let output = import(&server, &["odd.csv", "--units", "hall"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(text(&output.stderr).contains("\"price\" is not known"), "{}", said(&output));
 }

@@ -49,6 +49,8 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 pub(crate) struct Server {
     dir: PathBuf,
     data: String,
+    /// The address of a database, if the data is there.
+    store: Option<String>,
     ports: [u16; 2],
     child: Child,
     /// Removed with the server that it was made for.
@@ -58,18 +60,24 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start() -> Self {
         let made = tempfile::tempdir().unwrap();
-        Self::begin(made.path().to_owned(), "data", Some(made))
+        Self::begin(made.path().to_owned(), "data", None, Some(made))
+    }
+
+    /// One over a database.
+    pub(crate) fn over(store: &str) -> Self {
+        let made = tempfile::tempdir().unwrap();
+        Self::begin(made.path().to_owned(), "data", Some(store.to_owned()), Some(made))
     }
 
     /// One on data that is there, below a directory that is there.
     pub(crate) fn on(dir: &Path, data: &str) -> Self {
-        Self::begin(dir.to_owned(), data, None)
+        Self::begin(dir.to_owned(), data, None, None)
     }
 
-    fn begin(dir: PathBuf, data: &str, made: Option<tempfile::TempDir>) -> Self {
+    fn begin(dir: PathBuf, data: &str, store: Option<String>, made: Option<tempfile::TempDir>) -> Self {
         let ports = [free_port(), free_port()];
-        let child = Self::spawn(&dir, data, ports);
-        let server = Self { dir, data: data.to_owned(), ports, child, _made: made };
+        let child = Self::spawn(&dir, data, store.as_deref(), ports);
+        let server = Self { dir, data: data.to_owned(), store, ports, child, _made: made };
         server.wait_until_ready();
         server
     }
@@ -82,12 +90,18 @@ impl Server {
 
     /// Starts it again on the same data and ports.
     pub(crate) fn restart(&mut self) {
-        self.child = Self::spawn(&self.dir, &self.data, self.ports);
+        self.child = Self::spawn(&self.dir, &self.data, self.store.as_deref(), self.ports);
         self.wait_until_ready();
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports[0])
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        let admin = Client::new(&self.admin_url()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        text(&runtime.block_on(admin.send_raw("GET", "/metrics", b"")).unwrap().body)
     }
 
     pub(crate) fn admin_url(&self) -> String {
@@ -115,16 +129,23 @@ impl Server {
         runtime.block_on(ask(&client))
     }
 
-    fn spawn(dir: &Path, data: &str, [api, admin]: [u16; 2]) -> Child {
+    fn spawn(dir: &Path, data: &str, store: Option<&str>, [api, admin]: [u16; 2]) -> Child {
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log")).unwrap();
-        stockhold(dir)
+        let mut command = stockhold(dir);
+        command
             .arg("serve")
             .arg(format!("--listen=127.0.0.1:{api}"))
             .arg(format!("--admin-listen=127.0.0.1:{admin}"))
-            .arg(format!("--data-dir={data}"))
-            .stderr(log)
-            .spawn()
-            .unwrap()
+            .arg(format!("--data-dir={data}"));
+        if let Some(store) = store {
+            command.env("STOCKHOLD_STORE", store);
+        }
+        command.stderr(log).spawn().unwrap()
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("server.log")).unwrap()
     }
 
     fn wait_until_ready(&self) {

@@ -29,6 +29,11 @@ fn a_manual_page_for_every_command() {
     for page in ["stockhold.1", "stockhold-serve.1", "stockhold-ctl-reserve.1", "stockhold-import.1"] {
         assert!(dir.path().join("pages").join(page).exists(), "{page}");
     }
+    // Formatters take other characters only when they are told to.
+    for page in std::fs::read_dir(dir.path().join("pages")).unwrap() {
+        let page = page.unwrap().path();
+        assert!(std::fs::read_to_string(&page).unwrap().is_ascii(), "{}", page.display());
+    }
 }
 
 #[test]
@@ -59,6 +64,46 @@ fn verify_backup_and_doctor_find_the_data_by_the_configuration() {
     }
 }
 
+/// A reader that has had enough ends a command quietly, and a device that is full makes it fail; neither is a panic.
+#[test]
+fn standard_output_that_is_closed_or_full() {
+    let mut server = Server::start();
+    let stock = Stock { total_units: 1, ..Stock::default() };
+    server.ask(async |client| client.put_stock(At { sku: "a", location: None }, &stock, None).await).unwrap();
+    std::fs::write(server.dir().join("items.csv"), "sku,total_units\na,1\n").unwrap();
+    let (dir, url) = (server.dir().to_owned(), server.url());
+    let run = |arguments: &[&str], out: std::process::Stdio| {
+        let mut command = stockhold(&dir);
+        let output = command.args(arguments).env("STOCKHOLD_SERVER", &url).stdout(out).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert!(!stderr.contains("panicked"), "{arguments:?}: {stderr}");
+        (output.status.code(), stderr)
+    };
+    let check = |arguments: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, stderr) = run(arguments, full.into());
+        assert!(stderr.contains("writing to standard output: "), "{arguments:?}: {stderr}");
+        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, stderr) = run(arguments, writer.into());
+        assert_eq!(code, Some(0), "{arguments:?}: {stderr}");
+    };
+    check(&["config"]);
+    check(&["config", "--json"]);
+    check(&["ctl", "stock", "list"]);
+    check(&["ctl", "stock", "get", "a", "--json"]);
+    check(&["ctl", "list"]);
+    check(&["import", "items.csv", "--json", "--restart"]);
+    check(&["bench", "--duration", "1", "--warm-up", "0", "--json"]);
+    check(&["man"]);
+    server.kill();
+    check(&["verify", "--data-dir", "data"]);
+    check(&["verify", "--data-dir", "data", "--json"]);
+    check(&["backup", "--data-dir", "data", "--to", "copy", "--json"]);
+    check(&["doctor", "--data-dir", "data", "--no-disk"]);
+}
+
 #[test]
 fn settings_name_the_flag_the_variable_and_the_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -80,17 +125,47 @@ fn settings_name_the_flag_the_variable_and_the_file() {
     assert!(why.contains("max_hold_seconds (STOCKHOLD_MAX_HOLD_SECONDS in the environment)"), "{why}");
 }
 
+/// The help of a command, and of all that it has below it.
+fn helps(dir: &std::path::Path, command: Vec<String>) -> Vec<(Vec<String>, String)> {
+    let output = stockhold(dir).args(&command).arg("--help").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{command:?}: {}", said(&output));
+    let help = text(&output.stdout);
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    // What a name is said to be may go on below it, further in.
+    let listed = listed.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    let listed = listed.filter_map(|line| line.split_whitespace().next());
+    let below = listed.filter(|name| *name != "help").map(|name| [&command[..], &[name.to_owned()]].concat());
+    let below: Vec<_> = below.flat_map(|command| helps(dir, command)).collect();
+    [vec![(command, help)], below].concat()
+}
+
 #[test]
 fn every_command_teaches() {
     let dir = tempfile::tempdir().unwrap();
-    for command in [
-        "serve", "verify", "backup", "ctl", "import", "export", "bench", "replay", "demo", "doctor", "config",
-    ] {
-        let output = stockhold(dir.path()).args([command, "--help"]).output().unwrap();
-        let help = text(&output.stdout);
-        assert!(help.contains("Try it:") && help.contains("Exit codes:"), "{command}: {help}");
-        assert!(help.contains(&format!("stockhold {command}")), "{command}: {help}");
-        let long = help.lines().find(|line| line.chars().count() > 100);
-        assert_eq!(long, None, "{command}");
+    let all = helps(dir.path(), Vec::new());
+    let teach = all.iter().filter(|(command, _)| command.len() == 1);
+    assert!(teach.clone().count() > 15, "the list is not read");
+    for (command, help) in teach {
+        assert!(help.contains("Try it:") && help.contains("Exit codes:"), "{command:?}: {help}");
+        assert!(help.contains(&format!("stockhold {}", command[0])), "{command:?}: {help}");
+    }
+}
+
+#[test]
+fn no_help_is_wider_than_a_terminal_or_broken_to_fit_one() {
+    /// Texts are wrapped by hand at 100 columns: a line that had room for the next word was broken once more.
+    const WRAPPED: usize = 80;
+    let dir = tempfile::tempdir().unwrap();
+    for (command, help) in helps(dir.path(), Vec::new()) {
+        let lines: Vec<&str> = help.lines().collect();
+        let long = lines.iter().find(|line| line.chars().count() > 100);
+        assert_eq!(long, None, "{command:?}");
+        let words = lines.iter().take_while(|line| !line.starts_with("Usage:")).collect::<Vec<_>>();
+        for pair in words.windows(2).filter(|pair| !pair[0].is_empty() && !pair[0].starts_with(' ')) {
+            let next = pair[1].split(' ').next().unwrap_or_default();
+            let had_room = !next.is_empty() && pair[0].chars().count() + next.chars().count() < WRAPPED;
+            let listed = pair[0].ends_with(':');
+            assert!(!had_room || listed, "{command:?} breaks a line behind {:?}", pair[0]);
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! What was answered: exactly once, what is durable and nothing else, and never a refusal for what nobody knows.
 
-use super::{Checked, Checker, broken};
+use super::{Checked, Checker, Turner, broken, turns_of};
 use crate::counters::{Count, Counters};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use stockhold_domain::{Command, EventId, Hold, Item, ItemKey, Outcome, Reply};
+use stockhold_domain::{Command, EventId, Hold, Item, Outcome, Reply};
 use stockhold_store::{Answer, Failure, Found, Query};
 
 /// What was asked under a ticket.
@@ -106,20 +107,18 @@ impl Checker {
     }
 
     /// Sequences in answers are turns that were taken, and who asked after an answer comes after it.
-    fn told_of(
-        &mut self,
-        hold: &Hold,
-        by: EventId,
-        heard: &std::collections::BTreeMap<ItemKey, u64>,
-    ) -> Checked {
-        for line in &*hold.lines {
-            let Some(turn) = self.turns.get(&(line.item.clone(), line.sequence)) else {
-                return broken("S11", format!("no transition has this sequence: {line:?}"));
+    fn told_of(&mut self, hold: &Hold, by: EventId, heard: &BTreeMap<Turner, u64>) -> Checked {
+        for (turner, number) in hold.lines.iter().flat_map(turns_of) {
+            let turn = (turner, number);
+            let Some(taken) = self.turns.get(&turn) else {
+                return broken("S11", format!("no transition has this number: {turn:?} of {hold:?}"));
             };
-            if *turn == by && heard.get(&line.item).is_some_and(|heard| *heard >= line.sequence) {
-                return broken("S11", format!("asked later and turned earlier: {line:?}, heard {heard:?}"));
+            let turner = turn.0;
+            let late = *taken == by && heard.get(&turner).is_some_and(|heard| *heard >= number);
+            if late && !self.retired.contains(&turner) {
+                return broken("S11", format!("asked later and turned earlier: {turner:?}, heard {heard:?}"));
             }
-            self.hear(&line.item, line.sequence);
+            self.hear(turner, number);
         }
         let (quantity, deadline) = (hold.quantity(), hold.expires_at);
         let told = self.acknowledged.entry(hold.id).or_insert((quantity, deadline));
@@ -131,12 +130,12 @@ impl Checker {
     }
 
     fn told_of_item(&mut self, item: &Item) {
-        self.hear(&item.key, item.figures.sequence);
+        self.hear((item.key.clone(), None), item.figures.sequence);
     }
 
-    fn hear(&mut self, key: &ItemKey, sequence: u64) {
-        if self.heard.get(key).is_none_or(|heard| *heard < sequence) {
-            Rc::make_mut(&mut self.heard).insert(key.clone(), sequence);
+    fn hear(&mut self, turner: Turner, number: u64) {
+        if self.heard.get(&turner).is_none_or(|heard| *heard < number) {
+            Rc::make_mut(&mut self.heard).insert(turner, number);
         }
     }
 

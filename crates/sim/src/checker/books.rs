@@ -1,8 +1,9 @@
 //! One event after the other: what each may change, given all before it.
 
 use super::{Checked, broken};
-use stockhold_domain::{Event, Figures, Hold, HoldChange, Item, Line, Status, Transition};
+use stockhold_domain::{Event, Figures, Hold, HoldChange, Item, Line, Mode, Status, Transition};
 use stockhold_store::model::NaiveState;
+use stockhold_store::unit_steps;
 
 /// Checks that an event may follow what is.
 pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
@@ -13,19 +14,31 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
             }
             let before = state.holds.get(&hold.id);
             moved(before, change, hold, event)?;
+            units(state, event)?;
             for (n, (line, after)) in hold.lines.iter().zip(figures).enumerate() {
                 let Some(item) = state.items.get(&line.item) else {
                     return broken("S12", format!("an item that is not there: {event:?}"));
                 };
                 counted(item, change, line, n, after)?;
-                if after.at != event.at && after.sequence != item.figures.sequence {
+                if after.at != event.at && after != &item.figures {
                     return broken("S11", format!("an item's instant is not the event's: {event:?}"));
                 }
             }
             Ok(())
         }
-        Transition::Stock { item, .. } => stocked(state.items.get(&item.key), item),
+        Transition::Stock { item, .. } => {
+            units(state, event)?;
+            stocked(state.items.get(&item.key), item)
+        }
         Transition::Sale { .. } => Ok(()),
+    }
+}
+
+/// Checks that units follow from where they stood, and that their item's figures count them.
+fn units(state: &NaiveState, event: &Event) -> Checked {
+    match unit_steps::odd(|item| state.pools.get(item), &event.transition).into_iter().next() {
+        Some(odd) => broken("S3", format!("{odd}: {event:?}")),
+        None => Ok(()),
     }
 }
 
@@ -67,7 +80,9 @@ fn moved(before: Option<&Hold>, change: &HoldChange, hold: &Hold, event: &Event)
 
 /// Whether the same was granted; what came back may differ.
 fn same_line(one: &Line, other: &Line) -> bool {
+    let ids = |line: &Line| line.units().iter().map(|unit| unit.id.clone()).collect::<Vec<_>>();
     (&one.item, one.requested, one.quantity) == (&other.item, other.requested, other.quantity)
+        && ids(one) == ids(other)
 }
 
 /// Checks what an event did to the item of one line.
@@ -80,6 +95,8 @@ fn counted(item: &Item, change: &HoldChange, line: &Line, n: usize, after: &Figu
         HoldChange::Cancelled | HoldChange::Expired => (1, -units, 0),
         HoldChange::Returned { .. } => (i128::from(back > 0), 0, -back),
     };
+    // Units with ids have versions of their own, and no item's sequence.
+    let turn = if item.mode == Mode::Units { 0 } else { turn };
     let before = &item.figures;
     let moves = [
         (before.sequence, after.sequence, turn),
@@ -113,13 +130,19 @@ fn returned(change: &HoldChange, n: usize) -> i128 {
 }
 
 fn stocked(before: Option<&Item>, after: &Item) -> Checked {
+    let turn = u64::from(after.mode == Mode::Counted);
     let Some(before) = before else {
         let first = (after.figures.sequence, after.version, after.figures.held, after.figures.confirmed_sold);
-        return if first == (1, 1, 0, 0) { Ok(()) } else { broken("S12", format!("a new item: {after:?}")) };
+        return if first == (turn, 1, 0, 0) {
+            Ok(())
+        } else {
+            broken("S12", format!("a new item: {after:?}"))
+        };
     };
     let (old, new) = (&before.figures, &after.figures);
-    let same = (old.held, old.confirmed_sold, old.active) == (new.held, new.confirmed_sold, new.active);
-    let next = new.sequence == old.sequence + 1 && after.version == before.version + 1 && new.at >= old.at;
+    let same = after.mode == before.mode
+        && (old.held, old.confirmed_sold, old.active) == (new.held, new.confirmed_sold, new.active);
+    let next = new.sequence == old.sequence + turn && after.version == before.version + 1 && new.at >= old.at;
     let fits = new.held.checked_add(new.confirmed_sold).is_some_and(|sum| sum <= new.total_units);
     if same && next && fits {
         return Ok(());

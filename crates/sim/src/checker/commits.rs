@@ -4,8 +4,8 @@ use super::{AUDIT_EVERY, Checked, Checker, books, broken};
 use crate::counters::{Count, Counters};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, Outcome, Rejection, Reply, State, Status,
-    Subject, Transition, limits,
+    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, Outcome, Pool, Rejection, Reply, State,
+    Status, StockChange, Subject, Transition, Unit, limits, moved,
 };
 use stockhold_embedded::stepped::{Commit, Decided, Decision};
 use stockhold_store::model::{same, same_hold};
@@ -146,9 +146,13 @@ impl Checker {
         }
         books::check(&self.fold, event)?;
         if let Transition::Hold { change, hold, figures } = &event.transition {
-            for (line, figures) in hold.lines.iter().zip(figures) {
-                if line.sequence == figures.sequence {
-                    self.turns.entry((line.item.clone(), line.sequence)).or_insert(event.id);
+            for (n, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
+                if line.units.is_none() && line.sequence == figures.sequence {
+                    self.turns.entry(((line.item.clone(), None), line.sequence)).or_insert(event.id);
+                }
+                for (unit, _) in moved(change, hold, line, n) {
+                    let unit_of = (line.item.clone(), Some(unit.id.clone()));
+                    self.turns.insert((unit_of, unit.version), event.id);
                 }
             }
             // A command that comes too late expires its own in any case.
@@ -162,11 +166,30 @@ impl Checker {
             }
             self.count(change, hold, &envelope.command, counters);
         }
+        if let Transition::Stock { change, item } = &event.transition {
+            match change {
+                StockChange::UnitsAdded(_) => counters.one(Count::UnitsAdded),
+                StockChange::UnitRetired(unit) => {
+                    counters.one(Count::UnitRetired);
+                    self.retired.insert((item.key.clone(), Some(unit.clone())));
+                }
+                StockChange::Set | StockChange::Adjusted { .. } => {}
+            }
+        }
         self.fold.apply(event);
         Ok(())
     }
 
     fn count(&mut self, change: &HoldChange, hold: &Hold, command: &Command, counters: &mut Counters) {
+        let has_units = hold.lines.iter().any(|line| line.units.is_some());
+        if has_units {
+            counters.one(match change {
+                HoldChange::Created => Count::UnitsHeld,
+                HoldChange::Confirmed => Count::UnitsSold,
+                HoldChange::Returned { .. } => Count::UnitsReturned,
+                HoldChange::Cancelled | HoldChange::Expired | HoldChange::Extended => Count::UnitsLetGo,
+            });
+        }
         let count = match (change, command) {
             (HoldChange::Expired, Command::Reserve(_)) => Count::ExpiredOnDemand,
             (HoldChange::Expired, Command::Sweep) => Count::ExpiredBySweep,
@@ -286,7 +309,7 @@ impl Checker {
                 let subject = match reply {
                     Reply::Reservation(hold) => Subject::Reservation(hold.id),
                     Reply::Item { item, .. } => Subject::Item(item.key.clone()),
-                    Reply::Sale { .. } | Reply::Swept { .. } => return Ok(()),
+                    Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => return Ok(()),
                 };
                 let record = KeyRecord { hash: key.hash, fingerprint: key.fingerprint, subject, at: now };
                 let kept = rest.keys.next();
@@ -322,6 +345,15 @@ impl Checker {
             let (expected, got) = (self.model.item(key), self.fold.items.get(key));
             if expected.as_ref() != got {
                 return broken("the model", format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
+            }
+            let stand = |unit: &Unit| (unit.id.clone(), unit.place.clone(), unit.status, unit.version);
+            let got: Vec<_> = self.fold.pools.get(key).into_iter().flat_map(Pool::iter).map(stand).collect();
+            let expected = self.model.units(key);
+            if expected != got {
+                return broken(
+                    "the model",
+                    format!("units of {key:?}:\n expected {expected:?}\n got      {got:?}"),
+                );
             }
         }
         for id in holds {
@@ -359,6 +391,8 @@ fn branch(outcome: &Outcome) -> Count {
             Rejection::ReservationExpired { .. } => Count::TooLate,
             Rejection::ExtensionLimit { .. } => Count::ExtensionLimit,
             Rejection::ReturnExceedsSold { .. } => Count::ReturnExceeds,
+            Rejection::UnitsUnavailable(_) => Count::UnitsUnavailable,
+            Rejection::UnitInUse { .. } => Count::UnitInUse,
             _ => Count::Refused,
         },
     }

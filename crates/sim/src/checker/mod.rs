@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use stockhold_domain::{
-    Command, Envelope, EventId, Instant, ItemKey, KeyHash, Label, Outcome, ReservationId, Rules, Seconds,
+    Command, Envelope, EventId, Instant, ItemKey, KeyHash, Label, Line, Outcome, ReservationId, Rules,
+    Seconds,
 };
 use stockhold_store::Found;
 use stockhold_store::conformance::START;
@@ -49,8 +50,23 @@ pub(crate) fn broken<T>(rule: &'static str, what: impl Into<String>) -> Result<T
     Err(Broken { rule, what: what.into() })
 }
 
-/// What the newest answers said of each item's sequence when something was asked.
-type Heard = Rc<BTreeMap<ItemKey, u64>>;
+/// What transitions are counted of: a counted item by its sequence, or a unit of an item by its version.
+type Turner = (ItemKey, Option<Label>);
+
+/// How far the newest answers said that each has come when something was asked.
+type Heard = Rc<BTreeMap<Turner, u64>>;
+
+/// The turns that a line tells of.
+fn turns_of(line: &Line) -> Vec<(Turner, u64)> {
+    match &line.units {
+        None => vec![((line.item.clone(), None), line.sequence)],
+        Some(units) => units
+            .all()
+            .iter()
+            .map(|unit| ((line.item.clone(), Some(unit.id.clone())), unit.version))
+            .collect(),
+    }
+}
 
 /// See the module.
 pub(crate) struct Checker {
@@ -72,9 +88,11 @@ pub(crate) struct Checker {
     undone: BTreeSet<EventId>,
     /// Those who were told that nobody knows.
     unknown: BTreeSet<EventId>,
-    /// Which event took an item's sequence number.
-    turns: BTreeMap<(ItemKey, u64), EventId>,
+    /// Which event took a turn.
+    turns: BTreeMap<(Turner, u64), EventId>,
     heard: Heard,
+    /// Units that were retired: one that comes again under the same id begins anew.
+    retired: BTreeSet<Turner>,
     /// What callers were told of reservations: units and deadline.
     acknowledged: BTreeMap<ReservationId, (u64, Instant)>,
     /// In which commit a key was used, by whom and for what.
@@ -102,6 +120,7 @@ impl Checker {
             unknown: BTreeSet::new(),
             turns: BTreeMap::new(),
             heard: Rc::default(),
+            retired: BTreeSet::new(),
             acknowledged: BTreeMap::new(),
             key_used: BTreeMap::new(),
             sold: BTreeMap::new(),

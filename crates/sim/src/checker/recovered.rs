@@ -16,6 +16,12 @@ impl Checker {
                 return broken("S12", format!("{key:?}:\n durable {item:?}\n found   {found:?}"));
             }
         }
+        for (key, units) in &self.fold.pools {
+            let found = machine.units(key);
+            if found != Some(units) && !(units.is_empty() && found.is_none()) {
+                return broken("S12", format!("units of {key:?}:\n durable {units:?}\n found   {found:?}"));
+            }
+        }
         for (id, hold) in &self.fold.holds {
             let found = machine.hold(*id);
             if found.as_ref() != Some(hold) {

@@ -100,7 +100,7 @@ impl World {
             machine,
             clock: Clock::new(),
             checker: Checker::new(),
-            cast: Cast::new(seed ^ 0xca57, ""),
+            cast: Cast::with_a_hall(seed ^ 0xca57, ""),
             crowd: maker.item("crowd"),
             maker,
             sent: Vec::new(),

@@ -36,21 +36,32 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. An id
--- sorts by the time it was made, so rows are appended. `history` is the serials of its batches of events, 8 bytes each.
--- Kept for good.
+-- sorts by the time it was made, so rows are appended. `history` is the serials of its batches of events, 8 bytes each. `sku` is
+-- its first line's. Kept until it has ended and is archived.
 CREATE TABLE IF NOT EXISTS stockhold_holds (
     id BINARY(16) NOT NULL,
     status TINYINT NOT NULL,
     expires_at BIGINT NOT NULL,
     owner_id VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
     history BLOB NOT NULL,
     body MEDIUMBLOB NOT NULL,
     PRIMARY KEY (id),
     -- Lists, the newest first.
     KEY holds_by_owner (owner_id, id),
+    KEY holds_by_sku (sku, id),
     CONSTRAINT stockhold_holds_status CHECK (status BETWEEN 0 AND 3),
     CONSTRAINT stockhold_holds_whole_milliseconds CHECK (expires_at % 1000 = 0),
     CONSTRAINT stockhold_holds_history CHECK (OCTET_LENGTH(history) >= 8 AND OCTET_LENGTH(history) % 8 = 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- The SKUs of a reservation's other lines, for the same lists. Most reservations have one line and no row here. Kept as long as
+-- the reservation.
+CREATE TABLE IF NOT EXISTS stockhold_hold_skus (
+    id BINARY(16) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    PRIMARY KEY (id, sku),
+    KEY hold_skus_by_sku (sku, id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- One row per line of an active reservation, gone when it ends: "the earliest deadline on this item" is one step into
@@ -91,8 +102,8 @@ INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
 
 -- One row per committed batch (more only where its events are very large), its events packed in `body`. `serial` is drawn
 -- while the batch's locks are held, so of two batches that share an item the later one has the larger; it has gaps and is no
--- position. `last_position` is given after the commit, by whoever holds the sequencer's row. Kept for good: state is the fold
--- of events. `NULL` sorts first, so one index has both what is not numbered and the numbered by position.
+-- position. `last_position` is given after the commit, by whoever holds the sequencer's row. Kept until it is archived: state
+-- is the fold of events, or of what they came to when the older ones left and of those that are kept. `NULL` sorts first, so one index has both what is not numbered and the numbered by position.
 CREATE TABLE IF NOT EXISTS stockhold_events (
     serial BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     event_count BIGINT NOT NULL,
@@ -110,3 +121,34 @@ CREATE TABLE IF NOT EXISTS stockhold_sequencer (
     CONSTRAINT stockhold_sequencer_one CHECK (one = 1)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 INSERT IGNORE INTO stockhold_sequencer (one, position) VALUES (1, 0);
+
+-- Up to which position events have left for an archive, with the reservations that had ended by then; the newest instant among
+-- them. Its row's lock lets one archive at a time. `key_retention` is the longest time, in microseconds, for which any instance
+-- has kept idempotency keys: nobody forgets them sooner.
+CREATE TABLE IF NOT EXISTS stockhold_archived (
+    one TINYINT NOT NULL,
+    position BIGINT NOT NULL,
+    at BIGINT NOT NULL,
+    key_retention BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (one),
+    CONSTRAINT stockhold_archived_one CHECK (one = 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+INSERT IGNORE INTO stockhold_archived (one, position, at) VALUES (1, 0, 0);
+
+-- What those events came to: items as they were after them, and of what is sold what reservations that have left had sold.
+-- Kept for good.
+CREATE TABLE IF NOT EXISTS stockhold_archived_items (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    sold BIGINT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (location, sku),
+    CONSTRAINT stockhold_archived_items_sold CHECK (sold >= 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- Likewise the pauses.
+CREATE TABLE IF NOT EXISTS stockhold_archived_pauses (
+    location VARBINARY(128) NOT NULL,
+    paused TINYINT NOT NULL,
+    PRIMARY KEY (location)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;

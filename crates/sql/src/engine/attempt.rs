@@ -1,15 +1,19 @@
 //! One attempt at a batch: from no transaction to a commit, or to nothing.
 
-use super::dialect::{CommitSent, Committed, Locked, Session, Trouble};
+use super::dialect::{Changes, CommitSent, Committed, Locked, Session, Trouble};
 use super::slice::Slice;
-use super::wants::{Asked, Needs, Plan, explore};
+use super::wants::{Asked, Needs, Plan, explore, named_hold};
 use core::time::Duration;
 use std::collections::{BTreeSet, HashSet};
-use stockhold_domain::{Effects, Halt, ItemKey, Name, Outcome, Rules, decide, footprint};
+use stockhold_domain::{
+    Command, Effects, Envelope, Halt, ItemKey, Name, Outcome, Rules, State, Subject, decide, footprint,
+};
 
 /// What bounds an attempt.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
+    /// The part of items' figures that this instance adds to.
+    pub(super) part: u16,
     /// How long holds may last.
     pub(super) rules: Rules,
     /// Up to the commit.
@@ -52,7 +56,7 @@ pub(super) async fn attempt<S: Session>(
     let found = in_time(bounds.batch_deadline, async {
         let needs = explore(session, batch, plan).await?;
         let beyond: BTreeSet<_> =
-            needs.wants.items.iter().filter(|key| !claims.contains(*key)).cloned().collect();
+            needs.wants.all_items().filter(|key| !claims.contains(*key)).cloned().collect();
         if !beyond.is_empty() {
             return Err(Stop::Beyond(beyond));
         }
@@ -62,14 +66,20 @@ pub(super) async fn attempt<S: Session>(
         Ok((needs, locked))
     });
     let (needs, Locked { now, serial, rows }) = found.await?;
-    let mut slice = Slice::of(&needs.wants, rows);
-    check_footprints(batch, &slice, plan, now)?;
+    let mut slice = Slice::with_maps(&needs.wants, rows, &plan.maps);
+    if plan.lose(&slice) {
+        return Err(Stop::Missing);
+    }
+    check_footprints(batch, &needs, &slice, plan, now)?;
     let mut effects = Effects::default();
     let outcomes = decide_all(batch, &needs, &mut slice, &bounds.rules, now, &mut effects, plan)?;
+    if plan.lock_what_was_planned(&slice) {
+        return Err(Stop::Missing);
+    }
     if effects.is_empty() {
         in_time(bounds.batch_deadline, async { Ok(session.roll_back().await?) }).await?;
     } else {
-        commit(session, bounds, &slice, &effects, serial).await?;
+        commit(session, bounds, &slice.changes(&effects, serial, bounds.part)).await?;
     }
     Ok(outcomes)
 }
@@ -78,6 +88,7 @@ pub(super) async fn attempt<S: Session>(
 /// where the rules would ask for one thing at a time.
 fn check_footprints(
     batch: &[&Asked],
+    needs: &Needs,
     slice: &Slice,
     plan: &mut Plan,
     now: stockhold_domain::Instant,
@@ -87,7 +98,31 @@ fn check_footprints(
         footprint(slice, &asked.envelope, &mut names);
     }
     names.retain(|name| !matches!(name, Name::Due(_)) && !slice.has(name));
-    if plan.extend(names, now) { Err(Stop::Missing) } else { Ok(()) }
+    let mut lacks = plan.extend(names, now);
+    if !slice.uncounted.is_empty() {
+        plan.expect_halls(slice.uncounted.iter().cloned());
+        lacks = true;
+    }
+    lacks |= plan.guard(guarded(batch, needs, slice));
+    if lacks { Err(Stop::Missing) } else { Ok(()) }
+}
+
+/// Items of which some units are kept from sale: how many are left is a sum over rows that nobody has locked, unless whoever
+/// takes any locks the item.
+fn guarded(batch: &[&Asked], needs: &Needs, slice: &Slice) -> impl Iterator<Item = ItemKey> {
+    let wants = batch.iter().filter_map(|asked| match &asked.envelope.command {
+        Command::Reserve(reserve) => Some(reserve.basket.wants()),
+        _ => None,
+    });
+    wants
+        .flatten()
+        .map(|want| &want.item)
+        .filter(|key| needs.wants.seen.contains(*key))
+        .filter(|key| {
+            let item = slice.item(key).ok().flatten();
+            item.is_some_and(|item| item.settings.safety_stock > 0)
+        })
+        .cloned()
 }
 
 fn decide_all(
@@ -107,7 +142,10 @@ fn decide_all(
             outcomes.push(Outcome::Later);
             continue;
         }
-        let decided = decide(slice, rules, &asked.envelope, now, effects);
+        let decided = match without_key(asked, slice) {
+            Some(envelope) => decide(slice, rules, &envelope, now, effects),
+            None => decide(slice, rules, &asked.envelope, now, effects),
+        };
         if let Some(what) = slice.contradiction {
             return Err(Stop::Broken(n, what));
         }
@@ -128,19 +166,27 @@ fn decide_all(
     Ok(outcomes)
 }
 
+/// A command about a reservation that is not there, though its key is: the key was used when the reservation had ended long
+/// before, and the reservation has left for an archive since. There is nothing that the key could show again.
+fn without_key(asked: &Asked, slice: &Slice) -> Option<Envelope> {
+    let (id, key) = (named_hold(&asked.envelope.command)?, asked.envelope.key?);
+    let record = slice.key(key.hash).ok()??;
+    let outlived = record.fingerprint == key.fingerprint
+        && record.subject == Subject::Reservation(id)
+        && slice.hold(id).is_ok_and(|hold| hold.is_none());
+    outlived.then(|| Envelope { key: None, ..(*asked.envelope).clone() })
+}
+
 /// Commits, once. Whatever goes wrong after COMMIT was sent, it may have taken effect; unless the server itself said why
 /// it did not.
 pub(super) async fn commit<S: Session>(
     session: &mut S,
     bounds: &Bounds,
-    slice: &Slice,
-    effects: &Effects,
-    serial: u64,
+    changes: &Changes<'_>,
 ) -> Result<(), Stop> {
     let sent = CommitSent::default();
-    let changes = slice.changes(effects, serial);
     let begun = std::time::Instant::now();
-    let committed = tokio::time::timeout(bounds.commit_deadline, session.commit(&changes, &sent)).await;
+    let committed = tokio::time::timeout(bounds.commit_deadline, session.commit(changes, &sent)).await;
     match committed {
         Ok(Ok(Committed::Durable)) => {
             super::meters::committed(begun.elapsed());

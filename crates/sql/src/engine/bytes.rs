@@ -2,7 +2,8 @@
 //! item of their own live in.
 
 use super::dialect::Trouble;
-use stockhold_domain::{BUCKETS, Event, Hold, KeyHash, KeyRecord, ReservationId};
+use std::collections::BTreeSet;
+use stockhold_domain::{Attributes, BUCKETS, Event, Hold, Item, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::EventRow;
 use stockhold_store::codec::{self, DecodeError, Reader};
 
@@ -24,6 +25,41 @@ pub(crate) fn hold_body(hold: &Hold) -> Vec<u8> {
     let mut bytes = Vec::new();
     codec::put_hold(&mut bytes, hold);
     bytes
+}
+
+/// The SKU of its first line, which lists find a reservation by.
+pub(crate) fn first_sku(hold: &Hold) -> &str {
+    hold.lines.first().map_or("", |line| line.item.sku())
+}
+
+/// The other SKUs that lists find a reservation by.
+pub(crate) fn further_skus(hold: &Hold) -> BTreeSet<&str> {
+    let first = first_sku(hold);
+    hold.lines.iter().skip(1).map(|line| line.item.sku()).filter(|sku| *sku != first).collect()
+}
+
+/// An item.
+pub(crate) fn item_body(item: &Item) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    codec::put_item(&mut bytes, item);
+    bytes
+}
+
+/// An item from its bytes.
+pub(crate) fn item_from(body: &[u8]) -> Result<Item, Trouble> {
+    whole(body, codec::item)
+}
+
+/// What a unit is like.
+pub(crate) fn attributes_body(attributes: &Attributes) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    codec::put_attributes(&mut bytes, attributes);
+    bytes
+}
+
+/// What a unit is like from its bytes.
+pub(crate) fn attributes_from(body: &[u8]) -> Result<Attributes, Trouble> {
+    whole(body, codec::attributes)
 }
 
 /// A used key.

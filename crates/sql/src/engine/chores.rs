@@ -10,7 +10,7 @@ use tokio::time::Instant as Moment;
 const NUMBERED_WITHIN: Duration = Duration::from_millis(200);
 /// How often it is looked for events that other instances have committed and not numbered.
 const NUMBERED_ANYWAY: Duration = Duration::from_secs(1);
-/// How often old keys are looked for.
+/// How often old keys are looked for, and active reservations counted.
 const KEYS_EVERY: Duration = Duration::from_mins(1);
 /// Most keys that are forgotten at once: a statement of some milliseconds.
 const KEYS_AT_ONCE: usize = 2_000;
@@ -82,7 +82,8 @@ impl Chores {
     }
 }
 
-/// Forgets old keys. Whether there may be more.
+/// Forgets old keys: those that no instance over the database promises to know, whatever its own settings are. Whether there
+/// may be more; if not, counts active reservations for whoever watches.
 pub(super) async fn forget_keys<S: Session>(
     session: &mut S,
     retention: Duration,
@@ -92,8 +93,13 @@ pub(super) async fn forget_keys<S: Session>(
         // By the store's own clock, which is what the keys' instants were read from.
         let (now, _) = session.overdue(1).await?;
         let retention = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+        let retention = session.keep_keys(retention).await?;
         let before = Instant::from_micros(now.micros().saturating_sub(retention));
-        Ok(session.forget_keys(before, KEYS_AT_ONCE).await? == KEYS_AT_ONCE)
+        let more = session.forget_keys(before, KEYS_AT_ONCE).await? == KEYS_AT_ONCE;
+        if !more {
+            super::meters::active_holds(session.active_holds().await?);
+        }
+        Ok(more)
     })
     .await
 }

@@ -5,13 +5,14 @@
 //! connections are scarce.
 
 use super::batch::Tries;
+use super::known::Held;
 use super::options::BATCH_LINES;
 use super::post::Owed;
 use super::slice::Slice;
 use super::wants::{Asked, Plan, named_hold};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use stockhold_domain::{Command, ItemKey, KeyHash, Name, ReservationId, Returning, footprint};
+use stockhold_domain::{Command, ItemKey, KeyHash, Name, ReservationId, footprint};
 
 /// What no other batch of this instance touches while one is in flight.
 #[derive(Clone, Debug, Default)]
@@ -64,12 +65,12 @@ pub(super) struct Unit {
 
 impl Unit {
     pub(super) fn new(asked: Vec<Asked>, teller: Teller, counted: usize) -> Self {
-        let lines = asked.iter().map(|asked| lines_of(&asked.envelope.command)).sum();
-        let mut unit = Self { asked, teller, claims: Claims::default(), lines, counted };
+        let mut unit = Self { asked, teller, claims: Claims::default(), lines: 0, counted };
+        unit.count_lines();
         let (nothing, mut names) = (Slice::default(), Vec::new());
         for asked in &unit.asked {
             footprint(&nothing, &asked.envelope, &mut names);
-            unit.claims.items.extend(asked.items.iter().flat_map(|items| items.iter().cloned()));
+            unit.claims.items.extend(asked.held.iter().flat_map(|held| held.items.iter().cloned()));
         }
         for name in names {
             match name {
@@ -79,7 +80,14 @@ impl Unit {
                 Name::Key(hash) => {
                     unit.claims.keys.insert(hash);
                 }
-                Name::Hold(_) | Name::Due(_) | Name::AnyDue | Name::Pause(_) => {}
+                Name::Hold(_)
+                | Name::Due(_)
+                | Name::AnyDue
+                | Name::Pause(_)
+                | Name::Unit(..)
+                | Name::FreeUnits(..)
+                | Name::LastUnit(_)
+                | Name::SeatMap(_) => {}
             }
         }
         unit
@@ -95,29 +103,42 @@ impl Unit {
 
     /// Reservations that commands name and whose items are not known.
     pub(super) fn unresolved(&self) -> impl Iterator<Item = ReservationId> {
-        let unknown = self.asked.iter().filter(|asked| asked.items.is_none());
+        let unknown = self.asked.iter().filter(|asked| asked.held.is_none());
         unknown.filter_map(|asked| named_hold(&asked.envelope.command))
     }
 
     /// Fills in what is known by now; what is not does not exist.
-    pub(super) fn resolve(&mut self, items_of: impl Fn(ReservationId) -> Option<Arc<[ItemKey]>>) {
-        for asked in self.asked.iter_mut().filter(|asked| asked.items.is_none()) {
-            let items = named_hold(&asked.envelope.command).and_then(&items_of).unwrap_or_default();
-            self.claims.items.extend(items.iter().cloned());
-            asked.items = Some(items);
+    pub(super) fn resolve(&mut self, held_by: impl Fn(ReservationId) -> Option<Held>) {
+        for asked in self.asked.iter_mut().filter(|asked| asked.held.is_none()) {
+            let held = named_hold(&asked.envelope.command).and_then(&held_by).unwrap_or_default();
+            self.claims.items.extend(held.items.iter().cloned());
+            asked.held = Some(held);
         }
+        self.count_lines();
+    }
+
+    fn count_lines(&mut self) {
+        let lines = self.asked.iter().map(|asked| lines_of(&asked.envelope.command, asked.held.as_ref()));
+        self.lines = lines.sum();
     }
 }
 
-pub(super) fn lines_of(command: &Command) -> usize {
+/// Lines that a command makes or rewrites, a unit with an id being one more. `held` is what the reservation that it names has,
+/// which goes all together; one while that is not known.
+pub(super) fn lines_of(command: &Command, held: Option<&Held>) -> usize {
     match command {
         Command::Reserve(reserve) => reserve.basket.wants().len(),
-        Command::Return(returned) => match &returned.returning {
-            Returning::All => 1,
-            Returning::Lines(basket) => basket.wants().len(),
-        },
-        _ => 1,
+        _ => held.map_or(1, |held| held.lines().max(1)),
     }
+}
+
+/// How many of these go into one batch, by their lines: one at least, since a larger basket comes alone.
+pub(super) fn fitting(lines: impl Iterator<Item = usize>) -> usize {
+    let sums = lines.scan(0, |sum, lines| {
+        *sum += lines;
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= BATCH_LINES).count().max(1)
 }
 
 /// What a batch is about.
@@ -125,7 +146,7 @@ pub(super) enum Task {
     /// Commands.
     Commands(Vec<Unit>),
     /// Overdue reservations with their items; whether their locks are waited for.
-    Sweep { due: Vec<(ReservationId, Arc<[ItemKey]>)>, patient: bool },
+    Sweep { due: Vec<(ReservationId, Held)>, patient: bool },
 }
 
 /// What goes into one transaction.

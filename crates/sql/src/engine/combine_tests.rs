@@ -41,7 +41,7 @@ fn unit(number: u64, items: &[&str]) -> Unit {
         origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
     };
     let reply = ReplyTo { inbox: Arc::new(Nobody(Mutex::new(0))), ticket: number };
-    let asked = Asked { envelope: Box::new(envelope), items: None, sequence: None };
+    let asked = Asked { envelope: Box::new(envelope), held: None, sequence: None };
     Unit::new(vec![asked], Teller::One(super::super::post::Owed::new(reply)), 1)
 }
 

@@ -6,7 +6,8 @@ use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId, Status,
+    Event, Figures, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Mode, ReservationId, Status,
+    Unit,
 };
 use stockhold_store::{EventRow, Shelf};
 
@@ -49,6 +50,17 @@ pub(crate) trait Session: Send + 'static {
     /// Items in order of (location, SKU): fewer than the limit only at the end.
     fn shelf(&mut self, shelf: &Shelf) -> impl Future<Output = Result<Vec<Item>, Trouble>> + Send;
 
+    /// Units of an item after a place in the order of their claims, in that order: fewer than the limit only at the end.
+    fn units(
+        &mut self,
+        item: &ItemKey,
+        after: Option<&(u64, Label)>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Unit>, Trouble>> + Send;
+
+    /// The locations that are paused, `""` for everything, in order.
+    fn paused(&mut self) -> impl Future<Output = Result<Vec<String>, Trouble>> + Send;
+
     /// Looks at reservations, the one with the largest id first.
     fn scan(&mut self, scan: &Scan<'_>) -> impl Future<Output = Result<Scanned, Trouble>> + Send;
 
@@ -73,6 +85,9 @@ pub(crate) trait Session: Send + 'static {
     /// nothing to number.
     fn number(&mut self) -> impl Future<Output = Result<u64, Trouble>> + Send;
 
+    /// Whether a copy into the database has not ended: what is there is not all.
+    fn is_unfinished(&mut self) -> impl Future<Output = Result<bool, Trouble>> + Send;
+
     /// The clock, and active reservations whose deadline it has passed, earliest first, at most `limit`. Locks nothing.
     fn overdue(
         &mut self,
@@ -85,6 +100,13 @@ pub(crate) trait Session: Send + 'static {
         &mut self,
         items: &BTreeSet<ItemKey>,
     ) -> impl Future<Output = Result<BTreeSet<ItemKey>, Trouble>> + Send;
+
+    /// How many reservations are active.
+    fn active_holds(&mut self) -> impl Future<Output = Result<u64, Trouble>> + Send;
+
+    /// Makes it known that idempotency keys are kept for at least so many microseconds. For how long they are kept: the longest
+    /// that was ever made known. Does not write when that is longer already.
+    fn keep_keys(&mut self, at_least: i64) -> impl Future<Output = Result<i64, Trouble>> + Send;
 
     /// Forgets idempotency keys that were used before an instant, at most `limit` of them. How many it were.
     fn forget_keys(
@@ -103,14 +125,40 @@ pub(crate) struct Wants {
     pub(crate) sets_pauses: bool,
     /// Items.
     pub(crate) items: BTreeSet<ItemKey>,
+    /// Items that are only read: those whose units have ids, as far as only units move.
+    pub(crate) seen: BTreeSet<ItemKey>,
     /// Reservations.
     pub(crate) holds: BTreeSet<ReservationId>,
+    /// Units with ids, by item.
+    pub(crate) units: BTreeMap<ItemKey, UnitWants>,
     /// Used keys. Read only: they never change, and who inserts one first is decided by the table's key.
     pub(crate) keys: BTreeSet<KeyHash>,
     /// Of these items so many of the earliest deadlines. Read only: an item's lock orders them.
     pub(crate) due: BTreeMap<ItemKey, usize>,
     /// So many of the earliest deadlines of all.
     pub(crate) any_due: Option<usize>,
+}
+
+impl Wants {
+    /// Every item, locked or only read.
+    pub(crate) fn all_items(&self) -> impl Iterator<Item = &ItemKey> {
+        self.items.iter().chain(&self.seen)
+    }
+}
+
+/// What is to be locked and read of one item's units. Its figures are always read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnitWants {
+    /// These, locked in the order of their ids. They need not exist.
+    pub(crate) named: BTreeSet<Label>,
+    /// So many that are free, the first in the order of their claims, locked. What others have locked is passed by,
+    pub(crate) free: usize,
+    /// or waited for.
+    pub(crate) patient: bool,
+    /// All of them, without a lock.
+    pub(crate) map: bool,
+    /// The highest position.
+    pub(crate) last: bool,
 }
 
 /// What was read; what is not there does not exist.
@@ -128,6 +176,43 @@ pub(crate) struct Rows {
     pub(crate) due: BTreeMap<ItemKey, BTreeSet<Deadline>>,
     /// Deadlines of all.
     pub(crate) any_due: BTreeSet<Deadline>,
+    /// Units by item, for every item asked for.
+    pub(crate) units: BTreeMap<ItemKey, UnitRows>,
+}
+
+/// What was read of one item's units.
+#[derive(Debug)]
+pub(crate) struct UnitRows {
+    /// What its units and its active reservations come to; no sequence.
+    pub(crate) figures: Figures,
+    /// Those that were named.
+    pub(crate) named: Vec<Unit>,
+    /// Free ones, in the order of their claims.
+    pub(crate) free: Vec<Unit>,
+    /// All of them, in no order.
+    pub(crate) map: Vec<Unit>,
+    /// The highest position of one; 0 when there is none, or nobody asked.
+    pub(crate) last_position: u64,
+}
+
+impl Default for UnitRows {
+    fn default() -> Self {
+        let at = Instant::from_micros(0);
+        let figures = Figures { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
+        Self { figures, named: Vec::new(), free: Vec::new(), map: Vec::new(), last_position: 0 }
+    }
+}
+
+/// What the row of an item has whose units have ids: its figures stand apart.
+pub(crate) fn no_figures(at: Instant) -> Figures {
+    Figures { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 1, at }
+}
+
+/// Gives an item whose units have ids the figures that stand apart from its row.
+pub(crate) fn count(item: &mut Item, counted: &Figures) {
+    if item.mode == Mode::Units {
+        item.figures = Figures { sequence: 0, at: item.figures.at.max(counted.at), ..*counted };
+    }
 }
 
 /// What [`Session::lock`] found.
@@ -148,6 +233,20 @@ pub(crate) struct Changes<'a> {
     pub(crate) new_items: Vec<&'a Item>,
     /// Items to update.
     pub(crate) changed_items: Vec<&'a Item>,
+    /// Units to insert.
+    pub(crate) new_units: Vec<UnitRow<'a>>,
+    /// Units to update.
+    pub(crate) changed_units: Vec<UnitRow<'a>>,
+    /// Units to delete.
+    pub(crate) gone_units: Vec<(&'a ItemKey, &'a Label)>,
+    /// What is added to the figures of items whose units have ids.
+    pub(crate) figures: Vec<FiguresRow<'a>>,
+    /// The part that this instance adds to.
+    pub(crate) part: u16,
+    /// Sales of units that came back, to be closed before any is inserted.
+    pub(crate) closed_sales: Vec<SaleRow<'a>>,
+    /// Sales of units to insert.
+    pub(crate) new_sales: Vec<SaleRow<'a>>,
     /// Reservations to insert; their history is this batch's serial.
     pub(crate) new_holds: Vec<&'a Hold>,
     /// Reservations to update; this batch's serial is added to their history.
@@ -164,6 +263,62 @@ pub(crate) struct Changes<'a> {
     pub(crate) events: &'a [Event],
     /// The serial that [`Session::lock`] drew.
     pub(crate) serial: u64,
+}
+
+impl Changes<'_> {
+    /// Whether anything of it is about units with ids.
+    pub(crate) fn touches_units(&self) -> bool {
+        let units = self.new_units.len() + self.changed_units.len() + self.gone_units.len();
+        units + self.figures.len() + self.closed_sales.len() + self.new_sales.len() > 0
+    }
+}
+
+/// A unit as it became.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnitRow<'a> {
+    /// Its item.
+    pub(crate) item: &'a ItemKey,
+    /// As it is now.
+    pub(crate) unit: &'a Unit,
+}
+
+/// What is added to an item's figures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FiguresRow<'a> {
+    /// The item.
+    pub(crate) item: &'a ItemKey,
+    /// By how much.
+    pub(crate) by: Moves,
+}
+
+/// By how much figures moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moves {
+    /// Units that exist.
+    pub(crate) total_units: i64,
+    /// Units in active reservations.
+    pub(crate) held: i64,
+    /// Units sold.
+    pub(crate) confirmed_sold: i64,
+    /// Active reservations.
+    pub(crate) active: i64,
+    /// The newest instant.
+    pub(crate) at: Instant,
+}
+
+/// One row of the ledger of sales.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SaleRow<'a> {
+    /// The item.
+    pub(crate) item: &'a ItemKey,
+    /// The unit.
+    pub(crate) unit: &'a Label,
+    /// The reservation that it was sold by.
+    pub(crate) id: ReservationId,
+    /// When. Not looked at where the row is there already.
+    pub(crate) sold_at: Instant,
+    /// When it came back.
+    pub(crate) returned_at: Option<Instant>,
 }
 
 /// One line of an active reservation, as the queue of deadlines has it.
@@ -186,6 +341,8 @@ pub(crate) struct LineRow<'a> {
 pub(crate) struct Scan<'a> {
     /// Only this owner's, found by index.
     pub(crate) owner_id: Option<&'a Label>,
+    /// Only those with a line of this SKU, found by index; not with an owner.
+    pub(crate) sku: Option<&'a Label>,
     /// Only those with this status, out of those looked at.
     pub(crate) status: Option<Status>,
     /// Only those with a smaller id.

@@ -3,38 +3,66 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use stockhold_domain::{Hold, ItemKey, Outcome, Reply, ReservationId};
+use stockhold_domain::{Hold, ItemKey, LineUnits, Outcome, Reply, ReservationId};
 
 /// Reservations whose items are remembered: those made in the last minute or so at full load, at about 150 bytes each.
 const RESERVATIONS: usize = 65_536;
 /// Items that are remembered to have fallen short.
 const SHORT: usize = 4_096;
+/// Items that are remembered to have units with ids.
+const HALLS: usize = 65_536;
+
+/// What a reservation is about: it never changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    /// Its items.
+    pub(super) items: Arc<[ItemKey]>,
+    /// The units of those items whose units have ids.
+    pub(super) units: Arc<[(ItemKey, Arc<LineUnits>)]>,
+}
+
+impl Held {
+    /// By a reservation.
+    pub(super) fn by(hold: &Hold) -> Self {
+        let units =
+            |line: &stockhold_domain::Line| Some((line.item.clone(), Arc::clone(line.units.as_ref()?)));
+        Self {
+            items: hold.lines.iter().map(|line| line.item.clone()).collect(),
+            units: hold.lines.iter().filter_map(units).collect(),
+        }
+    }
+
+    /// Rows that go with it: its lines, and its units with ids.
+    pub(super) fn lines(&self) -> usize {
+        self.items.len() + self.units.iter().map(|(_, units)| units.all().len()).sum::<usize>()
+    }
+}
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Known {
-    items: HashMap<ReservationId, Arc<[ItemKey]>>,
+    held: HashMap<ReservationId, Held>,
     oldest: VecDeque<ReservationId>,
     short: HashSet<ItemKey>,
+    halls: HashSet<ItemKey>,
 }
 
 impl Known {
-    /// A reservation's items: they never change.
-    pub(super) fn items_of(&self, id: ReservationId) -> Option<Arc<[ItemKey]>> {
-        self.items.get(&id).cloned()
+    /// What a reservation is about.
+    pub(super) fn held_by(&self, id: ReservationId) -> Option<Held> {
+        self.held.get(&id).cloned()
     }
 
     /// Remembers a reservation.
     pub(super) fn learn(&mut self, hold: &Hold) {
-        let items = || hold.lines.iter().map(|line| line.item.clone()).collect();
-        if let std::collections::hash_map::Entry::Vacant(place) = self.items.entry(hold.id) {
-            place.insert(items());
+        if let std::collections::hash_map::Entry::Vacant(place) = self.held.entry(hold.id) {
+            place.insert(Held::by(hold));
             self.oldest.push_back(hold.id);
         }
         if self.oldest.len() > RESERVATIONS
             && let Some(oldest) = self.oldest.pop_front()
         {
-            self.items.remove(&oldest);
+            self.held.remove(&oldest);
         }
     }
 
@@ -60,6 +88,22 @@ impl Known {
         items: impl Iterator<Item = &'a ItemKey>,
     ) -> impl Iterator<Item = ItemKey> {
         items.filter(|item| self.short.contains(*item)).cloned()
+    }
+
+    /// Remembers items whose units have ids: how units are told apart never changes.
+    pub(super) fn learn_halls<'a>(&mut self, items: impl Iterator<Item = &'a ItemKey>) {
+        if self.halls.len() > HALLS {
+            self.halls.clear();
+        }
+        self.halls.extend(items.cloned());
+    }
+
+    /// Those of the items whose units are known to have ids.
+    pub(super) fn halls_of<'a>(
+        &'a self,
+        items: impl Iterator<Item = &'a ItemKey>,
+    ) -> impl Iterator<Item = ItemKey> {
+        items.filter(|item| self.halls.contains(*item)).cloned()
     }
 
     /// Stock comes back, so what fell short once is not expected to for ever.

@@ -38,7 +38,10 @@ pub(super) fn describe() {
     );
     metrics::describe_counter!("stockhold_sweeper_expired_total", "Holds that the sweeper expired");
     metrics::describe_counter!("stockhold_sweeper_failures_total", "Holds that the sweeper could not expire");
-    metrics::describe_gauge!("stockhold_queue_depth", "Commands and queries that wait for a connection");
+    metrics::describe_gauge!(
+        "stockhold_active_holds",
+        "Active reservations, those of all instances, as counted once a minute"
+    );
     // There from the start, so that a rise from nothing is a rise.
     for counter in [
         "stockhold_invariant_alarms_total",
@@ -103,6 +106,11 @@ pub(super) fn waiting(depth: usize) {
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a lag")]
 pub(super) fn lag(micros: i64) {
     metrics::gauge!("stockhold_sweeper_lag_seconds").set(micros.max(0) as f64 / 1e6);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge")]
+pub(super) fn active_holds(holds: u64) {
+    metrics::gauge!("stockhold_active_holds").set(holds as f64);
 }
 
 pub(super) fn swept(holds: usize) {

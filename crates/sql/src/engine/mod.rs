@@ -10,8 +10,9 @@
 //! 1. [`Session::read`] sees what is committed when it begins, locks nothing and leaves no transaction open. What it says is
 //!    used to find out what to lock, and to answer queries.
 //! 2. [`Session::lock`] begins a transaction (READ COMMITTED) and takes the locks of a [`Wants`] in one order, the same at
-//!    every instance: pauses, items, reservations, each kind sorted by its table's key (`bucket` first). Rows that do not exist
-//!    are no error and lock nothing. *Then* it reads the clock, in a statement of its own, and what it reads of the state is
+//!    every instance: pauses, items, reservations, named units, free units, each kind but the last sorted by its table's key
+//!    (`bucket` first). Rows that do not exist are no error and lock nothing. Free units are locked in the order of claims as the
+//!    index has them, without a sort, and what others have locked is passed by unless it is to be waited for. *Then* it reads the clock, in a statement of its own, and what it reads of the state is
 //!    what is committed after the locks were had: by the locking statement's own rows where the server re-reads them, by later
 //!    statements otherwise. Keys, deadlines and pauses are read by statements that begin after the locks are held.
 //!    Whoever reads a pause holds off whoever sets one, and the setter must get its turn however many readers come.
@@ -28,7 +29,8 @@
 //! 7. Errors are told apart in one function of the dialect, which makes [`Trouble`] of them. No text in it shows a password.
 //!
 //! Everything else is the engine's: what is combined ([`combine`]), what an attempt locks ([`wants`]), retries ([`batch`]),
-//! sweeping ([`sweep`]), numbering and old keys ([`chores`]), connections ([`pool`]), answers ([`post`]).
+//! sweeping ([`sweep`]), what it knows of an item's units ([`hall`]), numbering and old keys ([`chores`]), connections ([`pool`]), answers ([`post`]). Beside all of it, a
+//! read replica may answer what is to be had ([`replica`]).
 //!
 //! Errors: [`OpenError`] at the start; [`stockhold_store::Failure`] in answers; inside, [`Trouble`].
 
@@ -36,6 +38,7 @@ mod bytes;
 mod dialect;
 mod options;
 
+mod hall;
 mod slice;
 mod wants;
 
@@ -54,18 +57,24 @@ mod read;
 mod sweep;
 
 mod meters;
+mod replica;
 mod run;
 mod shown;
 mod store;
 
+#[cfg(test)]
+mod crash_tests;
+
 pub(crate) use bytes::{
-    event_bucket, events_body, events_from, hold_body, hold_from, key_body, key_bucket, key_from,
-    serials_from,
+    attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku, further_skus,
+    hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from, serials_from,
 };
 pub(crate) use dialect::{
-    Changes, CommitSent, Committed, Deadline, Dialect, LineRow, Locked, Rows, Scan, Scanned, Session,
-    Trouble, Wants,
+    Changes, CommitSent, Committed, Deadline, Dialect, FiguresRow, LineRow, Locked, Rows, SaleRow, Scan,
+    Scanned, Session, Trouble, UnitRow, UnitRows, UnitWants, Wants, count, no_figures,
 };
+pub(crate) use replica::{Pair, Position, ReplicaStore};
+pub(crate) use slice::Slice;
 pub(crate) use store::SqlStore;
 
-pub use options::{OpenError, Options};
+pub use options::{OpenError, Options, Replica};

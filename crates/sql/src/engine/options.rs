@@ -6,12 +6,12 @@ use stockhold_domain::{Rules, limits};
 
 /// Most commands in one batch: past it a batch gets longer faster than it gets cheaper.
 pub(crate) const BATCH_COMMANDS: usize = 256;
-/// Most lines that the commands of one batch name; a larger basket comes alone.
+/// Most lines that the commands of one batch make or rewrite: those of a reservation go all together. A larger basket comes
+/// alone.
 pub(crate) const BATCH_LINES: usize = 4_096;
 
 const _: () = assert!(limits::BASKET_LINES <= BATCH_LINES);
 const _: () = assert!(BATCH_COMMANDS <= Options::QUEUE);
-const _: () = assert!(Options::LOCK_TIMEOUT.as_millis() < Options::BATCH_DEADLINE.as_millis());
 const _: () = assert!(Options::CONNECTIONS >= Options::FEWEST_CONNECTIONS);
 const _: () = assert!(Options::CONNECTIONS <= Options::MOST_CONNECTIONS);
 
@@ -30,8 +30,8 @@ pub struct Options {
     pub most_connections: usize,
     /// How long a connection is waited for.
     pub connect_timeout: Duration,
-    /// How long one lock is waited for before the batch starts anew.
-    pub lock_timeout: Duration,
+    /// How long one lock is waited for before the batch starts anew; `None` for what suits the database.
+    pub lock_timeout: Option<Duration>,
     /// How long an attempt may take up to its commit.
     pub batch_deadline: Duration,
     /// How long a commit is waited for before its outcome counts as unknown.
@@ -45,9 +45,34 @@ pub struct Options {
     /// A query that yields the store's time in microseconds since 1970, instead of the database's own clock. Only tests have a
     /// reason to give one.
     pub clock: Option<String>,
+    /// A read replica that is asked what is to be had.
+    pub replica: Option<Replica>,
+}
+
+/// A read replica.
+#[derive(Clone)]
+pub struct Replica {
+    /// Its address, of the same kind as the primary's.
+    pub url: String,
+    /// Oldest that what it shows may be when it is given out.
+    pub staleness: Duration,
+}
+
+impl Replica {
+    /// Oldest that what it shows may be.
+    pub const STALENESS: Duration = Duration::from_millis(100);
+}
+
+impl fmt::Debug for Replica {
+    /// Without the address: it has a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replica").field("staleness", &self.staleness).finish_non_exhaustive()
+    }
 }
 
 impl Options {
+    /// Most commands in one batch.
+    pub const BATCH: usize = BATCH_COMMANDS;
     /// Pieces of work that wait.
     pub const QUEUE: usize = 8_192;
     /// Connections to start with.
@@ -58,8 +83,6 @@ impl Options {
     pub const FEWEST_CONNECTIONS: usize = 2;
     /// How long a connection is waited for.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-    /// How long one lock is waited for: other instances hold locks for a batch, which takes milliseconds.
-    pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
     /// How long an attempt may take up to its commit: several locks, and what they wait for.
     pub const BATCH_DEADLINE: Duration = Duration::from_secs(10);
     /// How long a commit is waited for. A synchronous standby that is gone would hold it up for ever.
@@ -96,17 +119,18 @@ impl Default for Options {
         Self {
             rules: Rules::default(),
             queue: Self::QUEUE,
-            batch: BATCH_COMMANDS,
+            batch: Self::BATCH,
             connections: Self::CONNECTIONS,
             most_connections: Self::MOST_CONNECTIONS,
             connect_timeout: Self::CONNECT_TIMEOUT,
-            lock_timeout: Self::LOCK_TIMEOUT,
+            lock_timeout: None,
             batch_deadline: Self::BATCH_DEADLINE,
             commit_deadline: Self::COMMIT_DEADLINE,
             sweep_every: Some(Self::SWEEP_EVERY),
             sweep_batch: Self::SWEEP_BATCH,
             key_retention: Self::KEY_RETENTION,
             clock: None,
+            replica: None,
         }
     }
 }
@@ -126,6 +150,15 @@ pub enum OpenError {
     Refused(String),
     /// The server or the database is not fit: too old, read-only, another encoding, missing rights.
     Unfit(String),
+    /// There is no schema, or it is older than this program, and it was not to be changed.
+    OlderSchema {
+        /// The schema's version; 0 when there is none.
+        found: i32,
+        /// The newest that this program knows.
+        known: i32,
+    },
+    /// A copy into the database is at work, or was cut off: what is there is not all.
+    Unfinished,
     /// The schema is newer than this program.
     NewerSchema {
         /// The schema's version.
@@ -144,6 +177,18 @@ impl fmt::Display for OpenError {
             Self::Unreachable(why) => write!(f, "the database can't be reached: {why}"),
             Self::Refused(why) => write!(f, "the database refused the connection: {why}"),
             Self::Unfit(why) => write!(f, "the database can't be used: {why}"),
+            Self::OlderSchema { found: 0, .. } => {
+                f.write_str("there is no stockhold data in this database: is it the right one?")
+            }
+            Self::OlderSchema { found, known } => write!(
+                f,
+                "the database has schema version {found}, and this program knows {known}: let `stockhold serve` of this \
+                 version start on it first"
+            ),
+            Self::Unfinished => f.write_str(
+                "a copy into this database has not ended, and nobody is served from a part of what there is: if no `stockhold \
+                 copy` is at work on it, empty it and copy again",
+            ),
             Self::NewerSchema { found, known } => write!(
                 f,
                 "the database has schema version {found}, and this program knows {known}: run a newer program"

@@ -1,7 +1,11 @@
 //! The connections: those that rest, how many there are, and when another one is opened.
+//!
+//! A machine that is gone says nothing: what rests is not known to be lost until it is tried, and each try takes a deadline. So
+//! when one is lost, all are given up that have not been heard of for some time; they are opened anew in milliseconds.
 
 use super::dialect::Session;
 use super::meters;
+use super::options::Options;
 use core::time::Duration;
 use tokio::time::Instant;
 
@@ -14,7 +18,10 @@ const OPENED_AT_ONCE: usize = 4;
 
 /// See the module.
 pub(super) struct Pool<S> {
-    idle: Vec<S>,
+    /// With the instant that each was heard of last.
+    idle: Vec<(S, Instant)>,
+    /// How long one that rests may have been silent when another is lost.
+    quiet: Duration,
     /// Resting or at work.
     open: usize,
     opening: usize,
@@ -31,8 +38,17 @@ struct Failed {
 
 impl<S: Session> Pool<S> {
     /// With the first connection, which has been opened already.
-    pub(super) fn new(first: S, least: usize, most: usize) -> Self {
-        Self { idle: vec![first], open: 1, opening: 0, least, most, failed: None }
+    pub(super) fn new(first: S, options: &Options) -> Self {
+        Self {
+            idle: vec![(first, Instant::now())],
+            // Half of what it takes to find one silent.
+            quiet: options.batch_deadline.min(options.commit_deadline) / 2,
+            open: 1,
+            opening: 0,
+            least: options.connections,
+            most: options.most_connections,
+            failed: None,
+        }
     }
 
     /// Connections that rest.
@@ -43,22 +59,36 @@ impl<S: Session> Pool<S> {
     /// A connection to work with. Whoever takes it gives it back, or says that it is lost.
     pub(super) fn take(&mut self) -> Option<S> {
         self.drop_lost();
-        self.idle.pop()
+        self.idle.pop().map(|(session, _)| session)
     }
 
     /// It is of use again, or (`None`) lost.
     pub(super) fn give(&mut self, session: Option<S>) {
+        let now = Instant::now();
         match session {
-            Some(session) => self.idle.push(session),
-            None => self.open = self.open.saturating_sub(1),
+            Some(session) => self.idle.push((session, now)),
+            None => {
+                self.open = self.open.saturating_sub(1);
+                let quiet = self.quiet;
+                self.keep(|_, heard| now.duration_since(heard) <= quiet);
+            }
         }
         meters::connections(self.open);
     }
 
     /// Forgets connections that were lost while they rested.
     pub(super) fn drop_lost(&mut self) {
+        self.keep(|session, _| !session.is_lost());
+    }
+
+    /// None of them may be worked with any more.
+    pub(super) fn give_up(&mut self) {
+        self.keep(|_, _| false);
+    }
+
+    fn keep(&mut self, good: impl Fn(&S, Instant) -> bool) {
         let before = self.idle.len();
-        self.idle.retain(|session| !session.is_lost());
+        self.idle.retain(|(session, heard)| good(session, *heard));
         self.open = self.open.saturating_sub(before - self.idle.len());
     }
 

@@ -1,13 +1,16 @@
 //! Queries: what is read and not decided. Nothing here locks what commands lock.
 
 use super::batch::alarm;
-use super::dialect::{Rows, Scan, Session, Trouble, Wants};
+use super::dialect::{Rows, Scan, Session, Trouble, UnitWants, Wants};
 use super::post::{Owed, Post};
 use super::shown::Shown;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use stockhold_domain::{Item, ItemKey, ReservationId, Transition};
-use stockhold_store::{Answer, Cursor, EventRow, Failure, Filter, Found, Page, Query};
+use stockhold_domain::{Item, ItemKey, Label, Mode, Pool, ReservationId, Transition};
+use stockhold_store::{
+    Answer, Cursor, EventRow, Failure, Filter, Found, Page, Pauses, Query, SeatMap, UNITS_LOOKED_AT,
+    UnitFilter, UnitPage,
+};
 
 /// Most queries that are answered together.
 const AT_ONCE: usize = 256;
@@ -30,9 +33,13 @@ impl Reads {
     pub(super) fn add(&mut self, asked: Asked) {
         match asked.0 {
             Query::Reservation(_) | Query::Items(_) => self.quick.push_back(asked),
-            Query::Shelf(_) | Query::Reservations(_) | Query::History(_) | Query::Events { .. } => {
-                self.slow.push_back(asked);
-            }
+            Query::Shelf(_)
+            | Query::Reservations(_)
+            | Query::History(_)
+            | Query::Events { .. }
+            | Query::Pauses
+            | Query::Units(_)
+            | Query::SeatMap { .. } => self.slow.push_back(asked),
         }
     }
 
@@ -90,7 +97,7 @@ pub(super) async fn quick<S: Session>(mut session: S, asked: Vec<Asked>, deadlin
     }
 }
 
-fn answer_quick(asked: Vec<Asked>, rows: Rows, post: &mut Post) {
+pub(super) fn answer_quick(asked: Vec<Asked>, rows: Rows, post: &mut Post) {
     let items: BTreeMap<ItemKey, Item> =
         rows.items.into_iter().map(|item| (item.key.clone(), item)).collect();
     let holds: BTreeMap<_, _> = rows.holds.into_iter().map(|hold| (hold.id, hold)).collect();
@@ -144,25 +151,76 @@ async fn find<S: Session>(session: &mut S, query: &Query, shown: &Shown) -> Resu
             Found::History(history(session, *id).await?)
         }
         Query::Events { after, limit } => {
-            shown.has_numbered(session.number().await?);
-            Found::Events(session.events(*after, *limit).await?)
+            let newest = session.number().await?;
+            shown.has_numbered(newest);
+            let rows = session.events(*after, *limit).await?;
+            // Positions are dense: what is missing before the first has left for an archive.
+            match rows.first() {
+                Some(first) if first.position > after + 1 => Found::Archived { through: first.position - 1 },
+                None if *limit > 0 && *after < newest => Found::Archived { through: newest },
+                _ => Found::Events(rows),
+            }
         }
+        Query::Pauses => Found::Pauses(pauses(session.paused().await?)?),
+        Query::Units(filter) => Found::Units(units(session, filter).await?),
+        Query::SeatMap { item, layout } => Found::SeatMap(seat_map(session, item, *layout).await?),
         Query::Reservation(_) | Query::Items(_) => {
             return Err(Trouble::Alarm("a quick query among the slow ones".to_owned()));
         }
     })
 }
 
-/// Reservations in order of their ids, which is the order they were made in. The owner is found by index; what else is asked
-/// for is looked for among them.
+async fn units<S: Session>(session: &mut S, filter: &UnitFilter) -> Result<Option<UnitPage>, Trouble> {
+    let wants = Wants { items: [filter.item.clone()].into(), ..Wants::default() };
+    let has_units = session.read(&wants).await?.items.iter().any(|item| item.mode == Mode::Units);
+    if !has_units {
+        return Ok(None);
+    }
+    let mut pool = Pool::default();
+    // One more than are looked at, to know whether there are more.
+    pool.add(session.units(&filter.item, filter.after.as_ref(), UNITS_LOOKED_AT + 1).await?);
+    Ok(Some(filter.page(&pool)))
+}
+
+async fn seat_map<S: Session>(
+    session: &mut S,
+    key: &ItemKey,
+    layout: bool,
+) -> Result<Option<Box<SeatMap>>, Trouble> {
+    let all = UnitWants { map: true, ..UnitWants::default() };
+    let wants = Wants { items: [key.clone()].into(), units: [(key.clone(), all)].into(), ..Wants::default() };
+    let mut rows = session.read(&wants).await?;
+    let Some(mut item) = rows.items.pop().filter(|item| item.mode == Mode::Units) else { return Ok(None) };
+    let mut pool = Pool::default();
+    pool.add(rows.units.remove(key).unwrap_or_default().map);
+    // Read by another statement than the figures, so the map's own are shown with it.
+    item.figures.total_units = pool.len() as u64;
+    (item.figures.held, item.figures.confirmed_sold) = (pool.held(), pool.sold());
+    Ok(Some(Box::new(SeatMap::of(&item, &pool, layout))))
+}
+
+fn pauses(mut named: Vec<String>) -> Result<Pauses, Trouble> {
+    let all = named.len();
+    named.retain(|location| !location.is_empty());
+    let everything = named.len() < all;
+    let locations = named.iter().map(|location| Label::new(location)).collect::<Result<_, _>>();
+    let locations = locations.map_err(|error| Trouble::Alarm(format!("a paused location {error}")))?;
+    Ok(Pauses { everything, locations })
+}
+
+/// Reservations in order of their ids, which is the order they were made in. The owner is found by index, or the SKU; what else
+/// is asked for is looked for among them.
 async fn page<S: Session>(session: &mut S, filter: &Filter) -> Result<Page, Trouble> {
     let limit = filter.limit.max(1);
-    let only_owner = filter.sku.is_none() && filter.location.is_none() && filter.status.is_none();
+    let sku = filter.sku.as_ref().filter(|_| filter.owner_id.is_none());
+    let found_all = filter.sku.is_none() || sku.is_some();
+    let exact = found_all && filter.location.is_none() && filter.status.is_none();
     let scan = Scan {
         owner_id: filter.owner_id.as_ref(),
+        sku,
         status: filter.status,
         before: filter.after.map(|cursor| ReservationId::from_u128(cursor.0)),
-        limit: if only_owner { limit } else { SCANNED.max(limit) },
+        limit: if exact { limit } else { SCANNED.max(limit) },
     };
     let seen = session.scan(&scan).await?;
     let mut holds: Vec<_> = seen.holds.into_iter().filter(|hold| filter.matches(hold)).collect();

@@ -6,7 +6,7 @@ mod land;
 use super::attempt::Bounds;
 use super::batch::{Settled, settle};
 use super::chores::{Chores, forget_keys};
-use super::combine::{Batch, Claims, Combiner, Task, Teller, Unit};
+use super::combine::{Batch, Claims, Combiner, Task, Teller, Unit, lines_of};
 use super::dialect::{Dialect, Rows, Session, Wants};
 use super::known::Known;
 use super::meters;
@@ -19,7 +19,9 @@ use super::sequence::Sequences;
 use super::shown::Shown;
 use super::sweep::{Round, Seen, Sweeper, Swept, look, sweep};
 use super::wants::{Asked, named_hold};
+use core::hash::{BuildHasher, Hasher};
 use std::collections::HashMap;
+use std::hash::RandomState;
 use std::sync::Arc;
 use stockhold_domain::Envelope;
 use stockhold_store::{Answer, Ask, Failure, Work};
@@ -30,19 +32,23 @@ const LEFT_FREE: usize = 1;
 /// Commands that share no item are put together at least up to this number, however many connections rest: below it a
 /// transaction of its own costs more than waiting for others.
 const LEAST_SHARE: usize = 32;
+/// Parts that the figures of an item are kept in: more than there are instances, and few enough to add up for every batch.
+const PARTS: u16 = 64;
 /// Rounds of slow queries at once.
 const SLOW_READS: usize = 2;
 
 /// What a spawned task comes back with.
 enum Landed<S> {
     Opened(Result<S, OpenError>),
-    Settled(Settled<S>, Batch),
+    Settled(Box<Settled<S>>, Batch),
     Swept(Swept<S>),
     Resolved(Option<S>, Vec<Unit>, Result<Rows, Failure>),
     Quick(Option<S>),
     Slow(Option<S>),
     Looked(Option<S>, Seen),
     Numbered(Option<S>),
+    /// The database turned out to be one that a copy is at work on, or was cut off.
+    Unfinished,
     Forgot(Option<S>, bool),
 }
 
@@ -52,12 +58,19 @@ enum Flight {
     /// With what it has claimed and the sequences that it has commands of.
     Batch(Arc<Claims>, Vec<u64>),
     Sweep(Arc<Claims>),
-    Resolve,
+    /// With how many of its commands count as waiting, and the sequences that it has commands of.
+    Resolve(usize, Vec<u64>),
     Quick,
     Slow,
     Look,
     Number,
     Forget,
+}
+
+/// One of the parts, so that instances seldom share one.
+fn any_part() -> u16 {
+    let random = RandomState::new().build_hasher().finish();
+    u16::try_from(random % u64::from(PARTS)).unwrap_or(0)
 }
 
 /// See the module.
@@ -105,6 +118,7 @@ impl<D: Dialect> Floor<D> {
     ) -> Result<Self, OpenError> {
         let first = dialect.open().await?;
         let bounds = Bounds {
+            part: any_part(),
             rules: options.rules.clone(),
             batch_deadline: options.batch_deadline,
             commit_deadline: options.commit_deadline,
@@ -114,7 +128,7 @@ impl<D: Dialect> Floor<D> {
             bounds: Arc::new(bounds),
             mailbox,
             shown,
-            pool: Pool::new(first, options.connections, options.most_connections),
+            pool: Pool::new(first, &options),
             combiner: Combiner::new(options.batch),
             unresolved: Vec::new(),
             resolving: false,
@@ -189,13 +203,17 @@ impl<D: Dialect> Floor<D> {
     }
 
     fn asked(&self, envelope: Box<Envelope>, sequence: Option<u64>) -> Asked {
-        let items = named_hold(&envelope.command).and_then(|id| self.known.items_of(id));
-        Asked { envelope, items, sequence }
+        let held = named_hold(&envelope.command).and_then(|id| self.known.held_by(id));
+        Asked { envelope, held, sequence }
     }
 
     /// The next commands of a sequence, or its answer.
     fn go_on(&mut self, number: u64) {
-        let Some(chunk) = self.sequences.next(number, self.options.batch) else { return };
+        let lines = |envelope: &Envelope| {
+            let held = named_hold(&envelope.command).and_then(|id| self.known.held_by(id));
+            lines_of(&envelope.command, held.as_ref())
+        };
+        let Some(chunk) = self.sequences.next(number, self.options.batch, lines) else { return };
         let envelopes = chunk.envelopes.into_iter().map(Box::new);
         let asked = envelopes.map(|envelope| self.asked(envelope, Some(number))).collect();
         self.line_up(asked, Teller::Sequence(number, chunk.numbers), chunk.counted);
@@ -252,7 +270,9 @@ impl<D: Dialect> Floor<D> {
         let units = core::mem::take(&mut self.unresolved);
         let holds = units.iter().flat_map(Unit::unresolved).collect();
         let deadline = self.options.batch_deadline;
-        self.spawn(Flight::Resolve, async move {
+        let counted = units.iter().map(|unit| unit.counted).sum();
+        let sequences = units.iter().filter_map(Unit::sequence).collect();
+        self.spawn(Flight::Resolve(counted, sequences), async move {
             let wants = Wants { holds, ..Wants::default() };
             match read::in_time(deadline, session.read(&wants)).await {
                 Ok(rows) => Landed::Resolved(Some(session), units, Ok(rows)),
@@ -317,8 +337,12 @@ impl<D: Dialect> Floor<D> {
             self.chores.number.at_work = true;
             let shown = Arc::clone(&self.shown);
             self.spawn(Flight::Number, async move {
-                match read::in_time(deadline, session.number()).await {
-                    Ok(newest) => {
+                let numbered = read::in_time(deadline, async {
+                    if session.is_unfinished().await? { Ok(None) } else { session.number().await.map(Some) }
+                });
+                match numbered.await {
+                    Ok(None) => Landed::Unfinished,
+                    Ok(Some(newest)) => {
                         shown.has_numbered(newest);
                         Landed::Numbered(Some(session))
                     }
@@ -369,6 +393,7 @@ impl<D: Dialect> Floor<D> {
                 let begun = units.iter_mut().map(|unit| core::mem::take(&mut unit.counted)).sum();
                 self.mailbox.begun(begun);
                 batch.plan.expect(self.known.short_of(claims.items.iter()));
+                batch.plan.expect_halls(self.known.halls_of(claims.items.iter()));
                 let sequences = units.iter().filter_map(Unit::sequence).collect();
                 self.spawn(Flight::Batch(Arc::clone(&claims), sequences), async move {
                     let (plan, tries) = (core::mem::take(&mut batch.plan), batch.tries);
@@ -376,7 +401,7 @@ impl<D: Dialect> Floor<D> {
                         let asked: Vec<&Asked> = batch.asked().collect();
                         settle(session, &bounds, &asked, &claims.items, plan, tries).await
                     };
-                    Landed::Settled(settled, batch)
+                    Landed::Settled(Box::new(settled), batch)
                 });
             }
             Task::Sweep { .. } => {

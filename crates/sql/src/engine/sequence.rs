@@ -1,8 +1,7 @@
 //! Commands that are decided strictly in the order given: chunk after chunk, each as large as a batch may be, the next only
 //! when the one before has its results.
 
-use super::combine::{Teller, Unit, lines_of};
-use super::options::BATCH_LINES;
+use super::combine::{Teller, Unit, fitting, lines_of};
 use super::post::{Owed, Post};
 use super::wants::Asked;
 use std::collections::{BTreeMap, VecDeque};
@@ -45,23 +44,39 @@ impl Sequences {
         self.last
     }
 
-    /// The next commands of one, at most so many; `None` when it is over.
-    pub(super) fn next(&mut self, number: u64, most: usize) -> Option<Chunk> {
+    /// The next commands of one, at most so many, and no more lines than a batch may have as far as `lines` knows them; `None`
+    /// when it is over.
+    pub(super) fn next(
+        &mut self,
+        number: u64,
+        most: usize,
+        lines: impl Fn(&Envelope) -> usize,
+    ) -> Option<Chunk> {
         let sequence = self.open.get_mut(&number)?;
-        let mut chunk = Chunk { envelopes: Vec::new(), numbers: Vec::new(), counted: 0 };
-        let mut lines = 0;
-        while let Some((_, envelope)) = sequence.rest.front() {
-            lines += lines_of(&envelope.command);
-            if chunk.numbers.len() >= most || (lines > BATCH_LINES && !chunk.numbers.is_empty()) {
-                break;
-            }
-            let Some((number, envelope)) = sequence.rest.pop_front() else { break };
-            chunk.numbers.push(number);
-            chunk.envelopes.push(envelope);
+        let fitting = fitting(sequence.rest.iter().take(most).map(|(_, envelope)| lines(envelope)));
+        let (numbers, envelopes): (Vec<_>, Vec<_>) =
+            sequence.rest.drain(..fitting.min(sequence.rest.len())).unzip();
+        let counted = numbers.len().min(sequence.counted);
+        sequence.counted -= counted;
+        Some(Chunk { envelopes, numbers, counted })
+    }
+
+    /// What of a unit fits into a batch, now that its lines are known; the rest of a sequence goes with its next.
+    pub(super) fn cut(&mut self, mut unit: Unit) -> Unit {
+        let Teller::Sequence(number, numbers) = &mut unit.teller else { return unit };
+        let lines = unit.asked.iter().map(|asked| lines_of(&asked.envelope.command, asked.held.as_ref()));
+        let fitting = fitting(lines);
+        if fitting >= unit.asked.len() {
+            return unit;
         }
-        chunk.counted = chunk.numbers.len().min(sequence.counted);
-        sequence.counted -= chunk.counted;
-        Some(chunk)
+        let Some(sequence) = self.open.get_mut(number) else { return unit };
+        let (asked, numbers) = (unit.asked.split_off(fitting), numbers.split_off(fitting));
+        let counted = asked.len().min(unit.counted);
+        for (n, asked) in numbers.into_iter().zip(asked).rev() {
+            sequence.rest.push_front((n, *asked.envelope));
+        }
+        sequence.counted += counted;
+        Unit::new(unit.asked, unit.teller, unit.counted - counted)
     }
 
     /// Takes the results of a chunk; answers when they are the last. How many of the sequence no longer wait besides.

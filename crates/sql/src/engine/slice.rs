@@ -3,16 +3,19 @@
 //! It tells what was not loaded from what does not exist, and keeps what things were beside what they have become, so
 //! that only the difference is written. It never asks the database for anything: what it lacks is [`Missing`].
 
-use super::dialect::{Changes, Deadline, LineRow, Rows, Wants};
+use super::dialect::{Changes, Deadline, LineRow, Rows, SaleRow, Wants, count};
+use super::hall::{Hall, Short};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use stockhold_domain::{
-    Effects, Event, Got, Hold, HoldChange, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name,
-    ReservationId, Scope, State, Status, Transition, bucket_of,
+    Effects, Event, Figures, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label,
+    LineUnit, Missing, Mode, Name, Pool, ReservationId, Scope, State, Status, StockChange, Transition, Unit,
+    bucket_of, moved,
 };
 
 /// What a batch has loaded.
 #[derive(Debug, Default)]
-pub(super) struct Slice {
+pub(crate) struct Slice {
     pub(super) items: BTreeMap<ItemKey, Entry<Item>>,
     pub(super) holds: BTreeMap<ReservationId, Entry<Hold>>,
     pub(super) keys: BTreeMap<KeyHash, Entry<KeyRecord>>,
@@ -20,8 +23,13 @@ pub(super) struct Slice {
     pub(super) pauses: BTreeMap<String, Entry<bool>>,
     pub(super) due: BTreeMap<ItemKey, Window>,
     pub(super) any_due: Option<Window>,
+    pub(super) halls: BTreeMap<ItemKey, Hall>,
+    /// Items whose units have ids and were not asked for: without them the items can't be told.
+    pub(super) uncounted: BTreeSet<ItemKey>,
+    /// Items whose own rows are to be written, though their figures are counted.
+    rewritten: BTreeSet<ItemKey>,
     /// What events said that can't be: nothing may be committed on top of it.
-    pub(super) contradiction: Option<&'static str>,
+    pub(crate) contradiction: Option<&'static str>,
 }
 
 /// One loaded thing: as the database has it, and as it is after the commands decided so far.
@@ -84,10 +92,32 @@ impl Window {
 
 impl Slice {
     /// What was read, out of what was asked for: the rest of it does not exist.
-    pub(super) fn of(wants: &Wants, rows: Rows) -> Self {
-        let Rows { paused, items, holds, keys, mut due, any_due } = rows;
+    pub(crate) fn of(wants: &Wants, rows: Rows) -> Self {
+        Self::with_maps(wants, rows, &BTreeMap::new())
+    }
+
+    /// Likewise, with seat maps that were read before.
+    pub(super) fn with_maps(wants: &Wants, rows: Rows, maps: &BTreeMap<ItemKey, Arc<[Unit]>>) -> Self {
+        let Rows { paused, mut items, holds, keys, mut due, any_due, mut units } = rows;
         let mut slice = Self::default();
+        for item in &mut items {
+            match units.get(&item.key) {
+                Some(rows) => count(item, &rows.figures),
+                None if item.mode == Mode::Units => {
+                    slice.uncounted.insert(item.key.clone());
+                }
+                None => {}
+            }
+        }
+        items.retain(|item| !slice.uncounted.contains(&item.key));
         slice.add(wants, items, holds, keys);
+        for key in &slice.uncounted {
+            slice.items.remove(key);
+        }
+        for (key, wanted) in &wants.units {
+            let map = maps.get(key);
+            slice.halls.insert(key.clone(), Hall::new(wanted, units.remove(key).unwrap_or_default(), map));
+        }
         let pause = |location: &String| (location.clone(), Entry::loaded(Some(paused.contains(location))));
         slice.pauses.extend(wants.pauses.iter().map(pause));
         for (key, depth) in &wants.due {
@@ -98,7 +128,7 @@ impl Slice {
     }
 
     fn add(&mut self, wants: &Wants, items: Vec<Item>, holds: Vec<Hold>, keys: Vec<KeyRecord>) {
-        self.items.extend(wants.items.iter().map(|key| (key.clone(), Entry::loaded(None))));
+        self.items.extend(wants.all_items().map(|key| (key.clone(), Entry::loaded(None))));
         self.items.extend(items.into_iter().map(|item| (item.key.clone(), Entry::loaded(Some(item)))));
         self.holds.extend(wants.holds.iter().map(|id| (*id, Entry::loaded(None))));
         self.holds.extend(holds.into_iter().map(|hold| (hold.id, Entry::loaded(Some(hold)))));
@@ -115,16 +145,21 @@ impl Slice {
             Name::Due(key) => self.due.contains_key(key),
             Name::AnyDue => self.any_due.is_some(),
             Name::Key(hash) => self.keys.contains_key(hash),
+            Name::Unit(key, id) => self.halls.get(key).is_some_and(|hall| hall.unit(id).is_ok()),
+            Name::FreeUnits(key, _) => self.halls.get(key).is_some_and(|hall| hall.asked > 0),
+            Name::LastUnit(key) => self.halls.get(key).is_some_and(|hall| hall.last_position().is_ok()),
+            Name::SeatMap(key) => self.halls.get(key).is_some_and(|hall| hall.pool.is_some()),
         }
     }
 
     /// What is to be written, in the order of the tables' keys: two instances that make the same new rows wait for each
     /// other in one order.
-    pub(super) fn changes<'a>(&'a self, effects: &'a Effects, serial: u64) -> Changes<'a> {
+    pub(crate) fn changes<'a>(&'a self, effects: &'a Effects, serial: u64, part: u16) -> Changes<'a> {
         let (mut new_items, mut changed_items) = split(self.items.values());
         let by_key = |a: &&Item, b: &&Item| (bucket_of(&a.key), &a.key).cmp(&(bucket_of(&b.key), &b.key));
         new_items.sort_by(by_key);
         changed_items.sort_by(by_key);
+        changed_items.retain(|item| item.mode == Mode::Counted || self.rewritten.contains(&item.key));
         let (mut new_holds, mut changed_holds) = split(self.holds.values());
         let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
         new_holds.sort_by_key(by_id);
@@ -134,9 +169,25 @@ impl Slice {
             self.pauses.iter().filter_map(|(location, entry)| Some((location.as_str(), entry.after?)));
         let mut keys: Vec<&KeyRecord> = effects.keys.iter().collect();
         keys.sort_by_key(|record| (super::key_bucket(record.hash), record.hash));
+        let (mut new_units, mut changed_units, mut gone_units) = (Vec::new(), Vec::new(), Vec::new());
+        let mut figures = Vec::new();
+        let mut halls: Vec<_> = self.halls.iter().collect();
+        halls.sort_by(|(a, _), (b, _)| (bucket_of(a), a).cmp(&(bucket_of(b), b)));
+        for (item, hall) in halls {
+            hall.changes(item, &mut new_units, &mut changed_units, &mut gone_units);
+            figures.extend(hall.figures(item));
+        }
+        let (new_sales, closed_sales) = sales(&effects.events);
         Changes {
             new_items,
             changed_items,
+            new_units,
+            changed_units,
+            gone_units,
+            figures,
+            part,
+            closed_sales,
+            new_sales,
             new_holds,
             changed_holds,
             gone,
@@ -182,6 +233,72 @@ impl Slice {
         }
     }
 
+    /// What a transition made of the units of a reservation.
+    fn move_units(&mut self, change: &HoldChange, hold: &Hold, at: Instant) {
+        for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
+            let hall = self.halls.entry(line.item.clone()).or_default();
+            let mut there = true;
+            let moves = moved(change, hold, line, number);
+            let mut any = *change == HoldChange::Extended;
+            for (unit, status) in moves {
+                any = true;
+                there &= hall.set(&unit.id, status, unit.version, at);
+            }
+            if any {
+                let active = match change {
+                    HoldChange::Created => 1,
+                    HoldChange::Confirmed | HoldChange::Cancelled | HoldChange::Expired => -1,
+                    HoldChange::Extended | HoldChange::Returned { .. } => 0,
+                };
+                hall.touch(active, at);
+            }
+            if !there {
+                self.contradiction = Some("a reservation has a unit that is not there");
+            }
+        }
+    }
+
+    /// A world of which nothing is known but that these items' units have ids.
+    pub(super) fn of_halls<'a>(halls: impl Iterator<Item = &'a ItemKey>) -> Self {
+        let at = Instant::from_micros(0);
+        let nothing = Figures { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
+        let item = |key: &ItemKey| Item {
+            key: key.clone(),
+            mode: Mode::Units,
+            figures: nothing,
+            settings: Arc::default(),
+            version: 1,
+            paused: false,
+            created_at: at,
+        };
+        let entry = |key: &ItemKey| (key.clone(), Entry::loaded(Some(item(key))));
+        Self { items: halls.map(entry).collect(), ..Self::default() }
+    }
+
+    /// Units of an item that are there and are free, as far as one can see.
+    fn free_there(&self, item: &ItemKey) -> Result<u64, Missing> {
+        let figures = self.item(item)?.map(|item| item.figures);
+        Ok(figures
+            .map_or(0, |all| all.total_units.saturating_sub(all.held).saturating_sub(all.confirmed_sold)))
+    }
+
+    /// Why so many free units of an item can't be told; `None` when none were asked for.
+    pub(super) fn shortage(&self, item: &ItemKey, most: u32) -> Option<Short> {
+        let hall = self.halls.get(item).filter(|hall| hall.asked > 0)?;
+        let there = self.free_there(item).ok()?;
+        hall.first_free(usize::try_from(most).unwrap_or(usize::MAX), there).err()
+    }
+
+    /// Items of which a seat map was planned over that no longer holds.
+    pub(super) fn stale(&self) -> impl Iterator<Item = &ItemKey> {
+        self.halls.iter().filter(|(_, hall)| hall.is_stale()).map(|(key, _)| key)
+    }
+
+    /// Units that were moved without a lock: nothing of it may be committed.
+    pub(crate) fn unlocked(&self) -> impl Iterator<Item = (&ItemKey, &Label)> {
+        self.halls.iter().flat_map(|(key, hall)| hall.unlocked.iter().map(move |id| (key, id)))
+    }
+
     fn set_pause(&mut self, location: Option<&Label>, paused: bool) {
         let entry = self.pauses.entry(Self::pause_key(location)).or_insert_with(|| Entry::loaded(None));
         entry.after = Some(paused);
@@ -191,6 +308,34 @@ impl Slice {
     pub(super) fn pause_key(location: Option<&Label>) -> String {
         location.map_or_else(String::new, |location| location.as_str().to_owned())
     }
+}
+
+/// What events make of the ledger of sales: new rows, and rows that are closed.
+fn sales(events: &[Event]) -> (Vec<SaleRow<'_>>, Vec<SaleRow<'_>>) {
+    let mut new: BTreeMap<(u16, &ItemKey, &Label, ReservationId), SaleRow<'_>> = BTreeMap::new();
+    let mut closed = BTreeMap::new();
+    for event in events {
+        let Transition::Hold { change, hold, .. } = &event.transition else { continue };
+        let sells = *change == HoldChange::Confirmed;
+        if !sells && !matches!(change, HoldChange::Returned { .. }) {
+            continue;
+        }
+        for (number, line) in hold.lines.iter().enumerate() {
+            for (LineUnit { id: unit, .. }, _) in moved(change, hold, line, number) {
+                let key = (bucket_of(&line.item), &line.item, unit, hold.id);
+                let row =
+                    SaleRow { item: &line.item, unit, id: hold.id, sold_at: event.at, returned_at: None };
+                if sells {
+                    new.insert(key, row);
+                } else if let Some(row) = new.get_mut(&key) {
+                    row.returned_at = Some(event.at);
+                } else {
+                    closed.insert(key, SaleRow { returned_at: Some(event.at), ..row });
+                }
+            }
+        }
+    }
+    (new.into_values().collect(), closed.into_values().collect())
 }
 
 fn lines_of(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
@@ -244,6 +389,39 @@ impl State for Slice {
         window.and_then(|window| window.earliest().ok()).ok_or(Missing(name))
     }
 
+    fn keeps_units(&self) -> bool {
+        true
+    }
+
+    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+        let pool = self.halls.get(item).and_then(|hall| hall.pool.as_ref());
+        pool.map(Some).ok_or_else(|| Missing(Name::SeatMap(item.clone())))
+    }
+
+    fn unit(&self, item: &ItemKey, id: &Label) -> Got<'_, Unit> {
+        let unit = self.halls.get(item).map(|hall| hall.unit(id));
+        unit.and_then(Result::ok).ok_or_else(|| Missing(Name::Unit(item.clone(), id.clone())))
+    }
+
+    fn last_position(&self, item: &ItemKey) -> Result<u64, Missing> {
+        let Some(hall) = self.halls.get(item) else { return Err(Missing(Name::LastUnit(item.clone()))) };
+        // Once it was asked for, only all units tell what it has become.
+        hall.last_position().map_err(|()| {
+            let asked = hall.asked_last;
+            Missing(if asked { Name::SeatMap(item.clone()) } else { Name::LastUnit(item.clone()) })
+        })
+    }
+
+    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, Missing> {
+        let missing = || Missing(Name::FreeUnits(item.clone(), most));
+        if most == 0 {
+            return Ok(Vec::new());
+        }
+        let hall = self.halls.get(item).filter(|hall| hall.asked > 0).ok_or_else(missing)?;
+        let there = self.free_there(item)?;
+        hall.first_free(usize::try_from(most).unwrap_or(usize::MAX), there).map_err(|_| missing())
+    }
+
     fn apply(&mut self, event: &Event) {
         match &event.transition {
             Transition::Hold { change, hold, figures } => {
@@ -262,8 +440,19 @@ impl State for Slice {
                 }
                 entry.after = Some(hold.clone());
                 self.move_deadline(before, hold);
+                self.move_units(change, hold, event.at);
             }
-            Transition::Stock { item, .. } => {
+            Transition::Stock { change, item } => {
+                self.rewritten.insert(item.key.clone());
+                match change {
+                    StockChange::UnitsAdded(units) => {
+                        self.halls.entry(item.key.clone()).or_default().add(units, event.at);
+                    }
+                    StockChange::UnitRetired(id) => {
+                        self.halls.entry(item.key.clone()).or_default().retire(id, event.at);
+                    }
+                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                }
                 let entry = self.items.entry(item.key.clone()).or_insert_with(|| Entry::loaded(None));
                 entry.after = Some(item.clone());
             }
@@ -271,6 +460,7 @@ impl State for Slice {
                 Scope::Everything => self.set_pause(None, *paused),
                 Scope::Location(location) => self.set_pause(Some(location), *paused),
                 Scope::Item(key) => {
+                    self.rewritten.insert(key.clone());
                     if let Some(entry) = self.items.get_mut(key)
                         && let Some(item) = entry.now().cloned()
                     {

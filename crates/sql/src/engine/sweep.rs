@@ -8,12 +8,12 @@
 use super::attempt::{Bounds, Stop, commit};
 use super::batch::alarm;
 use super::dialect::{Deadline, Locked, Session, Trouble, Wants};
+use super::known::Held;
 use super::meters;
 use super::read::in_time;
 use super::slice::{Slice, Window};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use stockhold_domain::{
     Command, Effects, Envelope, Fresh, Halt, Instant, ItemKey, Label, Origin, Outcome, Reply, RequestId,
     ReservationId, Status, decide,
@@ -28,8 +28,8 @@ const PATIENCE_MICROS: i64 = 5_000_000;
 /// How long a hold that could not be expired is left alone.
 const LEFT_ALONE: Duration = Duration::from_secs(20);
 
-/// An overdue hold and its items.
-pub(super) type Due = (ReservationId, Arc<[ItemKey]>);
+/// An overdue hold and what it is about.
+pub(super) type Due = (ReservationId, Held);
 
 /// What a look found.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Sweeper {
             fresh,
             origin: Origin {
                 actor: self.actor.clone(),
-                request_id: RequestId::Made(self.ids.random()),
+                request_id: RequestId::Made(fresh.event.as_u128()),
                 trace: None,
             },
         }
@@ -122,12 +122,9 @@ pub(super) async fn look<S: Session>(
         }
         let wants = Wants { holds: order.iter().copied().collect(), ..Wants::default() };
         let rows = session.read(&wants).await?;
-        let mut items: BTreeMap<ReservationId, Arc<[ItemKey]>> = rows
-            .holds
-            .iter()
-            .map(|hold| (hold.id, hold.lines.iter().map(|line| line.item.clone()).collect()))
-            .collect();
-        let due = order.iter().filter_map(|id| Some((*id, items.remove(id)?))).collect();
+        let mut held: BTreeMap<ReservationId, Held> =
+            rows.holds.iter().map(|hold| (hold.id, Held::by(hold))).collect();
+        let due = order.iter().filter_map(|id| Some((*id, held.remove(id)?))).collect();
         Ok(Seen { due, more, patient: lag > PATIENCE_MICROS })
     })
     .await
@@ -225,15 +222,23 @@ async fn expire<S: Session>(
     envelope: &Envelope,
 ) -> Result<usize, Stop> {
     let mut wants = Wants::default();
-    for (id, items) in due {
+    for (id, held) in due {
         wants.holds.insert(*id);
-        wants.items.extend(items.iter().cloned());
+        wants.items.extend(held.items.iter().cloned());
+        for (key, units) in &*held.units {
+            wants.seen.insert(key.clone());
+            let of_item = wants.units.entry(key.clone()).or_default();
+            of_item.named.extend(units.all().iter().map(|unit| unit.id.clone()));
+        }
     }
+    // Of items whose units have ids the units are locked, and not the item.
+    wants.items.retain(|key| !wants.seen.contains(key));
     let locked = in_time(bounds.batch_deadline, async {
         if !patient {
             wants.items = session.lock_free(&wants.items).await?;
             wants.holds.clear();
-            let whole = due.iter().filter(|(_, items)| items.iter().all(|item| wants.items.contains(item)));
+            let had = |item: &ItemKey| wants.items.contains(item) || wants.seen.contains(item);
+            let whole = due.iter().filter(|(_, held)| held.items.iter().all(had));
             wants.holds.extend(whole.map(|(id, _)| *id));
         }
         if wants.holds.is_empty() {
@@ -263,11 +268,14 @@ async fn expire<S: Session>(
             }
         }
     }
+    if let Some(what) = slice.contradiction {
+        return Err(Stop::Broken(0, what));
+    }
     let expired = effects.events.len();
     if effects.is_empty() {
         in_time(bounds.batch_deadline, session.roll_back()).await?;
     } else {
-        commit(session, bounds, &slice, &effects, serial).await?;
+        commit(session, bounds, &slice.changes(&effects, serial, bounds.part)).await?;
     }
     Ok(expired)
 }

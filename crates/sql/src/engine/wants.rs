@@ -1,12 +1,14 @@
 //! What a batch may touch. Found before anything is locked; what is read on the way says what to lock and nothing else.
 
 use super::dialect::{Rows, Session, Trouble, Wants};
+use super::hall::Short;
+use super::known::Held;
 use super::options::BATCH_COMMANDS;
 use super::slice::Slice;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{
-    Command, Envelope, Instant, ItemKey, Missing, Name, ReservationId, footprint, limits,
+    Command, Envelope, Instant, ItemKey, Missing, Name, ReservationId, Unit, footprint, limits,
 };
 
 /// Deadlines of an item that are loaded at first: enough to say when a refused caller should look again.
@@ -21,13 +23,22 @@ const LOOK_AHEAD_MICROS: i64 = 250_000;
 /// Most doublings: a minute.
 const LONGEST_LOOK: u32 = 8;
 
-/// A command with the items of the reservation that it names, as far as they are known. A reservation's items never change.
+/// How often free units that others have locked are passed by before they are waited for.
+const PASSED_BY: u32 = 2;
+/// How often the best available are planned again because somebody took one of them first. After that all that are free are
+/// locked before they are planned over.
+const RACES: u32 = 3;
+/// All free units of an item.
+const ALL: usize = 1_000_001;
+const _: () = assert!(ALL as u64 > limits::POOL_UNITS);
+
+/// A command with what the reservation that it names is about, as far as it is known.
 #[derive(Debug)]
 pub(super) struct Asked {
     /// The command.
     pub(super) envelope: Box<Envelope>,
-    /// The reservation's items; none when there is no such reservation, `None` when it is not known.
-    pub(super) items: Option<Arc<[ItemKey]>>,
+    /// What the reservation is about; nothing when there is no such reservation, `None` when it is not known.
+    pub(super) held: Option<Held>,
     /// Commands with the same number are decided in their order, come what may.
     pub(super) sequence: Option<u64>,
 }
@@ -55,12 +66,73 @@ pub(super) struct Plan {
     now: Option<Instant>,
     /// How often more had fallen due than was loaded.
     surprises: u32,
+    /// Items whose units have ids.
+    halls: BTreeSet<ItemKey>,
+    /// Those of them whose own rows have to be locked.
+    guarded: BTreeSet<ItemKey>,
+    /// How many free units of them are needed at least.
+    free: BTreeMap<ItemKey, usize>,
+    /// Those of which free units that others have locked are waited for.
+    patient: BTreeSet<ItemKey>,
+    /// How often they were passed by.
+    passed_by: u32,
+    /// Seat maps that a plan was made over, of which what it named is now to be locked.
+    pub(super) maps: BTreeMap<ItemKey, Arc<[Unit]>>,
+    /// How often somebody took something of it first.
+    races: u32,
 }
 
 impl Plan {
     /// Items that fell short lately: what falls due of them will be asked for.
     pub(super) fn expect(&mut self, short: impl Iterator<Item = ItemKey>) {
         self.shallow.extend(short);
+    }
+
+    /// Items whose units are known to have ids.
+    pub(super) fn expect_halls(&mut self, halls: impl Iterator<Item = ItemKey>) {
+        self.halls.extend(halls);
+    }
+
+    /// Items whose units have ids.
+    pub(super) fn halls(&self) -> impl Iterator<Item = &ItemKey> {
+        self.halls.iter()
+    }
+
+    /// Has the rows of items locked that are else only read. Whether any of it was new.
+    pub(super) fn guard(&mut self, items: impl Iterator<Item = ItemKey>) -> bool {
+        let before = self.guarded.len();
+        self.guarded.extend(items);
+        self.guarded.len() > before
+    }
+
+    /// What was planned over seat maps is to be locked, and judged again.
+    pub(super) fn lock_what_was_planned(&mut self, slice: &Slice) -> bool {
+        let mut any = false;
+        for (key, id) in slice.unlocked() {
+            any = true;
+            self.names.insert(Name::Unit(key.clone(), id.clone()));
+            if let Some(map) = slice.halls.get(key).and_then(|hall| hall.map.as_ref()) {
+                self.maps.insert(key.clone(), Arc::clone(map));
+            }
+        }
+        any
+    }
+
+    /// Seat maps that no longer hold are read again. Whether there are any.
+    pub(super) fn lose(&mut self, slice: &Slice) -> bool {
+        let stale: Vec<ItemKey> = slice.stale().filter(|key| self.maps.contains_key(key)).cloned().collect();
+        if stale.is_empty() {
+            return false;
+        }
+        self.races += 1;
+        for key in stale {
+            self.maps.remove(&key);
+            if self.races >= RACES {
+                self.free.insert(key.clone(), ALL);
+                self.patient.insert(key);
+            }
+        }
+        true
     }
 
     /// Takes in what the rules lacked. An error when it had been loaded, and would be missing for ever.
@@ -71,6 +143,10 @@ impl Plan {
                 let seen = slice.due.contains_key(key);
                 if seen { self.deep.insert(key.clone()) } else { self.shallow.insert(key.clone()) }
             }
+            Name::FreeUnits(key, most) => {
+                self.need_free(key, *most, slice);
+                true
+            }
             name => self.names.insert(name.clone()),
         };
         if let Name::Hold(id) = missing.0 {
@@ -80,6 +156,24 @@ impl Plan {
             }
         }
         if new { Ok(()) } else { Err(Trouble::Alarm(format!("loaded, and still missing: {:?}", missing.0))) }
+    }
+
+    fn need_free(&mut self, key: &ItemKey, most: u32, slice: &Slice) {
+        let most = usize::try_from(most).unwrap_or(ALL);
+        let asked = slice.halls.get(key).map_or(0, |hall| hall.asked);
+        match slice.shortage(key, u32::try_from(most).unwrap_or(u32::MAX)) {
+            Some(Short::Elsewhere) => {
+                self.passed_by += 1;
+                if self.passed_by > PASSED_BY {
+                    self.patient.insert(key.clone());
+                }
+            }
+            Some(Short::Horizon) | None => {
+                let more = asked.saturating_mul(2).saturating_add(most).min(ALL);
+                let free = self.free.entry(key.clone()).or_default();
+                *free = (*free).max(more);
+            }
+        }
     }
 
     /// Takes in what a command turns out to name. Whether any of it was new.
@@ -115,55 +209,111 @@ impl Needs {
     /// What commands name themselves, and what the plan adds.
     fn new(batch: &[&Asked], plan: &Plan) -> Self {
         let mut needs = Self::default();
-        let nothing = Slice::default();
+        let seen = Slice::of_halls(plan.halls.iter());
         for asked in batch {
             let mut names = Vec::new();
-            footprint(&nothing, &asked.envelope, &mut names);
-            names.extend(asked.items.iter().flat_map(|items| items.iter().cloned()).map(Name::Item));
-            needs.wants.sets_pauses |= matches!(asked.envelope.command, Command::SetSale(_));
+            footprint(&seen, &asked.envelope, &mut names);
+            if let Some(held) = &asked.held {
+                names.extend(held.items.iter().cloned().map(Name::Item));
+                for (key, units) in &*held.units {
+                    names.extend(units.all().iter().map(|unit| Name::Unit(key.clone(), unit.id.clone())));
+                }
+            }
+            let command = &asked.envelope.command;
+            needs.wants.sets_pauses |= matches!(command, Command::SetSale(_));
+            let changes_items = matches!(
+                command,
+                Command::SetStock(_)
+                    | Command::AdjustStock(_)
+                    | Command::AddUnits(_)
+                    | Command::RetireUnit(_)
+                    | Command::SetSale(_)
+            );
             for name in &names {
-                needs.add(name);
+                match name {
+                    Name::Item(key) if changes_items => {
+                        needs.wants.items.insert(key.clone());
+                    }
+                    name => needs.add(name, plan),
+                }
             }
             needs.of_command.push(names);
         }
         for name in &plan.names {
-            needs.add(name);
+            needs.add(name, plan);
         }
         let depths =
             plan.shallow.iter().map(|key| (key, SHALLOW)).chain(plan.deep.iter().map(|key| (key, DEEP)));
         for (key, depth) in depths {
-            needs.wants.items.insert(key.clone());
+            needs.add_item(key, plan);
             needs.wants.due.insert(key.clone(), depth);
         }
         needs
     }
 
-    fn add(&mut self, name: &Name) {
-        let wants = &mut self.wants;
+    /// An item. Where units have ids the units are locked, and not the item.
+    fn add_item(&mut self, key: &ItemKey, plan: &Plan) {
+        let only_seen = plan.halls.contains(key) && !plan.guarded.contains(key);
+        let items = if only_seen { &mut self.wants.seen } else { &mut self.wants.items };
+        items.insert(key.clone());
+    }
+
+    fn add(&mut self, name: &Name, plan: &Plan) {
         match name {
-            Name::Pause(location) => {
-                wants.pauses.insert(Slice::pause_key(location.as_ref()));
+            Name::Item(key) => self.add_item(key, plan),
+            Name::Unit(key, id) => {
+                self.wants.units.entry(key.clone()).or_default().named.insert(id.clone());
             }
-            Name::Item(key) => {
-                wants.items.insert(key.clone());
+            // Each command has its own.
+            Name::FreeUnits(key, most) => {
+                let free = &mut self.wants.units.entry(key.clone()).or_default().free;
+                *free = free.saturating_add(usize::try_from(*most).unwrap_or(ALL)).min(ALL);
+            }
+            Name::SeatMap(key) => {
+                self.wants.units.entry(key.clone()).or_default().map = !plan.maps.contains_key(key);
+            }
+            Name::LastUnit(key) => self.wants.units.entry(key.clone()).or_default().last = true,
+            Name::Pause(location) => {
+                self.wants.pauses.insert(Slice::pause_key(location.as_ref()));
             }
             Name::Hold(id) => {
-                wants.holds.insert(*id);
+                self.wants.holds.insert(*id);
             }
             Name::Key(hash) => {
-                wants.keys.insert(*hash);
+                self.wants.keys.insert(*hash);
             }
-            Name::AnyDue => wants.any_due = Some(DEEP),
+            Name::AnyDue => self.wants.any_due = Some(DEEP),
             // Asked for only when stock falls short, which the plan says.
             Name::Due(_) => {}
         }
     }
 
-    /// Adds reservations that were found, with their items.
-    fn add_holds(&mut self, rows: &Rows) {
+    /// Adds reservations that were found, with their items and units.
+    fn add_holds(&mut self, rows: &Rows, plan: &mut Plan) {
         for hold in &rows.holds {
             self.wants.holds.insert(hold.id);
-            self.wants.items.extend(hold.lines.iter().map(|line| line.item.clone()));
+            for line in &*hold.lines {
+                if line.units.is_some() {
+                    plan.halls.insert(line.item.clone());
+                }
+                self.add_item(&line.item, plan);
+                for unit in line.units() {
+                    self.add(&Name::Unit(line.item.clone(), unit.id.clone()), plan);
+                }
+            }
+        }
+    }
+
+    /// What follows from all of it.
+    fn complete(&mut self, plan: &Plan) {
+        let wants = &mut self.wants;
+        wants.seen.retain(|key| !wants.items.contains(key));
+        for key in wants.items.iter().chain(&wants.seen).filter(|key| plan.halls.contains(*key)) {
+            wants.units.entry(key.clone()).or_default();
+        }
+        for (key, units) in &mut wants.units {
+            units.free = units.free.max(plan.free.get(key).copied().unwrap_or(0));
+            units.patient = plan.patient.contains(key);
         }
     }
 }
@@ -172,8 +322,11 @@ impl Needs {
 pub(super) async fn explore<S: Session>(
     session: &mut S,
     batch: &[&Asked],
-    plan: &Plan,
+    plan: &mut Plan,
 ) -> Result<Needs, Trouble> {
+    plan.halls.extend(
+        batch.iter().flat_map(|asked| &asked.held).flat_map(|held| &*held.units).map(|(key, _)| key.clone()),
+    );
     let mut needs = Needs::new(batch, plan);
     let named: BTreeSet<_> = batch.iter().filter_map(|asked| named_hold(&asked.envelope.command)).collect();
     let mut unknown: BTreeSet<ReservationId> = needs.wants.holds.difference(&named).copied().collect();
@@ -192,7 +345,8 @@ pub(super) async fn explore<S: Session>(
     }
     if !unknown.is_empty() {
         let found = session.read(&Wants { holds: unknown, ..Wants::default() }).await?;
-        needs.add_holds(&found);
+        needs.add_holds(&found, plan);
     }
+    needs.complete(plan);
     Ok(needs)
 }

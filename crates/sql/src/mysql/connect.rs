@@ -22,9 +22,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Oldest servers that are known to do. Older ones ignore CHECK constraints, or can't pass by locked rows.
 const OLDEST_MYSQL: Version = (8, 0, 16);
 const OLDEST_MARIADB: Version = (10, 6, 0);
-/// How long one lock is waited for where the options say no other than the engine's own: a server finds deadlocks by itself and
-/// at once, so only somebody who hangs is waited for, and it counts in whole seconds.
+/// How long one lock is waited for: a server finds deadlocks by itself and at once, so only somebody who hangs is waited for, and
+/// it counts in whole seconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const _: () = assert!(LOCK_TIMEOUT.as_millis() < Options::BATCH_DEADLINE.as_millis());
 
 type Version = (u32, u32, u32);
 
@@ -35,6 +36,10 @@ pub(super) struct Target {
     pub(super) clock: String,
     lock_timeout: u64,
     open_within: Duration,
+    /// How long a transaction may rest, in seconds.
+    rest: u64,
+    /// Whether it is a replica that is only read: it may be read-only, and its schema is left alone.
+    is_replica: bool,
     /// Whether it has been said that commits are not synced.
     warned: AtomicBool,
     /// How often a connection was found to be gone and could not be replaced.
@@ -43,29 +48,34 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
-        let lock_timeout = match options.lock_timeout {
-            Options::LOCK_TIMEOUT => LOCK_TIMEOUT,
-            other => other,
-        };
+        let lock_timeout = options.lock_timeout.unwrap_or(LOCK_TIMEOUT);
         Ok(Self {
             address: Address::of(url)?,
             clock: options.clock.as_ref().map_or_else(|| CLOCK.to_owned(), |query| format!("({query})")),
             lock_timeout: lock_timeout.as_secs() + u64::from(lock_timeout.subsec_nanos() > 0),
             open_within: options.connect_timeout + options.batch_deadline,
+            rest: options.batch_deadline.as_secs(),
+            is_replica: false,
             warned: AtomicBool::new(false),
             outages: AtomicU64::new(0),
         })
+    }
+
+    /// A replica that is read.
+    pub(super) fn of_replica(url: &str, options: &Options) -> Result<Self, OpenError> {
+        Ok(Self { is_replica: true, ..Self::new(url, options)? })
     }
 
     /// A connection with its session set, to a server that can be worked with.
     pub(super) async fn connect(&self) -> Result<Conn, OpenError> {
         let mut conn = self.address.connect().await.map_err(|error| open_error(&error))?;
         let seconds = self.lock_timeout.max(1);
+        let access = if self.is_replica { "READ ONLY" } else { "READ WRITE" };
         let ready = format!(
             "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
                 sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
                 innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds};
-             SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+             SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
              SHOW VARIABLES WHERE variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only',
                 'innodb_read_only', 'max_allowed_packet', 'log_bin', 'binlog_format', 'innodb_flush_log_at_trx_commit')"
         );
@@ -91,6 +101,9 @@ impl Target {
             ));
         }
         let is_on = |name: &str| !matches!(get(name), "" | "OFF" | "0");
+        if self.is_replica {
+            return Ok(());
+        }
         if ["read_only", "super_read_only", "innodb_read_only"].into_iter().any(is_on) {
             return unfit("it is read-only: a replica, or set so".to_owned());
         }
@@ -153,7 +166,7 @@ pub(super) async fn exchange(
 pub(crate) struct Connection {
     conn: Conn,
     pub(super) target: Arc<Target>,
-    /// Whether the sweeper has begun a transaction that a lock is to go on in.
+    /// Whether a transaction has been begun that the next call is to go on in.
     pub(super) begun: bool,
     /// Whether something was sent that is not answered.
     at_work: bool,
@@ -172,8 +185,27 @@ impl Connection {
     async fn open_slowly(target: &Arc<Target>) -> Result<Self, OpenError> {
         let outages = target.outages.load(Ordering::Relaxed);
         let mut conn = target.connect().await?;
-        migrate::migrate(&mut conn).await?;
+        if target.is_replica {
+            migrate::expect(&mut conn).await?;
+        } else {
+            migrate::migrate(&mut conn).await?;
+        }
+        // Between its two round trips a batch rests for microseconds. One that rests for longer is a server that is frozen, or
+        // gone with its machine, and nobody else gets at the items that it has locked. MySQL has no such limit.
+        let rest = format!(
+            "SET SESSION lock_wait_timeout = {} /*M!100300 , SESSION idle_transaction_timeout = {} */",
+            target.lock_timeout.max(1),
+            target.rest.max(1)
+        );
+        exchange(&mut conn, &rest).await.map_err(|(_, error)| open_error(&error))?;
         Ok(Self { conn, target: Arc::clone(target), begun: false, at_work: false, outages })
+    }
+
+    /// Opens one that reads the books of a schema that is there, and makes none.
+    pub(super) async fn open_books(target: &Arc<Target>) -> Result<Self, OpenError> {
+        let mut conn = target.connect().await?;
+        migrate::expect(&mut conn).await?;
+        Ok(Self { conn, target: Arc::clone(target), begun: false, at_work: false, outages: 0 })
     }
 
     /// Sends one packet.
@@ -202,7 +234,8 @@ impl Connection {
     pub(super) async fn query(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Trouble> {
         let error = match self.exchange(text).await {
             Ok(answers) => return Ok(answers),
-            Err((_, error)) if is_gone(&error) => error,
+            // What was begun on it can't be gone on with on another.
+            Err((_, error)) if is_gone(&error) && !self.begun => error,
             Err((_, error)) => return Err(trouble(&error, false)),
         };
         match Self::open(&self.target).await {
@@ -289,8 +322,8 @@ mod tests {
             let options = Options { lock_timeout, ..Options::default() };
             Target::new("mysql://u@h/d", &options).unwrap().lock_timeout
         };
-        assert_eq!(seconds(Options::LOCK_TIMEOUT), 5);
-        assert_eq!(seconds(Duration::from_millis(20)), 1);
-        assert_eq!(seconds(Duration::from_secs(90)), 90);
+        assert_eq!(seconds(None), 5);
+        assert_eq!(seconds(Some(Duration::from_millis(20))), 1);
+        assert_eq!(seconds(Some(Duration::from_secs(90))), 90);
     }
 }

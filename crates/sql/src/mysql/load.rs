@@ -4,9 +4,10 @@ use super::connect::{Answered, Connection};
 use super::rows;
 use super::script::Script;
 use super::statements::{self, Lock, Part};
-use crate::engine::{Locked, Rows, Trouble, Wants, hold_from, key_from};
+use crate::engine::{Locked, Rows, Trouble, UnitRows, UnitWants, Wants, count, hold_from, key_from};
+use mysql_async::Row;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Instant, ItemKey};
+use stockhold_domain::{Figures, Instant, Item, ItemKey, Mode};
 
 /// What was read by a script, and the clock if it was asked for.
 #[derive(Default)]
@@ -19,11 +20,14 @@ impl Connection {
     /// Without locks, in one packet.
     pub(super) async fn load(&mut self, wants: &Wants) -> Result<Rows, Trouble> {
         let mut script = Script::new();
-        statements::items(&mut script, &wants.items, Lock::None);
+        let items: BTreeSet<ItemKey> = wants.all_items().cloned().collect();
+        statements::items(&mut script, &items, Lock::None);
         statements::holds(&mut script, &wants.holds, Lock::None);
         rest(&mut script, wants);
         let answered = self.begin(&script).await?;
-        Ok(loaded(answered, wants)?.rows)
+        let mut rows = loaded(answered, wants)?.rows;
+        self.count_all(&mut rows.items).await?;
+        Ok(rows)
     }
 
     /// Begins, locks, reads the clock, reads the state: separate statements in this order, in one packet. A statement sees what
@@ -36,7 +40,17 @@ impl Connection {
         }
         statements::items(&mut script, &wants.items, Lock::Wait);
         statements::holds(&mut script, &wants.holds, Lock::Wait);
+        for (number, (item, wanted)) in wants.units.iter().enumerate() {
+            if !wanted.named.is_empty() {
+                statements::named_units(&mut script, number, item, &wanted.named);
+            }
+        }
+        for (number, (item, wanted)) in wants.units.iter().enumerate().filter(|(_, (_, w))| w.free > 0) {
+            let lock = if wanted.patient { Lock::Wait } else { Lock::Skip };
+            statements::free_units(&mut script, number, item, wanted.free, lock);
+        }
         statements::clock(&mut script, &self.target.clock);
+        statements::items(&mut script, &wants.seen, Lock::None);
         rest(&mut script, wants);
         let answered = self.begin(&script).await?;
         self.begun = false;
@@ -60,6 +74,27 @@ impl Connection {
         Ok(found.into_iter().map(|item| item.key).collect())
     }
 
+    /// Gives items whose units have ids their figures.
+    pub(super) async fn count_all(&mut self, items: &mut [Item]) -> Result<(), Trouble> {
+        let mut units = BTreeMap::new();
+        for item in items.iter().filter(|item| item.mode == Mode::Units) {
+            units.insert(item.key.clone(), UnitWants::default());
+        }
+        if units.is_empty() {
+            return Ok(());
+        }
+        let wants = Wants { units, ..Wants::default() };
+        let mut script = Script::new();
+        rest(&mut script, &wants);
+        let found = loaded(self.begin(&script).await?, &wants)?.rows.units;
+        for item in items {
+            if let Some(rows) = found.get(&item.key) {
+                count(item, &rows.figures);
+            }
+        }
+        Ok(())
+    }
+
     /// The clock, and the earliest deadlines of all.
     pub(super) async fn clock_and_due(&mut self, limit: usize) -> Result<(Instant, Rows), Trouble> {
         let mut script = Script::new();
@@ -75,6 +110,15 @@ fn rest(script: &mut Script<Part>, wants: &Wants) {
     statements::paused(script, &wants.pauses);
     statements::keys(script, &wants.keys);
     statements::due(script, &wants.due);
+    for (number, (item, wanted)) in wants.units.iter().enumerate() {
+        statements::unit_figures(script, number, item);
+        if wanted.last {
+            statements::last_unit(script, number, item);
+        }
+        if wanted.map {
+            statements::all_units(script, number, item);
+        }
+    }
     if let Some(depth) = wants.any_due {
         statements::any_due(script, depth);
     }
@@ -85,6 +129,7 @@ fn loaded(answered: Vec<Answered<Part>>, wants: &Wants) -> Result<Loaded, Troubl
     let queues: Vec<&ItemKey> = wants.due.keys().collect();
     let empty = queues.iter().map(|key| ((*key).clone(), BTreeSet::new()));
     let mut due: BTreeMap<_, _> = empty.collect();
+    let mut units: Vec<UnitRows> = wants.units.iter().map(|_| UnitRows::default()).collect();
     let found = &mut loaded.rows;
     for (part, answers) in answered {
         for row in &answers {
@@ -103,6 +148,14 @@ fn loaded(answered: Vec<Answered<Part>>, wants: &Wants) -> Result<Loaded, Troubl
                     let queue = queue.ok_or_else(|| Trouble::Alarm("a deadline of no item".to_owned()))?;
                     queue.insert(rows::deadline(row, 1)?);
                 }
+                Part::NamedUnits(number) => of(&mut units, number)?.named.push(rows::unit(row)?),
+                Part::FreeUnits(number) => of(&mut units, number)?.free.push(rows::unit(row)?),
+                Part::AllUnits(number) => of(&mut units, number)?.map.push(rows::unit(row)?),
+                Part::UnitFigures(number) => of(&mut units, number)?.figures = counted(row)?,
+                Part::LastUnit(number) => {
+                    let of_item = of(&mut units, number)?;
+                    of_item.last_position = of_item.last_position.max(rows::figure(row, 0)?);
+                }
                 Part::AnyDue => {
                     found.any_due.insert(rows::deadline(row, 0)?);
                 }
@@ -110,5 +163,21 @@ fn loaded(answered: Vec<Answered<Part>>, wants: &Wants) -> Result<Loaded, Troubl
         }
     }
     found.due = due;
+    found.units = wants.units.keys().cloned().zip(units).collect();
     Ok(loaded)
+}
+
+fn of(units: &mut [UnitRows], number: usize) -> Result<&mut UnitRows, Trouble> {
+    units.get_mut(number).ok_or_else(|| Trouble::Alarm("a unit of no item".to_owned()))
+}
+
+fn counted(row: &Row) -> Result<Figures, Trouble> {
+    Ok(Figures {
+        total_units: rows::figure(row, 0)?,
+        held: rows::figure(row, 1)?,
+        confirmed_sold: rows::figure(row, 2)?,
+        at: rows::instant(row, 3)?,
+        active: rows::figure(row, 4)?,
+        sequence: 0,
+    })
 }

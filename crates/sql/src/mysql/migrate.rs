@@ -6,13 +6,16 @@ use super::connect::{Target, exchange};
 use super::rows;
 use super::trouble::{is_no_such_table, open_error};
 use crate::Migrated;
-use crate::engine::OpenError;
+use crate::engine::{OpenError, Trouble};
 use mysql_async::{Conn, Error, Row};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/mysql/0001_counted.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/mysql/0001_counted.sql"),
+    include_str!("../../migrations/mysql/0002_units.sql"),
+];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// How long the lock is waited for, in seconds: whoever starts has a deadline of its own, whoever only migrates has time.
@@ -32,7 +35,7 @@ pub(super) async fn alone(target: &Target) -> Result<Migrated, OpenError> {
 /// Brings the schema up to date.
 pub(super) async fn migrate(conn: &mut Conn) -> Result<Migrated, OpenError> {
     // Most connections find the schema as it should be, and then write nothing and wait for nobody.
-    let found = version(conn).await?;
+    let found = whole(conn).await?;
     if found == SCHEMA_VERSION {
         return Ok(Migrated { from: found, to: found });
     }
@@ -50,25 +53,42 @@ pub(super) async fn migrate(conn: &mut Conn) -> Result<Migrated, OpenError> {
     done
 }
 
+/// Whether the schema is the one that is known. Changes nothing.
+pub(super) async fn expect(conn: &mut Conn) -> Result<(), OpenError> {
+    match whole(conn).await? {
+        SCHEMA_VERSION => Ok(()),
+        newer if newer > SCHEMA_VERSION => Err(newer_schema(newer)),
+        older => Err(OpenError::OlderSchema { found: older, known: SCHEMA_VERSION }),
+    }
+}
+
 fn newer_schema(found: i32) -> OpenError {
     OpenError::NewerSchema { found, known: SCHEMA_VERSION }
 }
 
-/// The schema's version; 0 when there is none.
-async fn version(conn: &mut Conn) -> Result<i32, OpenError> {
-    match run(conn, "SELECT version FROM stockhold_schema_version").await {
+/// The schema's version, unless a copy has not ended.
+async fn whole(conn: &mut Conn) -> Result<i32, OpenError> {
+    let (version, unfinished) = version(conn).await?;
+    if unfinished { Err(OpenError::Unfinished) } else { Ok(version) }
+}
+
+/// The schema's version, 0 when there is none, and whether a copy has not ended.
+async fn version(conn: &mut Conn) -> Result<(i32, bool), OpenError> {
+    match run(conn, "SELECT version,unfinished FROM stockhold_schema_version").await {
         Ok(found) => {
-            let version = found.first().map(|row| rows::int(row, 0)).transpose();
-            let version = version.map_err(|trouble| OpenError::Unfit(trouble.to_string()))?;
-            Ok(i32::try_from(version.unwrap_or(0)).unwrap_or(i32::MAX))
+            let Some(row) = found.first() else { return Ok((0, false)) };
+            let [version, unfinished] = [0, 1].map(|column| rows::int(row, column));
+            let unfit = |trouble: Trouble| OpenError::Unfit(trouble.to_string());
+            let (version, unfinished) = (version.map_err(unfit)?, unfinished.map_err(unfit)?);
+            Ok((i32::try_from(version).unwrap_or(i32::MAX), unfinished != 0))
         }
-        Err(error) if is_no_such_table(&error) => Ok(0),
+        Err(error) if is_no_such_table(&error) => Ok((0, false)),
         Err(error) => Err(open_error(&error)),
     }
 }
 
 async fn under_lock(conn: &mut Conn) -> Result<Migrated, OpenError> {
-    let from = version(conn).await?;
+    let (from, _) = version(conn).await?;
     if from > SCHEMA_VERSION {
         return Err(newer_schema(from));
     }
@@ -78,6 +98,7 @@ async fn under_lock(conn: &mut Conn) -> Result<Migrated, OpenError> {
             "CREATE TABLE IF NOT EXISTS stockhold_schema_version (
                 one TINYINT NOT NULL,
                 version INT NOT NULL,
+                unfinished TINYINT NOT NULL DEFAULT 0,
                 PRIMARY KEY (one),
                 CONSTRAINT stockhold_schema_version_one CHECK (one = 1)
              ) ENGINE = InnoDB",

@@ -5,7 +5,7 @@
 //! failed. So a batch takes two round trips here as well: one packet that begins, locks, reads the clock and reads the state, each
 //! by statements of their own; one that writes and commits. What a batch only refuses ends in a rollback instead. One more
 //! goes ahead when a command names a reservation that this instance has not seen lately, and two more, with a new start,
-//! when holds have to be expired to make room. Very large batches take a packet more for every mebibyte (see [`script`]).
+//! when holds have to be expired to make room, or when the best available units were planned and are to be locked. Very large batches take a packet more for every mebibyte (see [`script`]).
 //!
 //! | what | round trips |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | a list, a history, a page of events | 1 to 2 |
 //! | numbering events | 1, and 1 more for every 8,192 batches that have no position |
 //! | a sweep | 1 to look, 1 for what was found, 3 for a transaction |
-//! | opening a connection | the handshake and 2 |
+//! | opening a connection | the handshake and 3 |
 //!
 //! Values stand in statements as numbers and hexadecimal literals, which nothing can be smuggled through, whatever a session's
 //! character set or SQL mode is. Nothing is prepared: a prepared statement is a packet of its own.
@@ -35,6 +35,12 @@ mod rows;
 mod load;
 mod read;
 mod write;
+
+mod replica;
+
+mod books;
+
+pub(crate) use replica::beside;
 
 pub use migrate::SCHEMA_VERSION;
 pub use statements::{Plan, ROWS, plans};
@@ -89,6 +95,11 @@ pub fn migrate(url: &str, options: &Options) -> Result<Migrated, OpenError> {
         runtime.map_err(|error| OpenError::Thread(error.to_string()))?.block_on(work)
     });
     done.join().unwrap_or_else(|_| Err(OpenError::Thread("it panicked".to_owned())))
+}
+
+/// A connection that reads the books.
+pub(crate) async fn books(url: &str, options: &Options) -> Result<Connection, OpenError> {
+    Connection::open_books(&Arc::new(Target::new(url, options)?)).await
 }
 
 struct Mysql {

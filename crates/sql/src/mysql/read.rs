@@ -17,7 +17,7 @@ use crate::engine::{
 use core::cmp::Ordering;
 use mysql_async::Row;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId};
+use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
 use stockhold_store::{EventRow, Shelf};
 
 /// Most rows of events that are numbered at once.
@@ -59,12 +59,33 @@ impl Session for Connection {
             }
         }
         let rows = self.rows(&statements::shelf(only, after, asked.limit)).await?;
-        rows.iter().map(rows::item).collect()
+        let mut items = rows.iter().map(rows::item).collect::<Result<Vec<_>, _>>()?;
+        self.count_all(&mut items).await?;
+        Ok(items)
+    }
+
+    async fn units(
+        &mut self,
+        item: &ItemKey,
+        after: Option<&(u64, Label)>,
+        limit: usize,
+    ) -> Result<Vec<Unit>, Trouble> {
+        let rows = self.rows(&statements::units_page(item, after, limit)).await?;
+        rows.iter().map(rows::unit).collect()
+    }
+
+    async fn paused(&mut self) -> Result<Vec<String>, Trouble> {
+        let rows = self.rows("SELECT location FROM stockhold_pauses WHERE paused ORDER BY location").await?;
+        rows.iter().map(|row| rows::text(row, 0).map(str::to_owned)).collect()
     }
 
     async fn scan(&mut self, scan: &Scan<'_>) -> Result<Scanned, Trouble> {
         let status = scan.status.map(rows::status);
-        let rows = self.rows(&statements::scan(scan.owner_id, status, scan.before, scan.limit)).await?;
+        let text = match scan.sku {
+            Some(sku) => statements::scan_sku(sku, status, scan.before, scan.limit),
+            None => statements::scan(scan.owner_id, status, scan.before, scan.limit),
+        };
+        let rows = self.rows(&text).await?;
         let mut holds = Vec::new();
         for row in &rows {
             if let Some(body) = rows::some_bytes(row, 1)? {
@@ -126,6 +147,12 @@ impl Session for Connection {
         }
     }
 
+    async fn is_unfinished(&mut self) -> Result<bool, Trouble> {
+        let rows = self.rows(statements::UNFINISHED).await?;
+        let row = rows.first().ok_or_else(|| Trouble::Alarm("the schema has no version".to_owned()))?;
+        Ok(rows::int(row, 0)? != 0)
+    }
+
     async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), Trouble> {
         let (now, rows) = self.clock_and_due(limit).await?;
         Ok((now, rows.any_due.into_iter().take_while(|(due, _)| *due <= now).collect()))
@@ -133,6 +160,25 @@ impl Session for Connection {
 
     async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
         self.lock_free_items(items).await
+    }
+
+    async fn active_holds(&mut self) -> Result<u64, Trouble> {
+        let rows = self.rows(statements::ACTIVE_HOLDS).await?;
+        let row = rows.first().ok_or_else(|| Trouble::Alarm("a count has no row".to_owned()))?;
+        rows::figure(row, 0)
+    }
+
+    async fn keep_keys(&mut self, at_least: i64) -> Result<i64, Trouble> {
+        let rows = self.rows("SELECT key_retention FROM stockhold_archived WHERE one=1").await?;
+        let row = rows.first().ok_or_else(|| Trouble::Alarm("the archive has no row".to_owned()))?;
+        let kept = rows::int(row, 0)?;
+        if kept < at_least {
+            let longer = format!(
+                "UPDATE stockhold_archived SET key_retention=GREATEST(key_retention,{at_least}) WHERE one=1"
+            );
+            self.run(&longer).await?;
+        }
+        Ok(kept.max(at_least))
     }
 
     async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, Trouble> {

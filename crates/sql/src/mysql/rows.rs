@@ -1,18 +1,23 @@
 //! How rows become values. All of them come as text, with the columns in the order that statements give. A row that makes no
 //! sense is damage, said aloud and never guessed around.
 
-use crate::engine::{Deadline, Trouble};
+use crate::engine::{Deadline, Trouble, attributes_from};
 use core::fmt::Display;
 use core::str::FromStr;
 use mysql_async::{Row, Value};
 use std::sync::Arc;
 use stockhold_domain::{
-    Figures, Instant, Item, ItemKey, Label, Mode, ReservationId, Seconds, Settings, Status,
+    Figures, Instant, Item, ItemKey, Label, Mode, Place, ReservationId, Seconds, Settings, Status, Unit,
+    UnitStatus,
 };
 
 /// The columns of an item, in the order that [`item`] reads and the writes give.
 pub(super) const ITEM_COLUMNS: &str = "location,sku,mode,total_units,confirmed_sold,held,active,sequence,decided_at,\
 safety_stock,default_ttl,max_hold,metadata,version,paused,created_at";
+
+/// The columns of a unit, in the order that [`unit`] reads.
+pub(super) const UNIT_COLUMNS: &str =
+    "id,position,section,seat_row,seat_number,attributes,status,reservation,version";
 
 pub(super) fn bytes(row: &Row, column: usize) -> Result<&[u8], Trouble> {
     some_bytes(row, column)?.ok_or_else(|| wrong(row, column, "NULL"))
@@ -55,7 +60,7 @@ pub(super) fn text(row: &Row, column: usize) -> Result<&str, Trouble> {
     core::str::from_utf8(bytes(row, column)?).map_err(|_| wrong(row, column, "no UTF-8"))
 }
 
-fn label(row: &Row, column: usize) -> Result<Label, Trouble> {
+pub(super) fn label(row: &Row, column: usize) -> Result<Label, Trouble> {
     Label::new(text(row, column)?).map_err(|error| wrong(row, column, error))
 }
 
@@ -113,6 +118,44 @@ pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
         paused: int(row, 14)? != 0,
         created_at: instant(row, 15)?,
     })
+}
+
+fn some_label(row: &Row, column: usize) -> Result<Option<Label>, Trouble> {
+    if some_bytes(row, column)?.is_none() {
+        return Ok(None);
+    }
+    label(row, column).map(Some)
+}
+
+/// A unit from its row.
+pub(super) fn unit(row: &Row) -> Result<Unit, Trouble> {
+    let with = some_bytes(row, 7)?.map(|_| id(row, 7)).transpose()?;
+    Ok(Unit {
+        id: label(row, 0)?,
+        place: Place {
+            position: figure(row, 1)?,
+            section: some_label(row, 2)?,
+            row: some_label(row, 3)?,
+            number: some_label(row, 4)?,
+            attributes: attributes_from(bytes(row, 5)?)?,
+        },
+        status: match (int(row, 6)?, with) {
+            (0, None) => UnitStatus::Available,
+            (1, Some(id)) => UnitStatus::Held(id),
+            (2, Some(id)) => UnitStatus::Sold(id),
+            (other, _) => return Err(wrong(row, 6, other)),
+        },
+        version: figure(row, 8)?,
+    })
+}
+
+/// Where a unit stands, as its column has it.
+pub(super) fn standing(status: UnitStatus) -> u8 {
+    match status {
+        UnitStatus::Available => 0,
+        UnitStatus::Held(_) => 1,
+        UnitStatus::Sold(_) => 2,
+    }
 }
 
 pub(super) fn status(status: Status) -> u8 {

@@ -95,19 +95,25 @@ impl<T: Copy> Script<T> {
             }
             text.push_str(bulk.tail);
             if let Some((step, each)) = bulk.affects {
-                // A scalar subquery of two rows is the one error that both servers raise on demand and outside a procedure.
-                let counted = format!(
-                    "SET @stockhold_counted = IF(ROW_COUNT() = {}, 1, (SELECT 1 UNION ALL SELECT 2))",
-                    each * count
-                );
-                packet.begin(step).push_str(&counted);
+                packet.begin(step).push_str(&counted(each * count));
             }
         }
+    }
+
+    /// Adds a statement that fails if the one before it affected another number of rows.
+    pub(super) fn add_count(&mut self, step: T, rows: usize) {
+        let Some(packet) = self.packets.last_mut() else { return };
+        packet.begin(step).push_str(&counted(rows));
     }
 
     pub(super) fn packets(&self) -> &[Packet<T>] {
         &self.packets
     }
+}
+
+/// A scalar subquery of two rows is the one error that both servers raise on demand and outside a procedure.
+fn counted(rows: usize) -> String {
+    format!("SET @stockhold_counted = IF(ROW_COUNT() = {rows}, 1, (SELECT 1 UNION ALL SELECT 2))")
 }
 
 /// Bytes as a literal that is nothing but digits.

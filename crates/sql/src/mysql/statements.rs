@@ -4,7 +4,7 @@
 //! planner from walking anything else. At READ COMMITTED a row that is not there locks nothing, and a row that was waited for
 //! is read again.
 
-use super::rows::ITEM_COLUMNS;
+use super::rows::{ITEM_COLUMNS, UNIT_COLUMNS};
 use super::script::{self, Bulk, Script, hex, id, int, key};
 use crate::engine::Deadline;
 use core::fmt::Write;
@@ -15,7 +15,7 @@ use stockhold_domain::{Instant, ItemKey, KeyHash, Label, ReservationId};
 pub(super) const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 
 /// Items whose deadlines are asked for by one statement.
-const QUEUES_PER_STATEMENT: usize = 50;
+pub(super) const ITEMS_PER_STATEMENT: usize = 50;
 
 /// What a statement of a [`Script`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,12 @@ pub(super) enum Part {
     Keys,
     Due,
     AnyDue,
+    /// Of the item of this number.
+    NamedUnits(usize),
+    FreeUnits(usize),
+    AllUnits(usize),
+    UnitFigures(usize),
+    LastUnit(usize),
 }
 
 /// How rows are read.
@@ -100,7 +106,7 @@ pub(super) fn keys(script: &mut Script<Part>, hashes: &BTreeSet<KeyHash>) {
 /// The earliest deadlines of items, each with the item's number in the list.
 pub(super) fn due(script: &mut Script<Part>, depths: &BTreeMap<ItemKey, usize>) {
     let numbered: Vec<_> = depths.iter().enumerate().collect();
-    for some in numbered.chunks(QUEUES_PER_STATEMENT) {
+    for some in numbered.chunks(ITEMS_PER_STATEMENT) {
         let text = script.add(Part::Due);
         for (nth, (number, (item, depth))) in some.iter().enumerate() {
             if nth > 0 {
@@ -114,6 +120,85 @@ pub(super) fn due(script: &mut Script<Part>, depths: &BTreeMap<ItemKey, usize>) 
             let _ = write!(text, ") ORDER BY expires_at,id LIMIT {depth})");
         }
     }
+}
+
+/// Begins a statement over one item's units.
+fn of_units(text: &mut String, item: &ItemKey, columns: &str, index: &str) {
+    let _ = write!(text, "SELECT {columns} FROM stockhold_units FORCE INDEX ({index}) WHERE location=");
+    hex(text, item.location().as_bytes());
+    text.push_str(" AND sku=");
+    hex(text, item.sku().as_bytes());
+}
+
+/// Units of the item of this number, locked in the order of their ids.
+pub(super) fn named_units(script: &mut Script<Part>, number: usize, item: &ItemKey, ids: &BTreeSet<Label>) {
+    let mut head = String::new();
+    of_units(&mut head, item, UNIT_COLUMNS, "PRIMARY");
+    head.push_str(" AND id IN (");
+    let ids: Vec<&Label> = ids.iter().collect();
+    for some in ids.chunks(script::ROWS_PER_STATEMENT) {
+        let text = script.add(Part::NamedUnits(number));
+        text.push_str(&head);
+        for (nth, id) in some.iter().enumerate() {
+            text.push_str(if nth > 0 { "," } else { "" });
+            hex(text, id.as_str().as_bytes());
+        }
+        text.push_str(") FOR UPDATE");
+    }
+}
+
+/// The first free units of an item in the order of claims, locked. What others have locked is passed by or waited for.
+pub(super) fn free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize, lock: Lock) {
+    let text = script.add(Part::FreeUnits(number));
+    of_units(text, item, UNIT_COLUMNS, "units_in_order");
+    let how = if lock == Lock::Skip { " SKIP LOCKED" } else { "" };
+    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most} FOR UPDATE{how}");
+}
+
+/// All units of an item, in no order.
+pub(super) fn all_units(script: &mut Script<Part>, number: usize, item: &ItemKey) {
+    of_units(script.add(Part::AllUnits(number)), item, UNIT_COLUMNS, "PRIMARY");
+}
+
+/// What the units of an item come to.
+pub(super) fn unit_figures(script: &mut Script<Part>, number: usize, item: &ItemKey) {
+    let text = script.add(Part::UnitFigures(number));
+    text.push_str(
+        "SELECT COALESCE(SUM(total_units),0),COALESCE(SUM(held),0),COALESCE(SUM(confirmed_sold),0),\
+         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_figures FORCE INDEX (PRIMARY) \
+         WHERE location=",
+    );
+    hex(text, item.location().as_bytes());
+    text.push_str(" AND sku=");
+    hex(text, item.sku().as_bytes());
+}
+
+/// The last unit of each status.
+pub(super) fn last_unit(script: &mut Script<Part>, number: usize, item: &ItemKey) {
+    let text = script.add(Part::LastUnit(number));
+    for status in 0..=2 {
+        text.push_str(if status > 0 { " UNION ALL (" } else { "(" });
+        of_units(text, item, "position", "units_in_order");
+        let _ = write!(text, " AND status={status} ORDER BY position DESC,id DESC LIMIT 1)");
+    }
+}
+
+/// Units after a place in the order of claims: each status is a list in order.
+pub(super) fn units_page(item: &ItemKey, after: Option<&(u64, Label)>, limit: usize) -> String {
+    let mut text = format!("SELECT {UNIT_COLUMNS} FROM (");
+    for status in 0..=2 {
+        text.push_str(if status > 0 { " UNION ALL (" } else { "(" });
+        of_units(&mut text, item, UNIT_COLUMNS, "units_in_order");
+        let _ = write!(text, " AND status={status}");
+        if let Some((position, id)) = after {
+            let _ = write!(text, " AND position>={position} AND (position>{position} OR id>");
+            hex(&mut text, id.as_str().as_bytes());
+            text.push(')');
+        }
+        let _ = write!(text, " ORDER BY position,id LIMIT {limit})");
+    }
+    let _ = write!(text, ") AS found ORDER BY position,id LIMIT {limit}");
+    text
 }
 
 /// The earliest deadlines of all.
@@ -169,6 +254,32 @@ pub(super) fn scan(
     text
 }
 
+/// Likewise those with a line of a SKU: those whose first line is of it, and those that have another line of it, in one order.
+pub(super) fn scan_sku(
+    sku: &Label,
+    status: Option<u8>,
+    before: Option<ReservationId>,
+    limit: usize,
+) -> String {
+    let mut is_of_it = " WHERE sku=".to_owned();
+    hex(&mut is_of_it, sku.as_str().as_bytes());
+    is_of_it.push_str(" AND id<=");
+    let last = before.map_or(u128::MAX, |before| before.as_u128().saturating_sub(1));
+    hex(&mut is_of_it, &last.to_be_bytes());
+    let body = match status {
+        Some(status) => format!("IF(status={status},body,NULL)"),
+        None => "body".to_owned(),
+    };
+    // Only what is on the page is looked up: what is put in order are ids.
+    let order = format!("ORDER BY id DESC LIMIT {limit}");
+    format!(
+        "SELECT found.id,{body} FROM (SELECT id FROM (\
+         (SELECT id FROM stockhold_holds FORCE INDEX (holds_by_sku){is_of_it} {order}) UNION ALL \
+         (SELECT id FROM stockhold_hold_skus FORCE INDEX (hold_skus_by_sku){is_of_it} {order})) AS both_kinds {order}) \
+         AS found STRAIGHT_JOIN stockhold_holds h FORCE INDEX (PRIMARY) ON h.id=found.id ORDER BY found.id DESC"
+    )
+}
+
 /// The serials of a reservation.
 pub(super) fn history(of: ReservationId) -> String {
     let mut text = "SELECT history FROM stockhold_holds WHERE id=".to_owned();
@@ -196,6 +307,9 @@ pub(super) const UNNUMBERED: &str = "SELECT position,\
     EXISTS (SELECT 1 FROM stockhold_events FORCE INDEX (events_by_position) WHERE last_position IS NULL) \
     FROM stockhold_sequencer WHERE one=1";
 
+/// Whether a copy into the database has not ended.
+pub(super) const UNFINISHED: &str = "SELECT unfinished FROM stockhold_schema_version WHERE one=1";
+
 /// Numbers what is committed and has no position, at most so many batches. Every statement begins after the sequencer's lock is
 /// held, so it sees the position that the sequencer before it had committed. What is read to be numbered is read without
 /// locks: batches that are being committed are passed by and not waited for.
@@ -214,6 +328,10 @@ pub(super) fn number(most: usize) -> String {
          COMMIT"
     )
 }
+
+/// How many reservations are active: one line of each has its deadline.
+pub(super) const ACTIVE_HOLDS: &str =
+    "SELECT COUNT(*) FROM stockhold_active_lines FORCE INDEX (active_lines_due) WHERE due IS NOT NULL";
 
 /// Forgets keys that were used before an instant.
 pub(super) fn forget_keys(before: Instant, limit: usize) -> String {
@@ -254,7 +372,7 @@ pub struct Plan {
     pub name: &'static str,
     /// Its text.
     pub text: String,
-    /// The index.
+    /// The index, or those of its parts.
     pub index: &'static str,
 }
 
@@ -281,9 +399,30 @@ pub fn plans(rows: u32) -> Vec<Plan> {
             line(text, key, (Instant::from_micros(0), *id));
         });
     };
+    let ids_of_units: BTreeSet<Label> = (0..rows).filter_map(label).collect();
+    let hall = item(1);
+    let named = |script: &mut Script<Part>| {
+        if let Some(item) = &hall {
+            named_units(script, 0, item, &ids_of_units);
+        }
+    };
+    let free = |script: &mut Script<Part>, lock| {
+        if let Some(item) = &hall {
+            free_units(script, 0, item, ids_of_units.len(), lock);
+        }
+    };
+    let counted = |script: &mut Script<Part>| {
+        if let Some(item) = &hall {
+            unit_figures(script, 0, item);
+        }
+    };
     let depths: BTreeMap<_, _> = item_keys.iter().map(|key| (key.clone(), 1)).collect();
     let plan = |name, index, text| Plan { name, text, index };
     vec![
+        plan("lock named units", "PRIMARY", text(&|script| named(script))),
+        plan("lock the first free units", "units_in_order", text(&|script| free(script, Lock::Skip))),
+        plan("lock all free units", "units_in_order", text(&|script| free(script, Lock::Wait))),
+        plan("figures of units", "PRIMARY", text(&|script| counted(script))),
         plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Wait))),
         plan("lock free items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Skip))),
         plan("lock reservations", "PRIMARY", text(&|script| holds(script, &ids, Lock::Wait))),
@@ -294,6 +433,11 @@ pub fn plans(rows: u32) -> Vec<Plan> {
         plan("delete lines", "PRIMARY", text(&|script| lines(script))),
         plan("sweep", "active_lines_due", text(&|script| any_due(script, 500))),
         plan("an owner's list", "holds_by_owner", scan(label(7).as_ref(), Some(0), None, 50)),
+        plan(
+            "a SKU's list",
+            "holds_by_sku hold_skus_by_sku",
+            label(7).map(|sku| scan_sku(&sku, Some(0), None, 50)).unwrap_or_default(),
+        ),
         plan("the list of all", "PRIMARY", scan(None, None, None, 50)),
         plan("the shelf", "PRIMARY", shelf(None, ("default", "7"), 50)),
         plan("the shelf of a location", "PRIMARY", shelf(Some("default"), ("default", "7"), 50)),

@@ -37,6 +37,8 @@ pub(super) fn trouble(error: &Error, raced: bool) -> Trouble {
         code if READ_ONLY.contains(&code) || KILLED.contains(&code) || UNABLE.contains(&code) => {
             Trouble::Lost(text)
         }
+        // Whoever sees to the database may give it back.
+        code if NO_RIGHT.contains(&code) => Trouble::Lost(text),
         _ => Trouble::Alarm(text),
     }
 }

@@ -6,9 +6,12 @@ use super::rows;
 use super::script::{Bulk, Script, hex, id, int, key, option};
 use super::statements::{delete_lines, line};
 use super::trouble::{trouble, trouble_at_commit};
-use crate::engine::{Changes, CommitSent, Committed, LineRow, Trouble, events_body, hold_body, key_body};
+use crate::engine::{
+    Changes, CommitSent, Committed, FiguresRow, LineRow, SaleRow, Trouble, UnitRow, attributes_body,
+    events_body, first_sku, further_skus, hold_body, key_body, no_figures,
+};
 use core::fmt::Write;
-use stockhold_domain::{Event, Hold, Item};
+use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode};
 
 /// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
 const EVENTS_BYTES: usize = 1 << 20;
@@ -43,7 +46,7 @@ safety_stock=VALUES(safety_stock),default_ttl=VALUES(default_ttl),max_hold=VALUE
 version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),serial=VALUES(serial)",
     Some(2),
 );
-const HOLDS: &str = "INSERT INTO stockhold_holds (id,status,expires_at,owner_id,history,body) VALUES ";
+const HOLDS: &str = "INSERT INTO stockhold_holds (id,status,expires_at,owner_id,sku,history,body) VALUES ";
 const INSERT_HOLDS: Bulk<Step> = write(HOLDS, "", None);
 /// The history always grows.
 const UPDATE_HOLDS: Bulk<Step> = write(
@@ -52,6 +55,35 @@ const UPDATE_HOLDS: Bulk<Step> = write(
 history=CONCAT(history,VALUES(history))",
     Some(2),
 );
+const SKUS: Bulk<Step> = write("INSERT INTO stockhold_hold_skus (id,sku) VALUES ", "", None);
+const UNITS: &str = "INSERT INTO stockhold_units (location,sku,id,position,section,seat_row,seat_number,attributes,status,\
+reservation,version) VALUES ";
+const INSERT_UNITS: Bulk<Step> = write(UNITS, "", None);
+const UPDATE_UNITS: Bulk<Step> = write(
+    UNITS,
+    " ON DUPLICATE KEY UPDATE status=VALUES(status),reservation=VALUES(reservation),version=VALUES(version)",
+    Some(2),
+);
+const DELETE_UNITS: Bulk<Step> = Bulk {
+    between: " UNION ALL SELECT ",
+    ..write(
+        "DELETE stockhold_units FROM (SELECT x'' AS location,x'' AS sku,x'' AS id UNION ALL SELECT ",
+        ") AS gone STRAIGHT_JOIN stockhold_units FORCE INDEX (PRIMARY) USING (location,sku,id)",
+        Some(1),
+    )
+};
+const ADD_FIGURES: Bulk<Step> = write(
+    "INSERT INTO stockhold_unit_figures (location,sku,part,total_units,held,confirmed_sold,active,decided_at) VALUES ",
+    " ON DUPLICATE KEY UPDATE total_units=total_units+VALUES(total_units),held=held+VALUES(held),\
+confirmed_sold=confirmed_sold+VALUES(confirmed_sold),active=active+VALUES(active),\
+decided_at=GREATEST(decided_at,VALUES(decided_at))",
+    None,
+);
+const SALES: &str =
+    "INSERT INTO stockhold_unit_sales (location,sku,unit_id,reservation,sold_at,returned_at,is_open) VALUES ";
+const INSERT_SALES: Bulk<Step> = write(SALES, "", None);
+const CLOSE_SALES: Bulk<Step> =
+    write(SALES, " ON DUPLICATE KEY UPDATE returned_at=VALUES(returned_at),is_open=NULL", Some(2));
 const GONE: Bulk<Step> = delete_lines(Step::Write, Some((Step::Write, 1)));
 const COME: Bulk<Step> =
     write("INSERT INTO stockhold_active_lines (location,sku,expires_at,id,quantity,due) VALUES ", "", None);
@@ -101,8 +133,35 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     script.add_rows(&UPDATE_ITEMS, &changes.changed_items, |text, one| item(text, one));
     let mut new_holds = changes.new_holds.clone();
     new_holds.sort_by_key(|hold| hold.id);
-    script.add_rows(&INSERT_HOLDS, new_holds, hold);
+    script.add_rows(&INSERT_HOLDS, new_holds.iter().copied(), hold);
+    let skus = new_holds.iter().flat_map(|hold| further_skus(hold).into_iter().map(|sku| (hold.id, sku)));
+    script.add_rows(&SKUS, skus, |text, (of, sku)| {
+        text.push('(');
+        id(text, of);
+        text.push(',');
+        hex(text, sku.as_bytes());
+        text.push(')');
+    });
     script.add_rows(&UPDATE_HOLDS, changes.changed_holds.iter().copied(), hold);
+    script.add_rows(&DELETE_UNITS, &changes.gone_units, |text, (item, unit)| unit_key(text, item, unit));
+    script.add_rows(&INSERT_UNITS, &changes.new_units, unit);
+    script.add_rows(&UPDATE_UNITS, &changes.changed_units, unit);
+    script.add_rows(&ADD_FIGURES, &changes.figures, |text, FiguresRow { item, by }| {
+        text.push('(');
+        key(text, item);
+        let _ = write!(
+            text,
+            ",{},{},{},{},{},{})",
+            changes.part,
+            by.total_units,
+            by.held,
+            by.confirmed_sold,
+            by.active,
+            by.at.micros()
+        );
+    });
+    script.add_rows(&CLOSE_SALES, &changes.closed_sales, sale);
+    script.add_rows(&INSERT_SALES, &changes.new_sales, sale);
     script.add_rows(&GONE, &changes.gone, |text, one| line(text, one.item, (one.expires_at, one.id)));
     script.add_rows(&COME, &changes.come, queued);
     script.add_rows(&PAUSES, &changes.pauses, |text, (location, paused)| {
@@ -150,6 +209,7 @@ fn events(script: &mut Script<Step>, events: &[Event]) {
 }
 
 fn item(text: &mut String, Item { key: of, mode, figures, settings, version, paused, created_at }: &Item) {
+    let figures = if *mode == Mode::Units { &no_figures(figures.at) } else { figures };
     text.push('(');
     key(text, of);
     let _ = write!(
@@ -172,11 +232,43 @@ fn item(text: &mut String, Item { key: of, mode, figures, settings, version, pau
     let _ = write!(text, ",{version},{},{},@stockhold_serial)", u8::from(*paused), created_at.micros());
 }
 
+fn unit_key(text: &mut String, item: &ItemKey, unit: &Label) {
+    key(text, item);
+    text.push(',');
+    hex(text, unit.as_str().as_bytes());
+}
+
+fn unit(text: &mut String, UnitRow { item, unit }: &UnitRow<'_>) {
+    text.push('(');
+    unit_key(text, item, &unit.id);
+    let _ = write!(text, ",{},", unit.place.position);
+    for label in [&unit.place.section, &unit.place.row, &unit.place.number] {
+        option(text, label.as_ref(), |text, label| hex(text, label.as_str().as_bytes()));
+        text.push(',');
+    }
+    hex(text, &attributes_body(&unit.place.attributes));
+    let _ = write!(text, ",{},", rows::standing(unit.status));
+    option(text, unit.status.holder(), id);
+    let _ = write!(text, ",{})", unit.version);
+}
+
+fn sale(text: &mut String, sale: &SaleRow<'_>) {
+    text.push('(');
+    unit_key(text, sale.item, sale.unit);
+    text.push(',');
+    id(text, sale.id);
+    let _ = write!(text, ",{},", sale.sold_at.micros());
+    option(text, sale.returned_at, |text, at| int(text, at.micros()));
+    text.push_str(if sale.returned_at.is_none() { ",1)" } else { ",NULL)" });
+}
+
 fn hold(text: &mut String, hold: &Hold) {
     text.push('(');
     id(text, hold.id);
     let _ = write!(text, ",{},{},", rows::status(hold.status), hold.expires_at.micros());
     hex(text, hold.terms.owner_id.as_str().as_bytes());
+    text.push(',');
+    hex(text, first_sku(hold).as_bytes());
     text.push_str(",@stockhold_entry,");
     hex(text, &hold_body(hold));
     text.push(')');

@@ -19,6 +19,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Oldest server that is known to do: 15.0.
 const OLDEST_SERVER: i32 = 150_000;
+/// How long one lock is waited for: other instances hold locks for a batch, which takes milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const _: () = assert!(LOCK_TIMEOUT.as_millis() < Options::BATCH_DEADLINE.as_millis());
 /// Silence after which a connection is asked whether it is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
@@ -136,7 +139,7 @@ pub(crate) struct Connection {
     pub(super) client: Client,
     pub(super) statements: Statements,
     driver: Driver,
-    /// Whether the sweeper has begun a transaction that a lock is to go on in.
+    /// Whether a transaction has been begun that a lock is to go on in.
     pub(super) begun: bool,
 }
 
@@ -154,9 +157,39 @@ impl Connection {
         let (client, driver) = target.connect().await?;
         ready(&client, options).await?;
         migrate::migrate(&client).await?;
+        // Between its two round trips a batch rests for microseconds. One that rests for longer is a server that is frozen, or
+        // gone with its machine, and nobody else gets at the items that it has locked.
+        let rest = format!("SET idle_in_transaction_session_timeout = {}", millis(options.batch_deadline));
+        client.batch_execute(&rest).await.map_err(|error| open_error(&error))?;
         let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
         let statements = prepared.map_err(|error| open_error(&error))?;
         Ok(Self { client, statements, driver, begun: false })
+    }
+
+    /// Opens one that reads the books of a schema that is there, and makes none.
+    pub(super) async fn open_books(target: &Target, options: &Options) -> Result<Self, OpenError> {
+        let (client, driver) = target.connect().await?;
+        ready(&client, options).await?;
+        migrate::expect(&client).await?;
+        let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
+        let statements = prepared.map_err(|error| open_error(&error))?;
+        Ok(Self { client, statements, driver, begun: false })
+    }
+
+    /// Opens one to a standby that is read, all of it within the deadlines.
+    pub(super) async fn open_replica(target: &Target, options: &Options) -> Result<Self, OpenError> {
+        let opened = async {
+            let (client, driver) = target.connect().await?;
+            settle(&client, options).await?;
+            migrate::expect(&client).await?;
+            let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
+            let statements = prepared.map_err(|error| open_error(&error))?;
+            Ok(Self { client, statements, driver, begun: false })
+        };
+        let within = options.connect_timeout + options.batch_deadline;
+        tokio::time::timeout(within, opened).await.unwrap_or_else(|_| {
+            Err(OpenError::Unreachable(format!("{} did not answer in time", target.name)))
+        })
     }
 
     /// Nothing has been warned of from here on.
@@ -175,12 +208,27 @@ impl Connection {
 /// that plan, and read it as a whole when a sale has filled it. What it then reads as a whole for want of an index it takes for
 /// so dear that it would compile the statement first, which takes longer than all the rest.
 pub(super) async fn ready(client: &Client, options: &Options) -> Result<(), OpenError> {
+    if settle(client, options).await? == Access::ReadOnly {
+        return Err(OpenError::Unfit("it is read-only: a standby, or set so".to_owned()));
+    }
+    Ok(())
+}
+
+/// What a server lets one do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// As [`ready`], of a server that may be read-only.
+async fn settle(client: &Client, options: &Options) -> Result<Access, OpenError> {
     let settings = format!(
         "SET lock_timeout = {}; SET statement_timeout = {}; SET client_min_messages = 'warning';
          SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = force_generic_plan;
          SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
          SET jit = off",
-        millis(options.lock_timeout),
+        millis(options.lock_timeout.unwrap_or(LOCK_TIMEOUT)),
         millis(options.batch_deadline)
     );
     let look = "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'),
@@ -202,10 +250,7 @@ pub(super) async fn ready(client: &Client, options: &Options) -> Result<(), Open
     if encoding != "UTF8" {
         return Err(OpenError::Unfit(format!("its encoding is {encoding}, and it has to be UTF8")));
     }
-    if read_only {
-        return Err(OpenError::Unfit("it is read-only: a standby, or set so".to_owned()));
-    }
-    Ok(())
+    Ok(if read_only { Access::ReadOnly } else { Access::ReadWrite })
 }
 
 fn millis(duration: Duration) -> u128 {

@@ -2,6 +2,7 @@
 
 use super::connect::Connection;
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays};
+use super::units;
 use crate::engine::{Deadline, Locked, Rows, Trouble, Wants, hold_from, key_from};
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +35,7 @@ impl Connection {
     /// Without locks, sent together.
     pub(super) async fn load(&self, wants: &Wants) -> Result<Rows, Trouble> {
         let s = &self.statements;
-        let items = ItemArrays::new(wants.items.iter());
+        let items = ItemArrays::new(wants.all_items());
         let holds = HoldArrays::new(&wants.holds);
         let (items, holds, rest) = tokio::try_join!(
             biased;
@@ -42,7 +43,9 @@ impl Connection {
             self.query(&s.read_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
             self.load_unlocked(wants),
         )?;
-        with_items_and_holds(rest, &items, &holds)
+        let mut rows = with_items_and_holds(rest, &items, &holds)?;
+        self.count_all(&mut rows.items).await?;
+        Ok(rows)
     }
 
     /// Begins, locks, reads the clock, reads the state: separate statements in this order, sent together. A statement sees
@@ -54,19 +57,27 @@ impl Connection {
         let s = &this.statements;
         let items = ItemArrays::new(wants.items.iter());
         let holds = HoldArrays::new(&wants.holds);
-        let ((), items, holds, clock, rest) = tokio::try_join!(
+        let seen = ItemArrays::new(wants.seen.iter());
+        let ((), items, holds, locked, clock, seen, rest) = tokio::try_join!(
             biased;
             this.begin(wants, begun),
             this.query(&s.lock_items, items.keys.len(), vec![&items.buckets, &items.locations, &items.skus]),
             this.query(&s.lock_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
+            this.lock_units(&wants.units),
             async { Ok(this.client.query_one(&s.clock_and_serial, &[]).await?) },
+            this.query(&s.read_items, seen.keys.len(), vec![&seen.buckets, &seen.locations, &seen.skus]),
             this.load_unlocked(wants),
         )?;
         let serial: i64 = clock.try_get(1)?;
+        let mut rows = with_items_and_holds(rest, &items, &holds)?;
+        for row in &seen {
+            rows.items.push(rows::item(row)?);
+        }
+        units::put(&mut rows, locked);
         Ok(Locked {
             now: Instant::from_micros(clock.try_get(0)?),
             serial: u64::try_from(serial).map_err(|_| Trouble::Alarm(format!("the serial {serial}")))?,
-            rows: with_items_and_holds(rest, &items, &holds)?,
+            rows,
         })
     }
 
@@ -109,18 +120,20 @@ impl Connection {
         let pauses: Vec<&str> = wants.pauses.iter().map(String::as_str).collect();
         let keys = KeyArrays::new(wants.keys.iter());
         async move {
-            let (pauses, keys, due, any_due) = tokio::try_join!(
+            let (pauses, keys, due, any_due, units) = tokio::try_join!(
                 biased;
                 self.query(&s.read_pauses, pauses.len(), vec![&pauses]),
                 self.query(&s.read_keys, keys.hashes.len(), vec![&keys.buckets, &keys.hashes]),
                 self.due(&wants.due),
                 self.any_due(wants.any_due.unwrap_or(0)),
+                self.read_units(&wants.units),
             )?;
             Ok(Rows {
                 paused: pauses.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
                 keys: keys.iter().map(key_record).collect::<Result<_, _>>()?,
                 due,
                 any_due,
+                units,
                 ..Rows::default()
             })
         }

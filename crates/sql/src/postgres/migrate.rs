@@ -9,9 +9,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_counted.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../../migrations/0001_counted.sql"), include_str!("../../migrations/0002_units.sql")];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// Instances that start at once trip over each other's `CREATE … IF NOT EXISTS`, which is not atomic; each trip means
@@ -30,7 +31,7 @@ pub(super) async fn alone(target: &Target, options: &Options) -> Result<Migrated
 /// Brings the schema up to date.
 pub(super) async fn migrate(client: &Client) -> Result<Migrated, OpenError> {
     // Most connections find the schema as it should be, and then write nothing and wait for nobody.
-    let found = version(client).await.map_err(|error| open_error(&error))?;
+    let found = whole(client).await?;
     match found {
         SCHEMA_VERSION => return Ok(Migrated { from: found, to: found }),
         newer if newer > SCHEMA_VERSION => return Err(newer_schema(newer)),
@@ -50,18 +51,33 @@ pub(super) async fn migrate(client: &Client) -> Result<Migrated, OpenError> {
     }
 }
 
+/// Whether the schema is the one that is known. Changes nothing.
+pub(super) async fn expect(client: &Client) -> Result<(), OpenError> {
+    match whole(client).await? {
+        SCHEMA_VERSION => Ok(()),
+        newer if newer > SCHEMA_VERSION => Err(newer_schema(newer)),
+        older => Err(OpenError::OlderSchema { found: older, known: SCHEMA_VERSION }),
+    }
+}
+
 fn newer_schema(found: i32) -> OpenError {
     OpenError::NewerSchema { found, known: SCHEMA_VERSION }
 }
 
-/// The schema's version; 0 when there is none.
-async fn version(client: &Client) -> Result<i32, Error> {
+/// The schema's version, unless a copy has not ended.
+async fn whole(client: &Client) -> Result<i32, OpenError> {
+    let (version, unfinished) = version(client).await.map_err(|error| open_error(&error))?;
+    if unfinished { Err(OpenError::Unfinished) } else { Ok(version) }
+}
+
+/// The schema's version, 0 when there is none, and whether a copy has not ended.
+async fn version(client: &Client) -> Result<(i32, bool), Error> {
     let made = client.query_one("SELECT to_regclass('stockhold.schema_version') IS NOT NULL", &[]).await?;
     if !made.try_get::<_, bool>(0)? {
-        return Ok(0);
+        return Ok((0, false));
     }
-    let found = client.query_opt("SELECT version FROM stockhold.schema_version", &[]).await?;
-    found.map_or(Ok(0), |row| row.try_get(0))
+    let found = client.query_opt("SELECT version, unfinished FROM stockhold.schema_version", &[]).await?;
+    found.map_or(Ok((0, false)), |row| Ok((row.try_get(0)?, row.try_get(1)?)))
 }
 
 enum Found {
@@ -89,7 +105,8 @@ async fn once(client: &Client) -> Result<Found, Error> {
              CREATE SCHEMA IF NOT EXISTS stockhold;
              CREATE TABLE IF NOT EXISTS stockhold.schema_version (
                  one boolean PRIMARY KEY DEFAULT true CHECK (one),
-                 version integer NOT NULL
+                 version integer NOT NULL,
+                 unfinished boolean NOT NULL DEFAULT false
              );
              INSERT INTO stockhold.schema_version (version) VALUES (0) ON CONFLICT DO NOTHING",
         )

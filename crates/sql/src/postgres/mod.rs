@@ -3,7 +3,7 @@
 //! A batch takes two round trips: one that begins, locks, reads the clock and reads the state, each by statements of their own
 //! that are sent together; one that writes and commits, sent together as well. What a batch only refuses ends in a rollback
 //! instead. One more goes ahead when a command names a reservation that this instance has not seen lately, and two more, with
-//! a new start, when holds have to be expired to make room.
+//! a new start, when holds have to be expired to make room, or when the best available units were planned and are to be locked.
 //!
 //! COMMIT is sent behind the writes without waiting for them: a write that fails leaves the server nothing to commit, and
 //! each write that has to change a certain number of rows divides by zero if it changed another.
@@ -20,7 +20,14 @@ mod rows;
 
 mod load;
 mod read;
+mod units;
 mod write;
+
+mod replica;
+
+mod books;
+
+pub(crate) use replica::beside;
 
 pub use migrate::SCHEMA_VERSION;
 pub use statements::{PLANS, Plan};
@@ -74,6 +81,11 @@ pub fn migrate(url: &str, options: Options) -> Result<Migrated, OpenError> {
         runtime.map_err(|error| OpenError::Thread(error.to_string()))?.block_on(work)
     });
     done.join().unwrap_or_else(|_| Err(OpenError::Thread("it panicked".to_owned())))
+}
+
+/// A connection that reads the books.
+pub(crate) async fn books(url: &str, options: &Options) -> Result<Connection, OpenError> {
+    Connection::open_books(&Target::new(url, options)?, options).await
 }
 
 struct Postgres {

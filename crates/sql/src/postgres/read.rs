@@ -14,7 +14,7 @@ use crate::engine::{
     event_bucket, events_from, serials_from,
 };
 use std::collections::BTreeSet;
-use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId};
+use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
 use stockhold_store::{EventRow, Shelf};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -67,7 +67,23 @@ impl Session for Connection {
                 self.client.query(&s.shelf, &[&location, &sku, &limit]).await?
             }
         };
-        rows.iter().map(rows::item).collect()
+        let mut items = rows.iter().map(rows::item).collect::<Result<Vec<_>, _>>()?;
+        self.count_all(&mut items).await?;
+        Ok(items)
+    }
+
+    async fn units(
+        &mut self,
+        item: &ItemKey,
+        after: Option<&(u64, Label)>,
+        limit: usize,
+    ) -> Result<Vec<Unit>, Trouble> {
+        self.page_of_units(item, after, limit).await
+    }
+
+    async fn paused(&mut self) -> Result<Vec<String>, Trouble> {
+        let rows = self.client.query(&self.statements.paused, &[]).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
     async fn scan(&mut self, scan: &Scan<'_>) -> Result<Scanned, Trouble> {
@@ -75,9 +91,10 @@ impl Session for Connection {
         let status = scan.status.map(rows::status);
         let before = scan.before.map_or(Uuid::max(), uuid);
         let limit = rows::rows(scan.limit);
-        let rows = match scan.owner_id.map(Label::as_str) {
-            Some(owner) => self.client.query(&s.scan_owner, &[&status, &before, &limit, &owner]).await?,
-            None => self.client.query(&s.scan_all, &[&status, &before, &limit]).await?,
+        let rows = match (scan.owner_id.map(Label::as_str), scan.sku.map(Label::as_str)) {
+            (Some(owner), _) => self.client.query(&s.scan_owner, &[&status, &before, &limit, &owner]).await?,
+            (None, Some(sku)) => self.client.query(&s.scan_sku, &[&status, &before, &limit, &sku]).await?,
+            (None, None) => self.client.query(&s.scan_all, &[&status, &before, &limit]).await?,
         };
         let mut holds = Vec::new();
         for row in &rows {
@@ -142,6 +159,10 @@ impl Session for Connection {
         }
     }
 
+    async fn is_unfinished(&mut self) -> Result<bool, Trouble> {
+        Ok(self.client.query_one(&self.statements.look_for_mark, &[]).await?.try_get(0)?)
+    }
+
     async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), Trouble> {
         let rows = self.client.query(&self.statements.read_overdue, &[&rows::rows(limit)]).await?;
         let first = rows.first().ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?;
@@ -157,6 +178,23 @@ impl Session for Connection {
 
     async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
         self.lock_free_items(items).await
+    }
+
+    async fn active_holds(&mut self) -> Result<u64, Trouble> {
+        let text = "SELECT count(*) FROM stockhold.active_lines WHERE leads";
+        let count: i64 = self.client.query_one(text, &[]).await?.try_get(0)?;
+        Ok(count.unsigned_abs())
+    }
+
+    async fn keep_keys(&mut self, at_least: i64) -> Result<i64, Trouble> {
+        let kept = "SELECT key_retention FROM stockhold.archived WHERE one";
+        let kept: i64 = self.client.query_one(kept, &[]).await?.try_get(0)?;
+        if kept < at_least {
+            let longer =
+                "UPDATE stockhold.archived SET key_retention = greatest(key_retention, $1) WHERE one";
+            self.client.execute(longer, &[&at_least]).await?;
+        }
+        Ok(kept.max(at_least))
     }
 
     async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, Trouble> {

@@ -1,12 +1,12 @@
 //! How rows become values and values become arrays. A row that makes no sense is damage, said aloud and never guessed
 //! around.
 
-use crate::engine::{Deadline, Trouble, key_bucket};
+use crate::engine::{Deadline, Trouble, attributes_from, key_bucket};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
-    Figures, Instant, Item, ItemKey, KeyHash, Label, Mode, ReservationId, Seconds, Settings, Status,
-    bucket_of,
+    Figures, Instant, Item, ItemKey, KeyHash, Label, Mode, Place, ReservationId, Seconds, Settings, Status,
+    Unit, UnitStatus, bucket_of,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -101,7 +101,7 @@ pub(super) fn mode(mode: Mode) -> i16 {
     }
 }
 
-fn figure(row: &Row, column: &str) -> Result<u64, Trouble> {
+pub(super) fn figure(row: &Row, column: &str) -> Result<u64, Trouble> {
     let value: i64 = row.try_get(column)?;
     u64::try_from(value).map_err(|_| Trouble::Alarm(format!("an item's {column} is {value}")))
 }
@@ -118,7 +118,7 @@ fn seconds(row: &Row, column: &str) -> Result<Option<Seconds>, Trouble> {
     valid.map(Some).ok_or_else(|| Trouble::Alarm(format!("an item's {column} is {value}")))
 }
 
-fn instant(row: &Row, column: &str) -> Result<Instant, Trouble> {
+pub(super) fn instant(row: &Row, column: &str) -> Result<Instant, Trouble> {
     Ok(Instant::from_micros(row.try_get(column)?))
 }
 
@@ -160,6 +160,44 @@ pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
         paused: row.try_get("paused")?,
         created_at: instant(row, "created_at")?,
     })
+}
+
+fn some_label(row: &Row, column: &str) -> Result<Option<Label>, Trouble> {
+    let text: Option<&str> = row.try_get(column)?;
+    let wrong = |error| Trouble::Alarm(format!("a unit's {column} {error}"));
+    text.map(|text| Label::new(text).map_err(wrong)).transpose()
+}
+
+/// A unit from its row.
+pub(super) fn unit(row: &Row) -> Result<Unit, Trouble> {
+    let with: Option<Uuid> = row.try_get("reservation")?;
+    let status: i16 = row.try_get("status")?;
+    Ok(Unit {
+        id: label(row, "id")?,
+        place: Place {
+            position: figure(row, "position")?,
+            section: some_label(row, "section")?,
+            row: some_label(row, "seat_row")?,
+            number: some_label(row, "seat_number")?,
+            attributes: attributes_from(row.try_get("attributes")?)?,
+        },
+        status: match (status, with.map(|id| ReservationId::from_u128(id.as_u128()))) {
+            (0, None) => UnitStatus::Available,
+            (1, Some(id)) => UnitStatus::Held(id),
+            (2, Some(id)) => UnitStatus::Sold(id),
+            other => return Err(Trouble::Alarm(format!("a unit's status and reservation are {other:?}"))),
+        },
+        version: figure(row, "version")?,
+    })
+}
+
+/// Where a unit stands, as its column has it.
+pub(super) fn standing(status: UnitStatus) -> i16 {
+    match status {
+        UnitStatus::Available => 0,
+        UnitStatus::Held(_) => 1,
+        UnitStatus::Sold(_) => 2,
+    }
 }
 
 /// A deadline from its row.

@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [Plan; 11] = [
+pub const PLANS: [Plan; 17] = [
     Plan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     Plan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     Plan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
@@ -55,7 +55,13 @@ pub const PLANS: [Plan; 11] = [
     Plan { name: "deadlines of an item", text: READ_DUE, index: "active_lines_pkey", locks: false },
     Plan { name: "sweep", text: READ_ANY_DUE, index: "active_lines_due", locks: false },
     Plan { name: "an owner's list", text: SCAN_OWNER, index: "holds_by_owner", locks: false },
+    Plan { name: "a SKU's list", text: SCAN_SKU, index: "holds_by_sku", locks: false },
     Plan { name: "the list of all", text: SCAN_ALL, index: "holds_by_id", locks: false },
+    Plan { name: "lock named units", text: LOCK_UNITS, index: "units_pkey", locks: true },
+    Plan { name: "lock the first free units", text: LOCK_FREE_UNITS, index: "units_in_order", locks: true },
+    Plan { name: "lock all free units", text: LOCK_ALL_FREE_UNITS, index: "units_in_order", locks: true },
+    Plan { name: "figures of units", text: UNIT_FIGURES, index: "unit_figures_pkey", locks: false },
+    Plan { name: "a page of units", text: UNITS_PAGE, index: "units_in_order", locks: false },
     Plan { name: "events after a position", text: READ_EVENTS, index: "events_by_position", locks: false },
 ];
 
@@ -82,6 +88,44 @@ macro_rules! lock_items {
     };
 }
 
+macro_rules! unit_columns {
+    () => {
+        "id, position, section, seat_row, seat_number, attributes, status, reservation, version"
+    };
+}
+
+macro_rules! lock_free_units {
+    ($how:literal) => {
+        concat!(
+            "SELECT want.number, free.*
+             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY
+                 AS want (bucket, location, sku, most, number)
+             CROSS JOIN LATERAL (
+                 SELECT ",
+            unit_columns!(),
+            " FROM stockhold.units u
+                 WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku AND u.status = 0
+                 ORDER BY u.position, u.id LIMIT want.most
+                 FOR NO KEY UPDATE ",
+            $how,
+            ") AS free"
+        )
+    };
+}
+
+macro_rules! units_page {
+    ($status:literal) => {
+        concat!(
+            "(SELECT ",
+            unit_columns!(),
+            " FROM stockhold.units u
+             WHERE u.bucket = $1 AND u.location = $2 AND u.sku = $3 AND u.status = ",
+            $status,
+            " AND (u.position, u.id) > ($4, $5) ORDER BY u.position, u.id LIMIT $6)"
+        )
+    };
+}
+
 macro_rules! scan {
     ($owner:literal) => {
         concat!(
@@ -101,6 +145,63 @@ const LOCK_HOLDS: &str = "
         SELECT h.body FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
         FOR NO KEY UPDATE
     ) AS locked";
+const LOCK_UNITS: &str = concat!(
+    "SELECT want.number, locked.*
+     FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
+         AS want (bucket, location, sku, id, number)
+     CROSS JOIN LATERAL (
+         SELECT ",
+    unit_columns!(),
+    " FROM stockhold.units u
+         WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku AND u.id = want.id
+         FOR NO KEY UPDATE
+     ) AS locked"
+);
+/// The first ones in the order of claims that nobody has locked.
+const LOCK_FREE_UNITS: &str = lock_free_units!("SKIP LOCKED");
+/// The first ones, waiting for those who have locked them.
+const LOCK_ALL_FREE_UNITS: &str = lock_free_units!("");
+const UNIT_FIGURES: &str = "
+    SELECT want.number, f.total, f.held, f.sold, f.active, f.at
+    FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(total_units), 0)::bigint AS total, coalesce(sum(held), 0)::bigint AS held,
+            coalesce(sum(confirmed_sold), 0)::bigint AS sold, coalesce(sum(active), 0)::bigint AS active,
+            coalesce(max(decided_at), 0) AS at
+        FROM stockhold.unit_figures u
+        WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku
+    ) AS f";
+const READ_UNITS: &str = concat!(
+    "SELECT want.number, found.*
+     FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
+     CROSS JOIN LATERAL (
+         SELECT ",
+    unit_columns!(),
+    " FROM stockhold.units u
+         WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku OFFSET 0
+     ) AS found"
+);
+/// The last one of each status.
+const LAST_UNITS: &str = "
+    SELECT want.number, coalesce(max(last.position), 0) AS position
+    FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
+    CROSS JOIN (VALUES (0::smallint), (1), (2)) AS statuses (status)
+    LEFT JOIN LATERAL (
+        SELECT u.position FROM stockhold.units u
+        WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku AND u.status = statuses.status
+        ORDER BY u.position DESC, u.id DESC LIMIT 1
+    ) AS last ON true
+    GROUP BY want.number";
+/// Each status is a list in order.
+const UNITS_PAGE: &str = concat!(
+    "SELECT * FROM (",
+    units_page!("0"),
+    " UNION ALL ",
+    units_page!("1"),
+    " UNION ALL ",
+    units_page!("2"),
+    ") AS found ORDER BY position, id LIMIT $6"
+);
 const READ_ITEMS: &str = concat!(
     "SELECT found.* FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
      CROSS JOIN LATERAL (
@@ -134,6 +235,17 @@ const READ_ANY_DUE: &str =
     "SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1";
 const SCAN_OWNER: &str = scan!("AND owner_id = $4");
 const SCAN_ALL: &str = scan!("");
+/// Those whose first line is of the SKU, and those that have another line of it, in one order.
+const SCAN_SKU: &str = "
+    SELECT id, status, CASE WHEN status = coalesce($1, status) THEN body END AS body FROM (
+        (SELECT id, status, body FROM stockhold.holds WHERE sku = $4 AND id < $2 ORDER BY id DESC LIMIT $3)
+        UNION ALL
+        (SELECT one.id, h.status, h.body FROM (
+            SELECT bucket, id FROM stockhold.hold_skus WHERE sku = $4 AND id < $2 ORDER BY id DESC LIMIT $3
+        ) AS one CROSS JOIN LATERAL (
+            SELECT status, body FROM stockhold.holds h WHERE h.bucket = one.bucket AND h.id = one.id OFFSET 0
+        ) AS h ORDER BY one.id DESC LIMIT $3)
+    ) AS found ORDER BY id DESC LIMIT $3";
 const READ_EVENTS: &str = "
     SELECT last_position, count, body FROM stockhold.events WHERE last_position > $1
     ORDER BY last_position LIMIT $2";
@@ -142,6 +254,13 @@ statements! {
     lock_items: LOCK_ITEMS;
     lock_free_items: LOCK_FREE_ITEMS;
     lock_holds: LOCK_HOLDS;
+    lock_units: LOCK_UNITS;
+    lock_free_units: LOCK_FREE_UNITS;
+    lock_all_free_units: LOCK_ALL_FREE_UNITS;
+    unit_figures: UNIT_FIGURES;
+    read_units: READ_UNITS;
+    last_units: LAST_UNITS;
+    units_page: UNITS_PAGE;
     // After the locks, in one statement of its own: nothing in it reads what is locked.
     clock_and_serial: "SELECT {clock}, nextval('stockhold.event_serial')";
 
@@ -181,9 +300,12 @@ statements! {
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     // All of a batch have the same new entry in their histories.
     insert_holds: "
-        INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, body, history)
-        SELECT n.*, $7::bytea FROM unnest($1::smallint[], $2::uuid[], $3::smallint[], $4::bigint[], $5::text[], $6::bytea[])
-            AS n";
+        INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, body, history)
+        SELECT n.*, $8::bytea FROM unnest($1::smallint[], $2::uuid[], $3::smallint[], $4::bigint[], $5::text[], $6::text[],
+            $7::bytea[]) AS n";
+    insert_hold_skus: "
+        INSERT INTO stockhold.hold_skus (bucket, id, sku)
+        SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::text[])";
     update_holds: "
         WITH done AS (
             UPDATE stockhold.holds h
@@ -193,6 +315,48 @@ statements! {
             WHERE h.bucket = n.bucket AND h.id = n.id
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    delete_units: "
+        WITH done AS (
+            DELETE FROM stockhold.units u
+            USING unnest($1::smallint[], $2::text[], $3::text[], $4::text[]) AS o (bucket, location, sku, id)
+            WHERE u.bucket = o.bucket AND u.location = o.location AND u.sku = o.sku AND u.id = o.id
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    insert_units: "
+        INSERT INTO stockhold.units (bucket, location, sku, id, position, section, seat_row, seat_number, attributes, status,
+            reservation, version)
+        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[],
+            $8::text[], $9::bytea[], $10::smallint[], $11::uuid[], $12::bigint[])";
+    update_units: "
+        WITH done AS (
+            UPDATE stockhold.units u
+            SET status = n.status, reservation = n.reservation, version = n.version
+            FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::uuid[], $7::bigint[])
+                AS n (bucket, location, sku, id, status, reservation, version)
+            WHERE u.bucket = n.bucket AND u.location = n.location AND u.sku = n.sku AND u.id = n.id
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    add_figures: "
+        INSERT INTO stockhold.unit_figures AS f
+            (bucket, location, sku, total_units, held, confirmed_sold, active, decided_at, part)
+        SELECT n.*, $9::smallint FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
+            $6::bigint[], $7::bigint[], $8::bigint[]) AS n
+        ON CONFLICT (bucket, location, sku, part) DO UPDATE
+        SET total_units = f.total_units + excluded.total_units, held = f.held + excluded.held,
+            confirmed_sold = f.confirmed_sold + excluded.confirmed_sold, active = f.active + excluded.active,
+            decided_at = greatest(f.decided_at, excluded.decided_at)";
+    close_sales: "
+        WITH done AS (
+            UPDATE stockhold.unit_sales s SET returned_at = n.returned_at
+            FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::bigint[])
+                AS n (bucket, location, sku, unit_id, reservation, returned_at)
+            WHERE s.bucket = n.bucket AND s.location = n.location AND s.sku = n.sku AND s.unit_id = n.unit_id
+              AND s.reservation = n.reservation AND s.returned_at IS NULL
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    insert_sales: "
+        INSERT INTO stockhold.unit_sales (bucket, location, sku, unit_id, reservation, returned_at, sold_at)
+        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::bigint[], $7::bigint[])";
     delete_lines: "
         WITH done AS (
             DELETE FROM stockhold.active_lines a
@@ -222,7 +386,9 @@ statements! {
     shelf_at: concat!(
         "SELECT ", item_columns!(), " FROM stockhold.items WHERE location = $1 AND sku > $2 ORDER BY sku LIMIT $3"
     );
+    paused: "SELECT location FROM stockhold.pauses WHERE paused ORDER BY location";
     scan_owner: SCAN_OWNER;
+    scan_sku: SCAN_SKU;
     scan_all: SCAN_ALL;
     read_history: "SELECT history FROM stockhold.holds WHERE bucket = $1 AND id = $2";
     read_batches: "
@@ -235,6 +401,7 @@ statements! {
     look_for_unnumbered: "
         SELECT position, EXISTS (SELECT FROM stockhold.events WHERE last_position IS NULL) AS unnumbered
         FROM stockhold.sequencer";
+    look_for_mark: "SELECT unfinished FROM stockhold.schema_version WHERE one";
     lock_sequencer: "SELECT position FROM stockhold.sequencer FOR UPDATE";
     // Begins after the lock is held, so it sees the position that the sequencer before it had committed.
     number_events: "

@@ -8,6 +8,9 @@ use tokio_postgres::error::{DbError, SqlState};
 /// other row is made under the lock of something that exists, or has an id that nobody else has.
 const RACED_FOR: [&str; 2] = ["keys_pkey", "items_pkey"];
 
+/// Violations of constraints, deferred ones at COMMIT.
+const CONSTRAINTS: &str = "23";
+
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         let text = text_of(&error);
@@ -18,7 +21,10 @@ impl From<Error> for Trouble {
                 return Self::Deadlock(text);
             }
             SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => return Self::LockTimeout(text),
-            SqlState::READ_ONLY_SQL_TRANSACTION => return Self::Lost(text),
+            // Whoever sees to the database may give rights back.
+            SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::INSUFFICIENT_PRIVILEGE => {
+                return Self::Lost(text);
+            }
             _ => {}
         }
         if *code == SqlState::UNIQUE_VIOLATION {
@@ -33,6 +39,19 @@ impl From<Error> for Trouble {
         }
         Self::Alarm(text)
     }
+}
+
+/// What an error means that the server answered to COMMIT itself. What it checks before it commits proves that it did not;
+/// of everything else nobody knows what became of it.
+pub(super) fn trouble_at_commit(error: Error) -> Trouble {
+    let checked_before = [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        // Once it has committed, a wait that is cancelled is a warning.
+        SqlState::QUERY_CANCELED,
+    ];
+    let proves = |code: &SqlState| checked_before.contains(code) || code.code().starts_with(CONSTRAINTS);
+    if error.code().is_some_and(proves) { error.into() } else { Trouble::Lost(text_of(&error)) }
 }
 
 /// Why a connection could not be opened or readied.

@@ -2,14 +2,15 @@
 
 use super::connect::Connection;
 use super::rows::{self, column, stored, uuid};
+use super::trouble::trouble_at_commit;
 use crate::engine::{
-    Changes, CommitSent, Committed, LineRow, Trouble, event_bucket, events_body, hold_body, key_body,
-    key_bucket,
+    Changes, CommitSent, Committed, LineRow, Trouble, event_bucket, events_body, first_sku, further_skus,
+    hold_body, key_body, key_bucket, no_figures,
 };
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
-use stockhold_domain::{Hold, Item, KeyRecord, bucket_of};
+use stockhold_domain::{Hold, Item, KeyRecord, Mode, bucket_of};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -31,12 +32,15 @@ impl Connection {
             return Err(trouble);
         }
         sent.mark();
-        let commit = async { Ok::<_, Trouble>(this.client.batch_execute("COMMIT").await?) };
+        let commit = async { this.client.batch_execute("COMMIT").await.map_err(trouble_at_commit) };
         match done {
             Poll::Ready(_) => commit.await?,
             Poll::Pending => {
                 let (writes, commit) = tokio::join!(biased; writes, commit);
-                // After a failed write the server's answer to COMMIT is a rollback.
+                if writes.is_err() && commit.is_ok() {
+                    // After a failed write the server's answer to COMMIT is a rollback.
+                    sent.recall();
+                }
                 writes?;
                 commit?;
             }
@@ -53,6 +57,7 @@ impl Connection {
             (ItemRows::new(&changes.new_items)?, ItemRows::new(&changes.changed_items)?);
         let (new_holds, changed_holds) =
             (HoldRows::new(&changes.new_holds), HoldRows::new(&changes.changed_holds));
+        let further = SkuRows::new(&changes.new_holds);
         let (gone, come) = (LineRows::new(&changes.gone), LineRows::new(&changes.come));
         let keys = KeyRows::new(&changes.keys);
         let (locations, paused): (Vec<&str>, Vec<bool>) = changes.pauses.iter().copied().unzip();
@@ -65,7 +70,9 @@ impl Connection {
             self.put(&s.insert_items, new_items.buckets.len(), new_items.params()),
             self.put(&s.update_items, changed_items.buckets.len(), changed_items.params()),
             self.put(&s.insert_holds, new_holds.ids.len(), new_holds.params(true, &entry)),
+            self.put(&s.insert_hold_skus, further.ids.len(), further.params()),
             self.put(&s.update_holds, changed_holds.ids.len(), changed_holds.params(false, &entry)),
+            self.write_units(changes),
             self.put(&s.delete_lines, gone.ids.len(), gone.params(false)),
             self.put(&s.insert_lines, come.ids.len(), come.params(true)),
             self.put(&s.set_pauses, locations.len(), vec![&locations, &paused]),
@@ -75,7 +82,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn put(
+    pub(super) async fn put(
         &self,
         statement: &Statement,
         count: usize,
@@ -117,6 +124,7 @@ impl<'a> ItemRows<'a> {
             rows.locations.push(key.location());
             rows.skus.push(key.sku());
             rows.modes.push(rows::mode(*mode));
+            let figures = if *mode == Mode::Units { &no_figures(figures.at) } else { figures };
             rows.total_units.push(stored(figures.total_units)?);
             rows.confirmed_sold.push(stored(figures.confirmed_sold)?);
             rows.held.push(stored(figures.held)?);
@@ -163,6 +171,7 @@ struct HoldRows<'a> {
     statuses: Vec<i16>,
     expires_at: Vec<i64>,
     owners: Vec<&'a str>,
+    skus: Vec<&'a str>,
     bodies: Vec<Vec<u8>>,
 }
 
@@ -174,20 +183,47 @@ impl<'a> HoldRows<'a> {
             statuses: holds.iter().map(|hold| rows::status(hold.status)).collect(),
             expires_at: holds.iter().map(|hold| hold.expires_at.micros()).collect(),
             owners: holds.iter().map(|hold| hold.terms.owner_id.as_str()).collect(),
+            skus: holds.iter().map(|hold| first_sku(hold)).collect(),
             bodies: holds.iter().map(|hold| hold_body(hold)).collect(),
         }
     }
 
-    /// Owners only where a row is made: they never change. `entry` is what the histories get.
-    fn params<'b>(&'b self, owners: bool, entry: &'b Vec<u8>) -> Vec<&'b (dyn ToSql + Sync)> {
+    /// What never changes only where a row is made. `entry` is what the histories get.
+    fn params<'b>(&'b self, whole: bool, entry: &'b Vec<u8>) -> Vec<&'b (dyn ToSql + Sync)> {
         let mut params: Vec<&(dyn ToSql + Sync)> =
             vec![&self.buckets, &self.ids, &self.statuses, &self.expires_at];
-        if owners {
+        if whole {
             params.push(&self.owners);
+            params.push(&self.skus);
         }
         params.push(&self.bodies);
         params.push(entry);
         params
+    }
+}
+
+#[derive(Default)]
+struct SkuRows<'a> {
+    buckets: Vec<i16>,
+    ids: Vec<Uuid>,
+    skus: Vec<&'a str>,
+}
+
+impl<'a> SkuRows<'a> {
+    fn new(holds: &[&'a Hold]) -> Self {
+        let mut rows = Self::default();
+        for hold in holds {
+            for sku in further_skus(hold) {
+                rows.buckets.push(column(hold.id.bucket()));
+                rows.ids.push(uuid(hold.id));
+                rows.skus.push(sku);
+            }
+        }
+        rows
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![&self.buckets, &self.ids, &self.skus]
     }
 }
 

@@ -1,9 +1,11 @@
 //! What is combined into one transaction, in which order, and what finds no place.
 
 use crate::fixture::{Bench, Desk, reservation, sold_out, stock};
-use stockhold_domain::Instant;
-use stockhold_store::Failure;
+use stockhold_domain::{Command, Instant, ItemKey, ReservationId};
+use stockhold_sql::Options;
+use stockhold_sql::postgres::PostgresStore;
 use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::{Answer, Ask, Failure};
 
 #[test]
 fn what_waits_together_is_one_batch_and_each_inbox_is_flushed_once() {
@@ -67,5 +69,64 @@ fn what_goes_on_in_the_next_batch_stays_ahead_of_what_asked_for_the_same_after_i
     assert!(reservation(&outcomes[0]).is_some(), "{:?}", outcomes[0]);
     assert!(sold_out(&outcomes[1]), "{:?}", outcomes[1]);
     assert!(reservation(&outcomes[2]).is_some(), "{:?}", outcomes[2]);
+    bench.audit();
+}
+
+/// Lines of a basket: four of them are all that one batch may have.
+const LONG: usize = 1_024;
+/// Of baskets.
+const FIT: usize = 4;
+/// More of them than fit into two batches.
+const BASKETS: usize = 9;
+
+fn long_baskets(store: &PostgresStore, maker: &mut Maker) -> Vec<ReservationId> {
+    let items: Vec<ItemKey> = (0..LONG).map(|n| maker.item(&format!("i{n}"))).collect();
+    let sets = items.iter().map(|item| maker.wrap(Command::SetStock(maker::stock_of(item, 100)))).collect();
+    assert!(Desk::new().send(store, sets).outcomes().iter().all(Result::is_ok));
+    let wants: Vec<_> = items.iter().map(|item| (item, 1)).collect();
+    let reserves = (0..BASKETS).map(|_| maker.wrap(maker::reserve_for(60, &wants))).collect();
+    let made = Desk::new().send(store, reserves).outcomes();
+    made.iter().map(|outcome| reservation(outcome).unwrap().id).collect()
+}
+
+/// That what is done about each of the baskets is done in batches of no more than fit.
+fn in_batches_that_fit(bench: &mut Bench, what: &str, done: impl FnOnce(&mut Bench)) {
+    let before = bench.session.text("SELECT max(serial) FROM stockhold.events");
+    done(bench);
+    let counts = bench.session.texts(&format!("SELECT count FROM stockhold.events WHERE serial > {before}"));
+    let counts: Vec<usize> = counts.iter().map(|count| count.parse().unwrap()).collect();
+    assert_eq!(counts.iter().sum::<usize>(), BASKETS, "{what}");
+    assert!(counts.iter().all(|count| *count <= FIT), "{what}: {counts:?}");
+}
+
+#[test]
+fn what_is_about_a_reservation_counts_for_all_its_lines() {
+    let mut bench = Bench::new();
+    let mut maker = Maker::new(41, "lines-");
+    let knowing = bench.connect();
+    let ids = long_baskets(&knowing, &mut maker);
+    let mut extends = |ttl| -> Vec<_> { ids.iter().map(|id| maker.wrap(maker::extend(*id, ttl))).collect() };
+    in_batches_that_fit(&mut bench, "known", |_| {
+        let outcomes = Desk::new().send(&knowing, extends(600)).outcomes();
+        assert_eq!(outcomes.iter().filter_map(reservation).count(), BASKETS);
+    });
+    in_batches_that_fit(&mut bench, "to be found", |bench| {
+        let outcomes = Desk::new().send(&bench.connect(), extends(700)).outcomes();
+        assert_eq!(outcomes.iter().filter_map(reservation).count(), BASKETS);
+    });
+    let mut in_order = |store: &PostgresStore, ttl| {
+        let answer = Desk::new().ask(store, vec![Ask::Commands(extends(ttl))]).wait().remove(0);
+        let Ok(Answer::Outcomes(outcomes)) = answer else { panic!("{answer:?}") };
+        let extended: Vec<_> = outcomes.iter().map(|outcome| reservation(outcome).unwrap().id).collect();
+        assert_eq!(extended, ids);
+    };
+    in_batches_that_fit(&mut bench, "known, in order", |_| in_order(&knowing, 800));
+    in_batches_that_fit(&mut bench, "to be found, in order", |bench| in_order(&bench.connect(), 900));
+    in_batches_that_fit(&mut bench, "swept", |bench| {
+        bench.set_clock(Instant::from_micros(START.micros() + 900_000_000));
+        let sweep_every = Some(std::time::Duration::from_millis(20));
+        let _sweeping = bench.connect_with(Options { sweep_every, ..Bench::options() });
+        bench.session.wait_for("SELECT count(*) = 0 FROM stockhold.active_lines");
+    });
     bench.audit();
 }

@@ -58,7 +58,7 @@ fn what_another_instance_committed_under_the_awaited_lock_is_seen() {
 fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done() {
     let mut bench = Bench::new();
     let mut config = Bench::options();
-    config.lock_timeout = Duration::from_millis(20);
+    config.lock_timeout = Some(Duration::from_millis(20));
     let store = bench.connect_with(config);
     let mut maker = Maker::new(24, "never-");
     let item_key = stock(&store, &mut maker, "a", 100);
@@ -213,6 +213,60 @@ fn a_commit_that_is_not_answered_in_time_is_unknown_and_the_retry_converges() {
     bench.audit();
 }
 
+/// Two commands of one batch, without keys, and at its COMMIT the server's error, the first so many times; how often COMMIT was
+/// tried, and what came of them.
+fn commit_that_fails(
+    code: &str,
+    times: u32,
+    seed: u64,
+) -> (Bench, PostgresStore, usize, Vec<Result<Outcome, Failure>>) {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(seed, "at-commit-");
+    let item_key = stock(&store, &mut maker, "a", 10);
+    bench.session.run(&format!(
+        "CREATE SEQUENCE public.tried;
+         CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF nextval('public.tried') <= {times} THEN
+                 RAISE EXCEPTION 'seeded' USING ERRCODE = '{code}';
+             END IF;
+             RETURN NULL;
+         END $$;
+         CREATE CONSTRAINT TRIGGER fails_at_commit AFTER INSERT ON stockhold.events
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.fail()"
+    ));
+    let reserves = (0..2).map(|_| maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))).collect();
+    let outcomes = Desk::new().send(&store, reserves).outcomes();
+    let tried = bench.session.text("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM public.tried");
+    (bench, store, tried.parse().unwrap(), outcomes)
+}
+
+#[test]
+fn an_error_at_commit_that_proves_nothing_is_unknown_and_nothing_is_run_again() {
+    for (code, seed) in [("40003", 200), ("XX000", 201), ("53100", 202), ("40000", 203)] {
+        let (_bench, _store, tried, outcomes) = commit_that_fails(code, 1, seed);
+        assert_eq!(outcomes, [Err(Failure::OutcomeUnknown), Err(Failure::OutcomeUnknown)], "{code}");
+        assert_eq!(tried, 1, "{code}");
+    }
+}
+
+#[test]
+fn an_error_at_commit_that_proves_a_rollback_is_run_again() {
+    for (code, seed) in [("40001", 204), ("40P01", 205), ("57014", 206)] {
+        let (mut bench, _store, tried, outcomes) = commit_that_fails(code, 1, seed);
+        assert_eq!(outcomes.iter().filter_map(reservation).count(), 2, "{code}: {outcomes:?}");
+        assert_eq!(tried, 2, "{code}");
+        bench.audit();
+    }
+}
+
+#[test]
+fn a_constraint_that_fires_at_commit_is_internal() {
+    let (mut bench, _store, _, outcomes) = commit_that_fails("23514", 3, 207);
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Failure::Internal(_)))), "{outcomes:?}");
+    bench.audit();
+}
+
 #[test]
 fn a_fresh_id_that_is_in_use_is_internal_for_its_command_only() {
     let mut bench = Bench::new();
@@ -283,6 +337,43 @@ fn an_assertion_that_fires_is_internal_for_its_command_only() {
     let held = [&bad, &good].map(|key| item(&store, key).unwrap().figures.held);
     assert_eq!(held, [2, 4]);
     bench.audit();
+}
+
+/// A batch's writes and its COMMIT are sent together, so each write has to fail by itself when it does not do what it should.
+#[test]
+fn a_write_that_changes_another_number_of_rows_is_internal_and_nothing_is_done() {
+    for (table, event, seed) in [
+        ("items", "BEFORE UPDATE", 35),
+        ("holds", "BEFORE UPDATE", 36),
+        ("active_lines", "BEFORE DELETE", 37),
+    ] {
+        let mut bench = Bench::new();
+        let store = bench.connect();
+        let mut maker = Maker::new(seed, "rows-");
+        let items = ["a", "b"].map(|name| stock(&store, &mut maker, name, 10));
+        let ids = items.each_ref().map(|item| {
+            let made = run(&store, maker.wrap(maker::reserve_for(60, &[(item, 1)])));
+            reservation(&made).unwrap().id
+        });
+        let of_the_first = if table == "items" {
+            format!("OLD.sku = '{}'", items[0].sku())
+        } else {
+            format!("OLD.id = '{}'", ids[0])
+        };
+        bench.session.run(&format!(
+            "CREATE FUNCTION public.pass_by() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+             CREATE TRIGGER passes_by {event} ON stockhold.{table} FOR EACH ROW WHEN ({of_the_first})
+                 EXECUTE FUNCTION public.pass_by()"
+        ));
+        let confirms = ids.map(|id| maker.wrap(maker::confirm(id)));
+        let outcomes = Desk::new().send(&store, confirms.into()).outcomes();
+        assert!(matches!(outcomes[0], Err(Failure::Internal(_))), "{table}: {:?}", outcomes[0]);
+        assert!(reservation(&outcomes[1]).is_some(), "{table}: {:?}", outcomes[1]);
+        assert_eq!(hold(&store, ids[0]).unwrap().status, Status::Active, "{table}");
+        let sold = items.each_ref().map(|key| item(&store, key).unwrap().figures.confirmed_sold);
+        assert_eq!(sold, [0, 1], "{table}");
+        bench.audit();
+    }
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Bench {
             most_connections: 3,
             sweep_every: None,
             // Tests hold locks for as long as they like.
-            lock_timeout: PATIENCE,
+            lock_timeout: Some(PATIENCE),
             batch_deadline: PATIENCE,
             commit_deadline: PATIENCE,
             ..Options::default()
@@ -76,11 +76,21 @@ impl Bench {
         holder
     }
 
-    /// Waits until a store's session waits for a lock.
+    /// Waits until so many of the stores' sessions wait for a lock. Those that number events don't count: with two stores one
+    /// waits for the other's now and then.
     pub(crate) fn wait_until_locked_out(&mut self, sessions: usize) {
+        self.wait_for_locks("NOT LIKE", sessions);
+    }
+
+    /// Waits until a store waits for another to number events.
+    pub(crate) fn wait_until_numbering_waits(&mut self) {
+        self.wait_for_locks("LIKE", 1);
+    }
+
+    fn wait_for_locks(&mut self, like: &str, sessions: usize) {
         self.session.wait_for(&format!(
             "SELECT count(*) = {sessions} FROM pg_stat_activity
-             WHERE datname = current_database() AND wait_event_type = 'Lock'"
+             WHERE datname = current_database() AND wait_event_type = 'Lock' AND query {like} '%stockhold.sequencer%'"
         ));
     }
 
@@ -92,7 +102,22 @@ impl Bench {
                  SELECT bucket, location, sku, sum(quantity) AS lines, count(*) AS holds
                  FROM stockhold.active_lines GROUP BY bucket, location, sku
              ) AS lines USING (bucket, location, sku)
-             WHERE held <> coalesce(lines, 0) OR active <> coalesce(holds, 0)",
+             WHERE mode = 0 AND (held <> coalesce(lines, 0) OR active <> coalesce(holds, 0))",
+        );
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let wrong = self.session.texts(
+            "SELECT format('%s: units held by %s, lines of it %s', sku, units, lines) FROM (
+                 SELECT location, sku, reservation AS id, count(*) AS units
+                 FROM stockhold.units WHERE status = 1 GROUP BY location, sku, reservation
+             ) AS held FULL JOIN (
+                 SELECT location, sku, l.id, quantity AS lines FROM stockhold.active_lines l
+                 JOIN stockhold.items USING (bucket, location, sku) WHERE mode = 1
+             ) AS lines USING (location, sku, id) WHERE units IS DISTINCT FROM lines
+             UNION ALL SELECT format('%s: unit %s and the ledger of sales', sku, id) FROM (
+                 SELECT location, sku, id, reservation FROM stockhold.units WHERE status = 2
+             ) AS sold FULL JOIN (
+                 SELECT location, sku, unit_id AS id, reservation FROM stockhold.unit_sales WHERE returned_at IS NULL
+             ) AS open USING (location, sku, id, reservation) WHERE sold IS NULL OR open IS NULL",
         );
         assert!(wrong.is_empty(), "{wrong:?}");
         let strays = self.session.text(

@@ -9,11 +9,15 @@ mod proxy;
 mod workload;
 
 mod batches;
+mod books;
 mod conformance;
+mod crashes;
 mod cuts;
 mod faults;
 mod flights;
+mod halls;
 mod instances;
+mod replica;
 mod schema;
 mod servers;
 mod sweeper;

@@ -30,6 +30,8 @@ struct Shared {
     armed: Mutex<Option<Cut>>,
     /// Connections are neither taken nor kept.
     closed: AtomicBool,
+    /// Of the connections that there are: nothing is passed on any more, and nobody is told.
+    deaf: Mutex<Arc<AtomicBool>>,
     sockets: Mutex<Vec<(TcpStream, UnixStream)>>,
 }
 
@@ -73,6 +75,12 @@ impl Proxy {
         self.shared.armed.lock().unwrap().is_none()
     }
 
+    /// From now on nothing comes through the connections that there are, as if the machine behind them were gone. New ones are
+    /// in order.
+    pub(crate) fn hush(&self) {
+        std::mem::take(&mut *self.shared.deaf.lock().unwrap()).store(true, Ordering::SeqCst);
+    }
+
     /// Cuts all connections and lets none through, until told otherwise.
     pub(crate) fn close(&self, closed: bool) {
         self.shared.closed.store(closed, Ordering::SeqCst);
@@ -96,16 +104,22 @@ fn pass(store: TcpStream, server: UnixStream, shared: &Arc<Shared>) {
     shared.sockets.lock().unwrap().push(both());
     // What is to happen to the answers of this connection.
     let answers = Arc::new(Mutex::new(None));
+    let deaf = Arc::clone(&shared.deaf.lock().unwrap());
+    let deaf_too = Arc::clone(&deaf);
     let ((from, to), of_thread, answered) = (both(), Arc::clone(shared), Arc::clone(&answers));
     std::thread::spawn(move || {
         // An error is a connection that has ended.
-        let _ = forwards(&from, &to, &of_thread, &answered);
-        cut(&from, &to);
+        let _ = forwards(&from, &to, &of_thread, &answered, &deaf);
+        if !deaf.load(Ordering::SeqCst) {
+            cut(&from, &to);
+        }
     });
     let (to, from) = (store, server);
     std::thread::spawn(move || {
-        let _ = backwards(&from, &to, &answers);
-        cut(&to, &from);
+        let _ = backwards(&from, &to, &answers, &deaf_too);
+        if !deaf_too.load(Ordering::SeqCst) {
+            cut(&to, &from);
+        }
     });
 }
 
@@ -115,6 +129,7 @@ fn forwards(
     mut to: &UnixStream,
     shared: &Shared,
     answers: &Mutex<Option<Cut>>,
+    deaf: &AtomicBool,
 ) -> std::io::Result<()> {
     let mut of_reserves = false;
     let mut started = false;
@@ -125,6 +140,9 @@ fn forwards(
         let length: [u8; 4] = head[head.len() - 4..].try_into().expect("four bytes");
         let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).expect("a length") - 4];
         from.read_exact(&mut body)?;
+        if deaf.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let query = if started && head[0] == b'Q' {
             String::from_utf8_lossy(&body).into_owned()
         } else {
@@ -156,13 +174,21 @@ fn forwards(
 }
 
 /// From the server to the store, message by message.
-fn backwards(mut from: &UnixStream, mut to: &TcpStream, answers: &Mutex<Option<Cut>>) -> std::io::Result<()> {
+fn backwards(
+    mut from: &UnixStream,
+    mut to: &TcpStream,
+    answers: &Mutex<Option<Cut>>,
+    deaf: &AtomicBool,
+) -> std::io::Result<()> {
     loop {
         let mut head = [0; 5];
         from.read_exact(&mut head)?;
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
         let mut body = vec![0; usize::try_from(length).expect("a length") - 4];
         from.read_exact(&mut body)?;
+        if deaf.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let to_commit = head[0] == b'C' && body.starts_with(b"COMMIT");
         let cut = answers.lock().unwrap().filter(|_| to_commit);
         if cut == Some(Cut::AfterCommit) {

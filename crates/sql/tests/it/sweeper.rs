@@ -2,6 +2,7 @@
 
 use crate::counts::{self, count};
 use crate::fixture::{Bench, Desk, hold, item, reservation, run, stock};
+use crate::workload::crowd_while_reserving;
 use std::time::Duration;
 use stockhold_domain::{Command, Instant, ItemKey, Outcome, Reply, ReservationId, Status};
 use stockhold_sql::Options;
@@ -141,5 +142,16 @@ fn a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet() {
     wait_until(|| items.iter().all(|key| item(&store, key).unwrap().figures.held == 0));
     let sequences: u64 = items.iter().map(|key| item(&store, key).unwrap().figures.sequence).sum();
     assert_eq!(sequences, 2 + 600 + 600);
+    bench.audit();
+}
+
+#[test]
+fn a_crowd_is_reclaimed_while_others_reserve_the_same_items() {
+    let mut bench = Bench::new();
+    // As it is run, but for the pause.
+    let options = Options { sweep_every: Some(Duration::from_millis(50)), ..Bench::options() };
+    let stores = [bench.connect_with(options.clone()), bench.connect_with(options)];
+    let all: Vec<&dyn Store> = stores.iter().map(|store| store as &dyn Store).collect();
+    crowd_while_reserving(&all, 75, || bench.set_clock(later(60)));
     bench.audit();
 }

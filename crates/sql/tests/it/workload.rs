@@ -104,6 +104,48 @@ pub(crate) fn same_keys(stores: Stores<'_>, seed: u64) {
     assert_eq!(item(stores[0], &item_key).unwrap().figures.held, 200);
 }
 
+/// A crowd falls due at once, on items of which one is sold out by it: whoever asks for these items meanwhile gets what comes
+/// back, and all of the crowd is reclaimed by the stores themselves. `fall_due` moves the clock.
+pub(crate) fn crowd_while_reserving(stores: Stores<'_>, seed: u64, fall_due: impl FnOnce()) {
+    const CROWD: u64 = 6_000;
+    const CALLERS: u64 = 8;
+    const EACH: u64 = 40;
+    let mut maker = Maker::new(seed, &format!("crowd{seed}-"));
+    let items: Vec<ItemKey> = (0..6)
+        .map(|n| stock(stores[0], &mut maker, &format!("i{n}"), if n == 0 { CROWD / 6 } else { 1_000_000 }))
+        .collect();
+    let reserve = |maker: &mut Maker, n: u64| {
+        let item = &items[usize::try_from(n % 6).unwrap()];
+        maker.wrap(maker::reserve_for(60, &[(item, 1)]))
+    };
+    for some in 0..CROWD / 1_000 {
+        let commands = (0..1_000).map(|n| reserve(&mut maker, some * 1_000 + n)).collect();
+        let outcomes = Desk::new().send(stores[0], commands).outcomes();
+        assert!(outcomes.iter().all(|outcome| reservation(outcome).is_some()));
+    }
+    fall_due();
+    let reserve = &reserve;
+    thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let store = stores[usize::try_from(caller).unwrap() % stores.len()];
+            scope.spawn(move || {
+                let mut maker = Maker::new(seed * 100 + caller, &format!("crowd{seed}-"));
+                for n in 0..EACH {
+                    let outcome = Desk::new().send(store, vec![reserve(&mut maker, n)]).only();
+                    assert!(reservation(&outcome).is_some(), "{outcome:?}");
+                }
+            });
+        }
+    });
+    let held = || items.iter().map(|key| item(stores[0], key).unwrap().figures.held).sum::<u64>();
+    while held() > CALLERS * EACH {
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let figures = items.iter().map(|key| item(stores[0], key).unwrap().figures);
+    let (held, sequences) = figures.fold((0, 0), |(held, all), one| (held + one.held, all + one.sequence));
+    assert_eq!((held, sequences), (CALLERS * EACH, 6 + 2 * CROWD + CALLERS * EACH), "each came back once");
+}
+
 /// Everything that callers do, by several at each store, over few items and each other's reservations, while somebody reads
 /// the events. Holds fall due on the way if the stores sweep by a real clock.
 pub(crate) fn mixed(stores: Stores<'_>, seed: u64, rounds: usize) {

@@ -44,6 +44,29 @@ impl Server {
         server
     }
 
+    /// An asynchronous standby of another, that can be read.
+    pub(crate) fn standby_of(primary: &Self) -> Self {
+        let directory = TempDir::with_prefix("stockhold-pg-").expect("a temporary directory");
+        let account = Account::for_server();
+        account.own(directory.path());
+        let data = directory.path().join("data");
+        let source = primary.directory.path().to_str().expect("a path in UTF-8");
+        // Beside the server, or where the packages put what clients use.
+        let beside = binaries().join("pg_basebackup");
+        let program = if beside.exists() { beside } else { PathBuf::from("pg_basebackup") };
+        let mut copy = account.command(&program);
+        copy.args(["-h", source, "-U", "stockhold", "-c", "fast", "-X", "stream", "--no-sync", "-D"]);
+        let made = copy.arg(&data).output().expect("pg_basebackup runs");
+        assert!(made.status.success(), "pg_basebackup failed:\n{}", String::from_utf8_lossy(&made.stderr));
+        let follow = format!("primary_conninfo = 'host={source} user=stockhold'\n");
+        std::fs::write(data.join("postgresql.auto.conf"), follow).expect("whom it follows");
+        std::fs::write(data.join("standby.signal"), "").expect("that it follows");
+        let (postgres, databases) = (Mutex::new(None), AtomicU32::new(0));
+        let standby = Self { postgres, directory, account, port: None, databases };
+        standby.run();
+        standby
+    }
+
     /// One that listens on a port, where it asks for passwords. `prepare` gets its data directory before it starts; what it
     /// returns is added to the server's settings.
     pub(crate) fn listening(prepare: impl FnOnce(&Path) -> String) -> Self {
@@ -87,7 +110,7 @@ impl Server {
             .expect("initdb runs");
         assert!(made.status.success(), "initdb failed:\n{}", String::from_utf8_lossy(&made.stderr));
         // `initdb` lets everybody in from the loopback interface as well.
-        let hba = "local all all trust\n";
+        let hba = "local all all trust\nlocal replication all trust\n";
         std::fs::write(data.join("pg_hba.conf"), hba).expect("the file of who may come in");
         Self { postgres: Mutex::new(None), directory, account, port, databases: AtomicU32::new(0) }
     }
@@ -143,7 +166,8 @@ impl Server {
         }
     }
 
-    fn url(&self, database: &str) -> String {
+    /// How a database of it is reached.
+    pub(crate) fn url(&self, database: &str) -> String {
         let socket = self.directory.path().to_str().expect("a path in UTF-8").replace('/', "%2F");
         let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
         format!("postgres://stockhold@{socket}{port}/{database}")

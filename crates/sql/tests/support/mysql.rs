@@ -79,6 +79,8 @@ impl Server {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", at("data")))
+            // A server that starts sweeps its folder for temporary tables, whoever's they are.
+            .arg(format!("--tmpdir={}", self.directory.path().display()))
             .arg(format!("--socket={}", at("socket")));
         command.arg(format!("--pid-file={}", at("pid"))).args(SMALL).args(DURABLE);
         match self.port {
@@ -123,6 +125,17 @@ impl Server {
     /// The port that it listens on.
     pub(crate) fn port(&self) -> u16 {
         self.port.expect("a server that listens")
+    }
+
+    /// How somebody reaches a database of it.
+    pub(crate) fn url(&self, user: &str, database: &str) -> String {
+        let socket = self.socket().display().to_string().replace('/', "%2F");
+        format!("mysql://{user}@localhost/{database}?socket={socket}")
+    }
+
+    /// A plain session of a database of it.
+    pub(crate) fn session(&self, database: Option<&str>) -> Session {
+        Session::open(&Address { socket: self.socket(), database: database.map(str::to_owned) })
     }
 
     fn root(&self) -> Address {
@@ -173,8 +186,7 @@ impl Database {
 
     /// How somebody reaches a database of the same server.
     pub(crate) fn url_as(&self, user: &str, database: &str) -> String {
-        let socket = self.server.socket().display().to_string().replace('/', "%2F");
-        format!("mysql://{user}@localhost/{database}?socket={socket}")
+        self.server.url(user, database)
     }
 
     /// The server it is on.
@@ -189,7 +201,7 @@ impl Database {
 
     /// A plain session.
     pub(crate) fn session(&self) -> Session {
-        Session::open(&Address { socket: self.server.socket(), database: Some(self.name.clone()) })
+        self.server.session(Some(&self.name))
     }
 }
 
@@ -289,11 +301,12 @@ impl Session {
         }
     }
 
-    /// How many stores' connections to this session's database wait for a row's lock.
-    pub(crate) fn locked_out(&mut self) -> usize {
+    /// How many stores' connections to this session's database wait for a row's lock: for that of numbering events, or any other.
+    pub(crate) fn locked_out(&mut self, numbering: bool) -> usize {
         let stores = self.store_connections();
         let status = self.rows("SHOW ENGINE INNODB STATUS").remove(0).remove(2);
         let waiting = status.split("---TRANSACTION").filter(|about| about.contains("LOCK WAIT"));
+        let waiting = waiting.filter(|about| about.contains("stockhold_sequencer") == numbering);
         let thread = |about: &str| Some(about.split_once("thread id ")?.1.split_once(',')?.0.to_owned());
         waiting.filter_map(thread).filter(|id| stores.contains(id)).count()
     }

@@ -1,3 +1,5 @@
+use super::units;
+use super::write::WITH_UNITS;
 use core::fmt;
 use std::sync::Arc;
 use stockhold_domain::{
@@ -40,7 +42,7 @@ impl<'a> Reader<'a> {
         if self.0.is_empty() { Ok(()) } else { Err(self.bad("end")) }
     }
 
-    fn bad(&self, what: &'static str) -> DecodeError {
+    pub(super) fn bad(&self, what: &'static str) -> DecodeError {
         DecodeError { what, left: self.0.len() }
     }
 
@@ -50,7 +52,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    fn byte(&mut self, what: &'static str) -> Read<u8> {
+    pub(super) fn byte(&mut self, what: &'static str) -> Read<u8> {
         self.bytes(1, what)?.first().copied().ok_or_else(|| self.bad(what))
     }
 
@@ -71,11 +73,11 @@ impl<'a> Reader<'a> {
         Err(self.bad("integer"))
     }
 
-    fn u32(&mut self) -> Read<u32> {
+    pub(super) fn u32(&mut self) -> Read<u32> {
         u32::try_from(self.u64()?).map_err(|_| self.bad("small integer"))
     }
 
-    fn i64(&mut self) -> Read<i64> {
+    pub(super) fn i64(&mut self) -> Read<i64> {
         let zigzag = self.u64()?;
         Ok((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
     }
@@ -94,11 +96,11 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(bytes).map_err(|_| self.bad("UTF-8"))
     }
 
-    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
+    pub(super) fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
         if self.flag()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    fn flag(&mut self) -> Read<bool> {
+    pub(super) fn flag(&mut self) -> Read<bool> {
         match self.byte("flag")? {
             0 => Ok(false),
             1 => Ok(true),
@@ -106,7 +108,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn label(&mut self) -> Read<Label> {
+    pub(super) fn label(&mut self) -> Read<Label> {
         Label::new(self.text()?).map_err(|_| self.bad("label"))
     }
 
@@ -127,9 +129,13 @@ impl<'a> Reader<'a> {
     }
 
     /// A count of things of at least one byte each, bounded so that a damaged one reserves no memory.
-    fn lines(&mut self) -> Read<usize> {
-        let count = usize::try_from(self.u64()?).map_err(|_| self.bad("count"))?;
-        if count > limits::BASKET_LINES { Err(self.bad("count")) } else { Ok(count) }
+    pub(super) fn lines(&mut self) -> Read<usize> {
+        self.count(limits::BASKET_LINES as u64)
+    }
+
+    pub(super) fn count(&mut self, most: u64) -> Read<usize> {
+        let count = self.u64()?;
+        usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(|| self.bad("count"))
     }
 }
 
@@ -168,11 +174,28 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
         5 => {
             let count = reader.lines()?;
             let quantities = (0..count).map(|_| reader.u32()).collect::<Read<_>>()?;
-            HoldChange::Returned { quantities, reason: reader.label()? }
+            HoldChange::Returned { quantities, units: Box::default(), reason: reader.label()? }
+        }
+        6 => {
+            let count = reader.lines()?;
+            let quantities = (0..count).map(|_| reader.u32()).collect::<Read<_>>()?;
+            let units = units::back(reader)?;
+            if units.is_empty() {
+                return Err(reader.bad("units that came back"));
+            }
+            HoldChange::Returned { quantities, units, reason: reader.label()? }
         }
         16 => return Ok(Transition::Stock { change: StockChange::Set, item: item(reader)? }),
         17 => {
             let change = StockChange::Adjusted { delta: reader.i64()?, reason: reader.label()? };
+            return Ok(Transition::Stock { change, item: item(reader)? });
+        }
+        18 => {
+            let change = StockChange::UnitsAdded(units::added(reader)?.into());
+            return Ok(Transition::Stock { change, item: item(reader)? });
+        }
+        19 => {
+            let change = StockChange::UnitRetired(reader.label()?);
             return Ok(Transition::Stock { change, item: item(reader)? });
         }
         32 => {
@@ -191,9 +214,12 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
 
 /// Reads a hold.
 pub fn hold(reader: &mut Reader<'_>) -> Read<Hold> {
+    let id = ReservationId::from_u128(reader.u128()?);
+    let status = reader.byte("status")?;
+    let named = status & WITH_UNITS != 0;
     Ok(Hold {
-        id: ReservationId::from_u128(reader.u128()?),
-        status: match reader.byte("status")? {
+        id,
+        status: match status & !WITH_UNITS {
             0 => Status::Active,
             1 => Status::Confirmed,
             2 => Status::Cancelled,
@@ -202,7 +228,7 @@ pub fn hold(reader: &mut Reader<'_>) -> Read<Hold> {
         },
         expires_at: reader.instant()?,
         terms: Arc::new(terms(reader)?),
-        lines: lines(reader)?,
+        lines: lines(reader, named)?,
         closing: reader.option(|reader| {
             Ok(Box::new(Closing {
                 at: reader.instant()?,
@@ -230,9 +256,9 @@ fn terms(reader: &mut Reader<'_>) -> Read<Terms> {
     })
 }
 
-fn lines(reader: &mut Reader<'_>) -> Read<Arc<[Line]>> {
+fn lines(reader: &mut Reader<'_>, named: bool) -> Read<Arc<[Line]>> {
     let count = reader.lines()?;
-    (0..count)
+    let lines: Arc<[Line]> = (0..count)
         .map(|_| {
             Ok(Line {
                 item: reader.item_key()?,
@@ -240,9 +266,14 @@ fn lines(reader: &mut Reader<'_>) -> Read<Arc<[Line]>> {
                 quantity: reader.u32()?,
                 returned: reader.u32()?,
                 sequence: reader.u64()?,
+                units: if named { units::line_units(reader)?.map(Arc::new) } else { None },
             })
         })
-        .collect()
+        .collect::<Read<_>>()?;
+    if named && lines.iter().all(|line| line.units.is_none()) {
+        return Err(reader.bad("line with units"));
+    }
+    Ok(lines)
 }
 
 fn figures(reader: &mut Reader<'_>) -> Read<Figures> {

@@ -3,15 +3,16 @@
 
 use super::{
     DecodeError, Reader, event, hold, item, key_record, put_event, put_hold, put_item, put_key_record,
-    put_text, put_u64, put_u128,
+    put_text, put_u64, put_u128, put_unit, unit,
 };
 use crate::conformance::Random;
 use std::fmt::Debug;
 use std::sync::Arc;
 use stockhold_domain::{
-    Closing, Event, EventId, Extras, Figures, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
-    KeyRecord, Label, Line, Mode, Origin, RequestId, ReservationId, Scope, Seconds, Settings, Status,
-    StockChange, Subject, Terms, Trace, Transition, limits,
+    Attribute, Attributes, Closing, Event, EventId, Extras, Figures, Fingerprint, Hold, HoldChange, Instant,
+    Item, ItemKey, KeyHash, KeyRecord, Label, Line, LineUnit, LineUnits, Mode, Origin, Place, RequestId,
+    ReservationId, Scope, Seconds, Settings, Status, StockChange, Subject, Terms, Trace, Transition, Unit,
+    UnitStatus, limits,
 };
 
 /// Records of each kind.
@@ -104,7 +105,47 @@ impl Any {
             quantity: self.small(),
             returned: self.small(),
             sequence: self.number(),
+            units: None,
         }
+    }
+
+    fn line_units(&mut self) -> LineUnits {
+        let count = 1 + self.0.below(5);
+        let mut unit = || LineUnit { id: self.label(), version: self.number(), returned: self.0.one_in(3) };
+        LineUnits::new((0..count).map(|_| unit()).collect())
+    }
+
+    fn place(&mut self) -> Place {
+        let count = if self.0.one_in(2) { 0 } else { self.0.below(4) };
+        let named = (0..count).map(|_| {
+            let value = match self.0.below(3) {
+                0 => Attribute::Flag(self.0.one_in(2)),
+                1 => Attribute::Number(self.number().cast_signed()),
+                _ => Attribute::Text(self.label()),
+            };
+            (self.label(), value)
+        });
+        Place {
+            attributes: Attributes::new(named.collect()),
+            position: self.number(),
+            section: self.maybe(Self::label),
+            row: self.maybe(Self::label),
+            number: self.maybe(Self::label),
+        }
+    }
+
+    fn unit(&mut self) -> Unit {
+        let id = ReservationId::from_u128(self.0.wide_bits());
+        Unit {
+            id: self.label(),
+            place: self.place(),
+            status: self.0.pick(&[UnitStatus::Available, UnitStatus::Held(id), UnitStatus::Sold(id)]),
+            version: self.number(),
+        }
+    }
+
+    fn added(&mut self) -> Unit {
+        Unit { status: UnitStatus::Available, version: 1, ..self.unit() }
     }
 
     fn hold(&mut self) -> Hold {
@@ -126,7 +167,15 @@ impl Any {
                     })
                 }),
             }),
-            lines: (0..lines).map(|_| self.line()).collect(),
+            lines: {
+                // Most have counted lines alone, some are mixed.
+                let named = self.0.one_in(3);
+                let line = |any: &mut Self| {
+                    let units = if named && any.0.one_in(2) { Some(any.line_units()) } else { None };
+                    Line { units: units.map(Arc::new), ..any.line() }
+                };
+                (0..lines).map(|_| line(self)).collect()
+            },
             closing: self.maybe(|any| {
                 let (reason, order_id) = (any.maybe(Self::label), any.maybe(Self::label));
                 Box::new(Closing { at: any.instant(), reason, order_id })
@@ -138,8 +187,10 @@ impl Any {
     fn transition(&mut self) -> Transition {
         match self.0.below(4) {
             0 => {
-                let change = match self.0.below(2) {
+                let change = match self.0.below(4) {
                     0 => StockChange::Set,
+                    1 => StockChange::UnitsAdded((0..self.0.below(5)).map(|_| self.added()).collect()),
+                    2 => StockChange::UnitRetired(self.label()),
                     _ => StockChange::Adjusted { delta: self.number().cast_signed(), reason: self.label() },
                 };
                 Transition::Stock { change, item: self.item() }
@@ -163,6 +214,11 @@ impl Any {
                     4 => HoldChange::Expired,
                     _ => HoldChange::Returned {
                         quantities: hold.lines.iter().map(|_| self.small()).collect(),
+                        units: {
+                            let named = self.0.one_in(2);
+                            let some = |any: &mut Self| (0..any.0.below(3)).map(|_| any.small()).collect();
+                            hold.lines.iter().filter(|_| named).map(|_| some(self)).collect()
+                        },
                         reason: self.label(),
                     },
                 };
@@ -237,6 +293,7 @@ macro_rules! for_every_kind {
         Kind { make: Any::event, put: put_event, read: event }.each($check);
         Kind { make: Any::hold, put: put_hold, read: hold }.each($check);
         Kind { make: Any::item, put: put_item, read: item }.each($check);
+        Kind { make: Any::unit, put: put_unit, read: unit }.each($check);
         Kind { make: Any::key_record, put: put_key_record, read: key_record }.each($check);
     };
 }
@@ -357,4 +414,39 @@ fn texts_are_utf_8_and_labels_are_labels() {
     let letter = 16 + 16 + 1 + 1;
     bytes[letter] = b'\n';
     assert!(key_record(&mut Reader::new(&bytes)).is_err(), "a label with a control character");
+}
+
+/// The bytes of a hold on counted stock, written out: logs of every version have them.
+#[test]
+fn a_hold_on_counted_stock_has_the_form_that_it_always_had() {
+    let label = |text| Label::new(text).unwrap();
+    let line = Line {
+        item: ItemKey::new(&label("d"), &label("tea")),
+        requested: 300,
+        quantity: 2,
+        returned: 0,
+        sequence: 9,
+        units: None,
+    };
+    let hold = Hold {
+        id: ReservationId::from_u128(7),
+        status: Status::Confirmed,
+        expires_at: Instant::from_micros(1),
+        terms: Arc::new(Terms {
+            owner_id: label("o"),
+            created_at: Instant::from_micros(-1),
+            max_expires_at: Instant::from_micros(64),
+            extras: None,
+        }),
+        lines: Arc::new([line]),
+        closing: None,
+        last_event: EventId::from_u128(8),
+    };
+    let mut bytes = Vec::new();
+    put_hold(&mut bytes, &hold);
+    let mut written = vec![0; 15];
+    written.extend([7, 1, 2, 1, b'o', 1, 0x80, 1, 0, 1, 1, b'd', 3, b't', b'e', b'a', 0xac, 2, 2, 0, 9, 0]);
+    written.extend([0; 15]);
+    written.push(8);
+    assert_eq!(bytes, written);
 }

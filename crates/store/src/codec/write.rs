@@ -1,8 +1,12 @@
+use super::units;
 use stockhold_domain::{
-    Basket, Closing, Command, Event, Figures, Fulfilment, Hold, HoldChange, Item, ItemKey, KeyRecord, Label,
-    Line, Mode, Origin, RequestId, Reserve, Returning, Scope, Seconds, SetStock, Settings, Status,
-    StockChange, Subject, Terms, Trace, Transition,
+    Basket, Best, Choice, Closing, Command, Event, Expected, Figures, Fulfilment, Hold, HoldChange, Item,
+    ItemKey, KeyRecord, Label, Line, Mode, Origin, RequestId, Reserve, Returning, Scope, Seconds, SetStock,
+    Settings, Status, StockChange, Subject, Terms, Trace, Transition,
 };
+
+/// Beside a hold's status: its lines tell their units.
+pub(super) const WITH_UNITS: u8 = 8;
 
 /// Appends an unsigned integer.
 pub fn put_u64(out: &mut Vec<u8>, mut value: u64) {
@@ -29,7 +33,7 @@ pub fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
+pub(super) fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
     match value {
         None => out.push(0),
         Some(value) => {
@@ -39,7 +43,7 @@ fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<
     }
 }
 
-fn put_label(out: &mut Vec<u8>, label: Option<&Label>) {
+pub(super) fn put_label(out: &mut Vec<u8>, label: Option<&Label>) {
     put_option(out, label.map(Label::as_str), put_text);
 }
 
@@ -66,12 +70,16 @@ pub fn put_event(out: &mut Vec<u8>, event: &Event) {
                 HoldChange::Confirmed => 2,
                 HoldChange::Cancelled => 3,
                 HoldChange::Expired => 4,
-                HoldChange::Returned { .. } => 5,
+                HoldChange::Returned { units, .. } if units.is_empty() => 5,
+                HoldChange::Returned { .. } => 6,
             });
-            if let HoldChange::Returned { quantities, reason } = change {
+            if let HoldChange::Returned { quantities, units, reason } = change {
                 put_u64(out, quantities.len() as u64);
                 for quantity in quantities {
                     put_u64(out, u64::from(*quantity));
+                }
+                if !units.is_empty() {
+                    units::put_back(out, units);
                 }
                 put_text(out, reason.as_str());
             }
@@ -87,6 +95,14 @@ pub fn put_event(out: &mut Vec<u8>, event: &Event) {
                     out.push(17);
                     put_i64(out, *delta);
                     put_text(out, reason.as_str());
+                }
+                StockChange::UnitsAdded(units) => {
+                    out.push(18);
+                    units::put_added(out, units);
+                }
+                StockChange::UnitRetired(unit) => {
+                    out.push(19);
+                    put_text(out, unit.as_str());
                 }
             }
             put_item(out, item);
@@ -122,21 +138,27 @@ fn put_origin(out: &mut Vec<u8>, origin: &Origin) {
 /// Appends a hold.
 pub fn put_hold(out: &mut Vec<u8>, hold: &Hold) {
     put_u128(out, hold.id.as_u128());
-    out.push(match hold.status {
+    let named = hold.lines.iter().any(|line| line.units.is_some());
+    let status = match hold.status {
         Status::Active => 0,
         Status::Confirmed => 1,
         Status::Cancelled => 2,
         Status::Expired => 3,
-    });
+    };
+    out.push(if named { status | WITH_UNITS } else { status });
     put_i64(out, hold.expires_at.micros());
     put_terms(out, &hold.terms);
     put_u64(out, hold.lines.len() as u64);
-    for Line { item, requested, quantity, returned, sequence } in &*hold.lines {
+    for line in &*hold.lines {
+        let Line { item, requested, quantity, returned, sequence, .. } = line;
         put_key(out, item);
         put_u64(out, u64::from(*requested));
         put_u64(out, u64::from(*quantity));
         put_u64(out, u64::from(*returned));
         put_u64(out, *sequence);
+        if named {
+            units::put_line_units(out, line);
+        }
     }
     put_option(out, hold.closing.as_deref(), |out, Closing { at, reason, order_id }| {
         put_i64(out, at.micros());
@@ -249,6 +271,11 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
                 Returning::Lines(basket) => {
                     out.push(1);
                     put_basket(out, basket);
+                    put_choices(out, basket);
+                }
+                Returning::Units(units) => {
+                    out.push(2);
+                    put_labels(out, units);
                 }
             }
             put_text(out, returned.reason.as_str());
@@ -262,7 +289,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_key(out, &adjust.item);
             put_i64(out, adjust.delta);
             put_text(out, adjust.reason.as_str());
-            put_option(out, adjust.expected_version, put_u64);
+            put_expected(out, adjust.expected.as_ref());
         }
         Command::SetSale(set) => {
             out.push(7);
@@ -271,6 +298,24 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_label(out, set.reason.as_ref());
         }
         Command::Sweep => out.push(8),
+        Command::AddUnits(add) => {
+            out.push(9);
+            put_key(out, &add.item);
+            put_u64(out, add.units.len() as u64);
+            for unit in &add.units {
+                put_text(out, unit.id.as_str());
+                put_option(out, unit.position, put_u64);
+                for label in [&unit.section, &unit.row, &unit.number] {
+                    put_label(out, label.as_ref());
+                }
+                units::put_attributes(out, &unit.attributes);
+            }
+        }
+        Command::RetireUnit(retire) => {
+            out.push(10);
+            put_key(out, &retire.item);
+            put_text(out, retire.unit.as_str());
+        }
     }
 }
 
@@ -286,6 +331,7 @@ fn put_reserve(out: &mut Vec<u8>, reserve: &Reserve) {
         put_label(out, label.as_ref());
     }
     put_option(out, reserve.metadata.as_deref(), put_text);
+    put_choices(out, &reserve.basket);
 }
 
 fn put_basket(out: &mut Vec<u8>, basket: &Basket) {
@@ -296,13 +342,60 @@ fn put_basket(out: &mut Vec<u8>, basket: &Basket) {
     }
 }
 
+/// What is said of units, which comes last and only when anything is: a basket of counted stock has the form that it always
+/// had.
+fn put_choices(out: &mut Vec<u8>, basket: &Basket) {
+    for choice in basket.choices().into_iter().flatten() {
+        match choice {
+            None => out.push(0),
+            Some(Choice::Named(units)) => {
+                out.push(1);
+                put_labels(out, units);
+            }
+            Some(Choice::Best(Best { adjacent, sections, min_together, attributes })) => {
+                out.push(2);
+                out.push(u8::from(*adjacent));
+                put_labels(out, sections);
+                put_option(out, min_together.map(u64::from), put_u64);
+                units::put_attributes(out, attributes);
+            }
+        }
+    }
+}
+
+fn put_labels(out: &mut Vec<u8>, labels: &[Label]) {
+    put_u64(out, labels.len() as u64);
+    for label in labels {
+        put_text(out, label.as_str());
+    }
+}
+
 fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
     put_key(out, &set.item);
-    put_u64(out, set.total_units);
+    put_option(out, set.total_units, put_u64);
     put_option(out, set.mode, put_mode);
     put_option(out, set.safety_stock, put_u64);
     put_seconds(out, set.default_ttl);
     put_seconds(out, set.max_hold);
     put_option(out, set.metadata.as_deref(), put_text);
-    put_option(out, set.expected_version, put_u64);
+    put_expected(out, set.expected.as_ref());
+}
+
+/// One version is written as it was when there was nothing else to expect.
+fn put_expected(out: &mut Vec<u8>, expected: Option<&Expected>) {
+    match expected {
+        None => out.push(0),
+        Some(Expected::Versions(versions)) => match &**versions {
+            [only] => put_option(out, Some(*only), put_u64),
+            several => {
+                out.push(2);
+                put_u64(out, several.len() as u64);
+                for version in several {
+                    put_u64(out, *version);
+                }
+            }
+        },
+        Some(Expected::There) => out.push(3),
+        Some(Expected::Absent) => out.push(4),
+    }
 }

@@ -1,15 +1,20 @@
 //! What a basket may hold and what becomes of its lines.
 
-use super::maker::{self, confirm, reserve, reserve_for, reserve_of, reserve_partial, set_stock};
+use super::maker::{
+    self, confirm, reserve, reserve_for, reserve_of, reserve_partial, seconds, set_stock, stock_of,
+};
 use super::stage::{Checked, Stage, after, deadline};
 use super::{Case, World, every};
-use stockhold_domain::{Command, Extras, Outcome, Rejection, Reserve, Shortage, limits};
+use stockhold_domain::{
+    Command, Extras, Fulfilment, ItemKey, Outcome, Rejection, Reserve, SetStock, Shortage, limits,
+};
 
 pub(super) const CASES: &[Case] = &[
     every("lines on the same item are summed and answered as one", same_item_twice),
     every("lines on the same item are judged by their sum", sum_is_judged),
     every("a basket is held in full or not at all", all_or_nothing),
     every("partial grants what there is and leaves empty lines out", partial),
+    every("what partial leaves out does not bound the time of what is held", times_of_what_is_held),
     every("partial that would grant nothing is refused", partial_of_nothing),
     every("partial expires what is due before it grants less", partial_reclaims),
     every("a refusal for lack of stock tells what there is and when to look again", shortage),
@@ -73,6 +78,40 @@ fn partial(world: &mut dyn World) -> Checked {
     stage.expect_books(&b, 0, 0)?;
     stage.expect_books(&c, 0, 9)?;
     ensure_eq!(stage.shown(&b)?.figures.sequence, 1, "a line that got nothing is no transition");
+    Ok(())
+}
+
+fn times_of_what_is_held(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let [kept, gone] = ["a", "b"].map(|name| stage.maker.item(name));
+    let with = |item, units, ttl, max| {
+        let (default_ttl, max_hold) = (Some(seconds(ttl)), Some(seconds(max)));
+        Command::SetStock(SetStock { default_ttl, max_hold, ..stock_of(item, units) })
+    };
+    stage.done(with(&kept, 9, 300, 1_800))?;
+    stage.done(with(&gone, 0, 5, 10))?;
+    let reserve = |ttl: Option<u64>, wants: &[(&ItemKey, u64)]| {
+        let (ttl, fulfilment) = (ttl.map(seconds), Fulfilment::Partial);
+        Command::Reserve(Reserve { ttl, fulfilment, ..reserve_of(wants) })
+    };
+    let now = stage.now();
+    let ends = |ttl: u64, max: u64| (now.deadline(seconds(ttl)), now.deadline(seconds(max)));
+    for (ttl, wants, expected) in [
+        (None, [(&kept, 1), (&gone, 1)], ends(300, 1_800)),
+        (None, [(&gone, 1), (&kept, 1)], ends(300, 1_800)),
+        (Some(7), [(&kept, 1), (&gone, 1)], ends(7, 1_800)),
+    ] {
+        let hold = stage.hold(reserve(ttl, &wants))?;
+        ensure_eq!(hold.lines.len(), 1, "one line is left out");
+        ensure_eq!((hold.expires_at, hold.terms.max_expires_at), expected, "deadlines of {ttl:?}");
+    }
+    // What can be asked for is judged before it is known what there is.
+    let refused = stage.refused(reserve(Some(11), &[(&kept, 1), (&gone, 1)]))?;
+    ensure_matches!(refused, Rejection::InvalidRequest(error) if &*error.pointer == "/ttl_seconds", "11 s");
+    stage.done(with(&gone, 1, 5, 10))?;
+    let both = stage.hold(reserve(None, &[(&kept, 1), (&gone, 2)]))?;
+    let deadlines = (both.expires_at, both.terms.max_expires_at);
+    ensure_eq!(deadlines, ends(5, 10), "what is held in part bounds it");
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! Clocks that step: time never runs backwards for an item, and nothing expires before its deadline. Whether the floor is
 //! the item's or the whole store's is the store's to choose, so these cases hold for both.
 
-use super::maker::{confirm, extend, release, reserve, reserve_for};
+use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume};
 use super::stage::{Checked, MILLI, SECOND, Stage, after, deadline};
 use super::{Case, World, complete, every};
-use stockhold_domain::{Rejection, Status};
+use stockhold_domain::{Event, Instant, Rejection, Scope, Status, Transition};
 
 pub(super) const CASES: &[Case] = &[
     every("a clock that steps back expires nothing early", back_expires_nothing),
@@ -12,6 +12,7 @@ pub(super) const CASES: &[Case] = &[
     every("time never runs backwards for an item", no_item_runs_backwards),
     every("a restart with an earlier clock changes nothing", restart_with_an_earlier_clock),
     every("a clock that jumps ahead and back again counts as having been ahead", ahead_and_back),
+    complete("the pause of an item under an earlier clock counts as the item's newest instant", paused_later),
     complete("an extension under a clock that stepped back never shortens", extend_under_an_earlier_clock),
 ];
 
@@ -70,6 +71,28 @@ fn no_item_runs_backwards(world: &mut dyn World) -> Checked {
         at = figures.at;
     }
     Ok(())
+}
+
+fn paused_later(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let item = stage.stocked("a", 2)?;
+    stage.pass(HOUR);
+    stage.hold(reserve_for(60, &[(&item, 1)]))?;
+    let newest = stage.shown(&item)?.figures.at;
+    stage.pass(-HOUR);
+    let scope = Scope::Item(item.clone());
+    stage.done(pause(&scope))?;
+    stage.done(resume(&scope))?;
+    let ats: Vec<Instant> =
+        stage.world.events().into_iter().filter_map(|row| sale_at(&row.event, &scope)).collect();
+    ensure_eq!(ats.len(), 2, "a pause and its end");
+    ensure!(ats.iter().all(|at| *at >= newest), "paused at {ats:?}, before {newest:?}");
+    Ok(())
+}
+
+/// When an event paused or resumed the sale of this.
+fn sale_at(event: &Event, of: &Scope) -> Option<Instant> {
+    matches!(&event.transition, Transition::Sale { scope, .. } if scope == of).then_some(event.at)
 }
 
 fn restart_with_an_earlier_clock(world: &mut dyn World) -> Checked {

@@ -170,7 +170,7 @@ fn terminal_states(world: &mut dyn World) -> Checked {
     }
     ensure_eq!(
         stage.refused(release(ended[0].0))?,
-        Rejection::ReservationConfirmed(ended[0].0),
+        Rejection::ReservationConfirmed { id: ended[0].0, order_id: None },
         "release of what is sold"
     );
     stage.expect_books(&item, 1, 0)?;

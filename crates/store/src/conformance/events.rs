@@ -55,6 +55,8 @@ fn word(event: &Event) -> &'static str {
         },
         Transition::Stock { change: StockChange::Set, .. } => "set",
         Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "adjusted",
+        Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units added",
+        Transition::Stock { change: StockChange::UnitRetired(_), .. } => "unit retired",
         Transition::Sale { .. } => "sale",
     }
 }

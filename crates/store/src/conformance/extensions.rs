@@ -164,7 +164,7 @@ fn ended(world: &mut dyn World) -> Checked {
     stage.at(holds[2].expires_at);
     stage.sweep()?;
     let over = [
-        Rejection::ReservationConfirmed(ids[0]),
+        Rejection::ReservationConfirmed { id: ids[0], order_id: None },
         Rejection::ReservationCancelled(ids[1]),
         Rejection::ReservationExpired { id: ids[2], expires_at: holds[2].expires_at },
     ];

@@ -4,7 +4,7 @@ use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_sto
 use super::stage::{Checked, SECOND, Stage};
 use super::{Case, World, complete, every};
 use stockhold_domain::{
-    AdjustStock, Command, Fulfilment, ItemKey, Outcome, Rejection, Reply, Reserve, SetStock, limits,
+    AdjustStock, Command, Expected, Fulfilment, ItemKey, Outcome, Rejection, Reply, Reserve, SetStock, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     every("no total falls below what is sold and held", below_committed),
     every("safety stock is kept from sale and is no promise", safety_stock),
     every("a set or an adjustment may name the version that it expects", expected_version),
+    every("a set may expect that there is an item, or none", expected_presence),
     every("a total at the limit works and one past it is invalid", total_limit),
     every("a line past the quantity limit is refused, summed over lines", quantity_limit),
     complete("an adjustment moves the total", adjusted),
@@ -109,28 +110,51 @@ fn safety_stock(world: &mut dyn World) -> Checked {
 fn expected_version(world: &mut dyn World) -> Checked {
     let mut stage = Stage::new(world);
     let key = stage.maker.item("a");
-    let set =
-        |total, expected_version| Command::SetStock(SetStock { expected_version, ..stock_of(&key, total) });
+    let set = |total, expected| Command::SetStock(SetStock { expected, ..stock_of(&key, total) });
+    let version = |version| Some(Expected::version(version));
     let none = Rejection::PreconditionFailed { version: None };
-    ensure_eq!(stage.refused(set(5, Some(1)))?, none, "a version of nothing");
+    ensure_eq!(stage.refused(set(5, version(1)))?, none, "a version of nothing");
     ensure_eq!(stage.world.item(&key), None, "nothing was created");
     stage.done(set(5, None))?;
     let other = Rejection::PreconditionFailed { version: Some(1) };
     for expected in [0, 2, u64::MAX] {
-        ensure_eq!(stage.refused(set(7, Some(expected)))?, other, "version {expected}");
+        ensure_eq!(stage.refused(set(7, version(expected)))?, other, "version {expected}");
     }
-    ensure_eq!(stage.item(set(7, Some(1)))?.version, 2, "the version it has");
+    ensure_eq!(stage.item(set(7, version(1)))?.version, 2, "the version it has");
     stage.hold(reserve(&[(&key, 1)]))?;
-    ensure_eq!(stage.item(set(8, Some(2)))?.version, 3, "reservations move no version");
+    ensure_eq!(stage.item(set(8, version(2)))?.version, 3, "reservations move no version");
     if stage.world.complete() {
-        let adjust = |expected_version| {
+        let adjust = |expected| {
             let (item, reason) = (key.clone(), label("count"));
-            Command::AdjustStock(AdjustStock { item, delta: 1, reason, expected_version })
+            Command::AdjustStock(AdjustStock { item, delta: 1, reason, expected })
         };
         let other = Rejection::PreconditionFailed { version: Some(3) };
-        ensure_eq!(stage.refused(adjust(Some(2)))?, other, "an adjustment of version 2");
-        ensure_eq!(stage.item(adjust(Some(3)))?.version, 4, "an adjustment of the version it has");
+        ensure_eq!(stage.refused(adjust(version(2)))?, other, "an adjustment of version 2");
+        ensure_eq!(stage.item(adjust(version(3)))?.version, 4, "an adjustment of the version it has");
     }
+    Ok(())
+}
+
+fn expected_presence(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let key = stage.maker.item("a");
+    let set =
+        |total, expected| Command::SetStock(SetStock { expected: Some(expected), ..stock_of(&key, total) });
+    let any_of = |versions: &[u64]| Expected::Versions(versions.into());
+    let none = Rejection::PreconditionFailed { version: None };
+    for expected in [Expected::There, any_of(&[1, 2]), any_of(&[])] {
+        ensure_eq!(stage.refused(set(5, expected.clone()))?, none, "{expected:?} of nothing");
+    }
+    ensure_eq!(stage.world.item(&key), None, "nothing was created");
+    ensure_eq!(stage.item(set(5, Expected::Absent))?.version, 1, "created where nothing was");
+    let there = Rejection::PreconditionFailed { version: Some(1) };
+    for expected in [Expected::Absent, any_of(&[2, 3]), any_of(&[])] {
+        ensure_eq!(stage.refused(set(7, expected.clone()))?, there, "{expected:?} of version 1");
+    }
+    // Not what is set already either: the caller meant to create it.
+    ensure_eq!(stage.refused(set(5, Expected::Absent))?, there, "created again");
+    ensure_eq!(stage.item(set(7, Expected::There))?.version, 2, "whatever its version");
+    ensure_eq!(stage.item(set(8, any_of(&[7, 2])))?.version, 3, "one of several versions");
     Ok(())
 }
 

@@ -5,7 +5,10 @@ use super::World;
 use super::op::{Cast, Op};
 use super::random::Random;
 use crate::model::{Model, NaiveState, audit, same, same_hold, successor};
-use stockhold_domain::{Envelope, Event, Instant, Outcome, ReservationId, Rules, Seconds, Status};
+use crate::{Found, Query, UnitFilter};
+use stockhold_domain::{
+    Envelope, Event, Instant, ItemKey, Mode, Outcome, Pool, ReservationId, Rules, Seconds, Status, Unit,
+};
 
 /// Where clocks of histories start: 2026-01-01.
 pub const START: Instant = Instant::from_millis(1_767_225_600_000);
@@ -41,7 +44,20 @@ pub fn stepping_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<
     Ok(())
 }
 
+/// Runs a random history like [`random_history`] in a shop that has units with ids too.
+pub fn units_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<(), String> {
+    let mut history = History::new(world, seed);
+    history.cast = Cast::with_a_hall(seed ^ 0x5eed, &format!("{seed:x}-"));
+    history.hall = true;
+    for step in 0..steps {
+        history.step(false).map_err(|what| format!("seed {seed}, step {step}: {what}"))?;
+    }
+    history.settle().map_err(|what| format!("seed {seed}, after {steps} steps: {what}"))
+}
+
 struct History<'w> {
+    /// Whether the shop has units with ids.
+    hall: bool,
     world: &'w mut dyn World,
     random: Random,
     cast: Cast,
@@ -55,6 +71,7 @@ struct History<'w> {
 impl<'w> History<'w> {
     fn new(world: &'w mut dyn World, seed: u64) -> Self {
         Self {
+            hall: false,
             world,
             random: Random::new(seed),
             cast: Cast::new(seed ^ 0x5eed, &format!("{seed:x}-")),
@@ -106,8 +123,16 @@ impl<'w> History<'w> {
                 Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
             }));
         }
+        if self.hall && self.model.holds().is_empty() {
+            ops.push(Op::OpenHall);
+            ops.extend((0..3).map(|row| Op::AddSeats { row, first: 0, count: 5, placed: true }));
+        }
         for _ in 0..=self.random.below(BATCH) {
-            ops.push(Op::random(&mut self.random, complete));
+            ops.push(if self.hall {
+                Op::random_with_a_hall(&mut self.random)
+            } else {
+                Op::random(&mut self.random, complete)
+            });
         }
         ops.iter().map(|op| self.cast.envelope(op)).collect()
     }
@@ -138,6 +163,13 @@ impl<'w> History<'w> {
             let (expected, got) = (self.model.item(key), self.world.item(key));
             if expected != got {
                 return Err(format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
+            }
+            if expected.is_some_and(|item| item.mode == Mode::Units) {
+                let (expected, got) = (self.model.units(key), units_of(self.world, key));
+                let got: Vec<_> = got.into_iter().map(|u| (u.id, u.place, u.status, u.version)).collect();
+                if expected != got {
+                    return Err(format!("units of {key:?}:\n expected {expected:?}\n got      {got:?}"));
+                }
             }
         }
         // Those that a command was about lately; all of them at the end.
@@ -201,6 +233,11 @@ fn seen(world: &mut dyn World, cast: &Cast) -> NaiveState {
     let mut state = NaiveState::default();
     for key in cast.items() {
         if let Some(item) = world.item(key) {
+            if item.mode == Mode::Units && item.version > 1 {
+                let mut pool = Pool::default();
+                pool.add(units_of(world, key));
+                state.pools.insert(key.clone(), pool);
+            }
             state.items.insert(key.clone(), item);
         }
     }
@@ -210,6 +247,34 @@ fn seen(world: &mut dyn World, cast: &Cast) -> NaiveState {
         }
     }
     state
+}
+
+/// An item that was never given units has an empty pool, or none.
+fn same_pools(one: &NaiveState, other: &NaiveState) -> bool {
+    let some = |state: &NaiveState| {
+        let pools = state.pools.iter().filter(|(_, pool)| !pool.is_empty());
+        pools.map(|(key, pool)| (key.clone(), pool.clone())).collect::<Vec<_>>()
+    };
+    some(one) == some(other)
+}
+
+/// All units of an item, read in pages.
+pub(super) fn units_of(world: &mut dyn World, item: &ItemKey) -> Vec<Unit> {
+    const PAGE: usize = 7;
+    let mut page = UnitFilter { item: item.clone(), status: None, section: None, after: None, limit: PAGE };
+    let mut all = Vec::new();
+    loop {
+        match world.find(Query::Units(page.clone())) {
+            Ok(Found::Units(Some(found))) => {
+                all.extend(found.units);
+                page.after = found.next;
+            }
+            other => panic!("asked for units, it answered {other:?}"),
+        }
+        if page.after.is_none() {
+            return all;
+        }
+    }
 }
 
 /// State is the fold of the committed events, whose positions are dense from 1.
@@ -230,7 +295,7 @@ fn fold_is_state(world: &mut dyn World, cast: &Cast) -> Result<(), String> {
     let events: Vec<Event> = rows.into_iter().map(|row| row.event).collect();
     let folded = NaiveState::fold(&events, []);
     let shown = seen(world, cast);
-    if folded.items != shown.items || folded.holds != shown.holds {
+    if folded.items != shown.items || folded.holds != shown.holds || !same_pools(&folded, &shown) {
         return Err(format!("state is not the fold of its events:\n state {shown:?}\n fold  {folded:?}"));
     }
     audit(&folded)

@@ -4,9 +4,10 @@
 use super::random::Random;
 use crate::digest;
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Envelope, EventId, Extend, Fresh, Fulfilment, Instant, ItemKey,
-    KeyUse, Label, Origin, Release, RequestId, ReservationId, Reserve, Return, Returning, Scope, Seconds,
-    SetSale, SetStock, Want, bucket_of,
+    AddUnits, AdjustStock, Attributes, Basket, Best, Choice, Command, Confirm, Envelope, EventId, Extend,
+    Fresh, Fulfilment, Instant, ItemKey, KeyUse, Label, Mode, NewUnit, Origin, Release, RequestId,
+    ReservationId, Reserve, RetireUnit, Return, Returning, Scope, Seconds, SetSale, SetStock, Want,
+    bucket_of,
 };
 
 /// The principal of envelopes that name none.
@@ -104,6 +105,8 @@ fn operation(command: &Command) -> &'static str {
         Command::Return(_) => "return",
         Command::SetStock(_) => "set_stock",
         Command::AdjustStock(_) => "adjust_stock",
+        Command::AddUnits(_) => "add_units",
+        Command::RetireUnit(_) => "retire_unit",
         Command::SetSale(_) => "set_sale",
         Command::Sweep => "sweep",
     }
@@ -189,13 +192,13 @@ pub fn return_of(id: ReservationId, wants: &[(&ItemKey, u64)]) -> Command {
 pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
     SetStock {
         item: item.clone(),
-        total_units,
+        total_units: Some(total_units),
         mode: None,
         safety_stock: None,
         default_ttl: None,
         max_hold: None,
         metadata: None,
-        expected_version: None,
+        expected: None,
     }
 }
 
@@ -204,10 +207,67 @@ pub fn set_stock(item: &ItemKey, total_units: u64) -> Command {
     Command::SetStock(stock_of(item, total_units))
 }
 
+/// An item whose units have ids, with none yet.
+pub fn set_hall(item: &ItemKey) -> Command {
+    Command::SetStock(SetStock { total_units: None, mode: Some(Mode::Units), ..stock_of(item, 0) })
+}
+
+/// Units that follow each other in one row of a section.
+pub fn row(section: &str, row: &str, ids: &[&str]) -> Vec<NewUnit> {
+    let unit = |id: &&str| NewUnit {
+        id: label(id),
+        position: None,
+        section: Some(label(section)),
+        row: Some(label(row)),
+        number: None,
+        attributes: Attributes::default(),
+    };
+    ids.iter().map(unit).collect()
+}
+
+/// Adds units.
+pub fn add_units(item: &ItemKey, units: Vec<NewUnit>) -> Command {
+    Command::AddUnits(AddUnits { item: item.clone(), units })
+}
+
+/// Lets a unit go.
+pub fn retire(item: &ItemKey, unit: &str) -> Command {
+    Command::RetireUnit(RetireUnit { item: item.clone(), unit: label(unit) })
+}
+
+/// Units by their ids.
+pub fn named(ids: &[&str]) -> Choice {
+    Choice::Named(ids.iter().map(|id| label(id)).collect())
+}
+
+/// A reserve of wishes that may say which units, in full, for so many seconds.
+pub fn reserve_choosing(ttl: u64, wants: Vec<(&ItemKey, u64, Option<Choice>)>) -> Reserve {
+    let want = |(item, quantity, choice): (&ItemKey, u64, _)| (Want { item: item.clone(), quantity }, choice);
+    let basket = Basket::choosing(wants.into_iter().map(want).collect());
+    let basket = basket.expect("wishes that are a basket");
+    Reserve { ttl: Some(seconds(ttl)), basket, ..reserve_of(&[(&Maker::new(0, "").item("x"), 1)]) }
+}
+
+/// A reserve of these units, in full, for so many seconds.
+pub fn reserve_named(ttl: u64, item: &ItemKey, ids: &[&str]) -> Command {
+    Command::Reserve(reserve_choosing(ttl, vec![(item, 1, Some(named(ids)))]))
+}
+
+/// A reserve of the best units, in full, for so many seconds.
+pub fn reserve_best(ttl: u64, item: &ItemKey, quantity: u64, best: Best) -> Command {
+    Command::Reserve(reserve_choosing(ttl, vec![(item, quantity, Some(Choice::Best(best)))]))
+}
+
+/// A return of these units.
+pub fn return_units(id: ReservationId, ids: &[&str]) -> Command {
+    let returning = Returning::Units(ids.iter().map(|id| label(id)).collect());
+    Command::Return(Return { id, returning, reason: label("unwanted") })
+}
+
 /// An adjustment of the total.
 pub fn adjust(item: &ItemKey, delta: i64) -> Command {
     let reason = label("count");
-    Command::AdjustStock(AdjustStock { item: item.clone(), delta, reason, expected_version: None })
+    Command::AdjustStock(AdjustStock { item: item.clone(), delta, reason, expected: None })
 }
 
 /// A pause.

@@ -4,8 +4,9 @@
 use super::maker::{self, Maker, label, seconds};
 use super::random::Random;
 use stockhold_domain::{
-    AdjustStock, Command, Confirm, Envelope, Extend, Fulfilment, ItemKey, Release, ReservationId, Reserve,
-    Return, Scope, SetSale, SetStock, limits,
+    AdjustStock, Attribute, Attributes, Best, Choice, Command, Confirm, Envelope, Expected, Extend,
+    Fulfilment, ItemKey, Label, NewUnit, Release, ReservationId, Reserve, Return, Scope, SetSale, SetStock,
+    limits,
 };
 
 /// One command to be. Small numbers choose among what exists; see [`Cast::envelope`].
@@ -89,6 +90,52 @@ pub enum Op {
         /// Pause.
         paused: bool,
     },
+    /// Reserve units of the hall, with a counted line beside them or not.
+    Seats {
+        /// How many.
+        count: u8,
+        /// How they are chosen.
+        how: u8,
+        /// What chooses among sections, ids and the like.
+        which: u8,
+        /// A line of the first item too.
+        counted: bool,
+        /// Seconds.
+        ttl: u32,
+        /// What there is, or all.
+        partial: bool,
+        /// Which of a few keys.
+        key: Option<u8>,
+    },
+    /// Make the hall, with no units yet.
+    OpenHall,
+    /// Add units to the hall.
+    AddSeats {
+        /// Which row, and with it which section.
+        row: u8,
+        /// Of which seats.
+        first: u8,
+        /// How many.
+        count: u8,
+        /// Whether they are given positions.
+        placed: bool,
+    },
+    /// Retire a unit of the hall.
+    RetireSeat {
+        /// Which row.
+        row: u8,
+        /// Which seat.
+        seat: u8,
+    },
+    /// Return units by their ids.
+    ReturnSeats {
+        /// How many reservations ago.
+        hold: u8,
+        /// Which.
+        which: u8,
+        /// Which of a few keys.
+        key: Option<u8>,
+    },
     /// Sweep.
     Sweep,
     /// A request with a key, sent once more.
@@ -98,8 +145,9 @@ pub enum Op {
     },
 }
 
-/// Items that exist or may come to.
-const ITEMS: usize = 4;
+/// Rows of the hall, and the most seats of one: few, so that buyers meet.
+const ROWS: u8 = 3;
+const SEATS: u8 = 6;
 /// Reservations that commands are about: the newest so many.
 const RECENT: usize = 12;
 /// Keys in use: so few that they meet.
@@ -130,6 +178,13 @@ impl Cast {
         Self { maker, items, holds: Vec::new(), sent: Vec::new() }
     }
 
+    /// The same with an item whose units have ids, the last.
+    pub fn with_a_hall(seed: u64, prefix: &str) -> Self {
+        let mut cast = Self::new(seed, prefix);
+        cast.items.push(cast.maker.item("hall"));
+        cast
+    }
+
     /// Its items, those that do not exist included.
     pub fn items(&self) -> &[ItemKey] {
         &self.items
@@ -138,6 +193,11 @@ impl Cast {
     /// Ids that reserves were sent with, whatever became of them.
     pub fn holds(&self) -> &[ReservationId] {
         &self.holds
+    }
+
+    /// Wraps a command that is no op.
+    pub fn wrap(&mut self, command: Command) -> Envelope {
+        self.maker.wrap(command)
     }
 
     /// Turns an op into an envelope.
@@ -202,7 +262,7 @@ impl Cast {
                     safety_stock: safety_stock.map(u64::from),
                     default_ttl: default_ttl.map(|ttl| seconds(u64::from(ttl))),
                     max_hold: max_hold.map(|max| seconds(u64::from(max))),
-                    expected_version: version.map(u64::from),
+                    expected: version.map(|version| Expected::version(version.into())),
                     ..maker::stock_of(self.item(*item), u64::from(*total))
                 };
                 (Command::SetStock(set), None)
@@ -212,7 +272,7 @@ impl Cast {
                     item: self.item(*item).clone(),
                     delta: if *delta == 0 { 1 } else { i64::from(*delta) },
                     reason: label("count"),
-                    expected_version: version.map(u64::from),
+                    expected: version.map(|version| Expected::version(version.into())),
                 };
                 (Command::AdjustStock(adjust), *key)
             }
@@ -225,8 +285,33 @@ impl Cast {
                 };
                 (Command::SetSale(SetSale { scope, paused: *paused, reason: None }), None)
             }
+            Op::Seats { count, how, which, counted, ttl, partial, key } => {
+                let (choice, count) = chosen(*how, *which, *count);
+                let mut wants = vec![(self.hall(), count, choice)];
+                if *counted {
+                    wants.push((self.item(0), 1, None));
+                }
+                let fulfilment = if *partial { Fulfilment::Partial } else { Fulfilment::All };
+                let reserve = maker::reserve_choosing(u64::from(*ttl), wants);
+                (Command::Reserve(Reserve { fulfilment, ..reserve }), *key)
+            }
+            Op::OpenHall => (maker::set_hall(self.hall()), None),
+            Op::AddSeats { row, first, count, placed } => {
+                let units = (0..=count % SEATS).map(|n| new_seat(*row, first.wrapping_add(n), *placed));
+                (maker::add_units(self.hall(), units.collect()), None)
+            }
+            Op::RetireSeat { row, seat } => (maker::retire(self.hall(), seat_id(*row, *seat).as_str()), None),
+            Op::ReturnSeats { hold, which, key } => {
+                let ids = some_ids(*which, 1 + which % 2);
+                let ids: Vec<&str> = ids.iter().map(Label::as_str).collect();
+                (maker::return_units(self.hold(*hold), &ids), *key)
+            }
             Op::Sweep | Op::Again { .. } => (Command::Sweep, None),
         }
+    }
+
+    fn hall(&self) -> &ItemKey {
+        self.items.last().expect("items")
     }
 
     fn wants(&self, wants: &[(u8, u8)]) -> Vec<(&ItemKey, u64)> {
@@ -240,7 +325,7 @@ impl Cast {
     }
 
     fn item(&self, item: u8) -> &ItemKey {
-        &self.items[usize::from(item) % ITEMS]
+        &self.items[usize::from(item) % self.items.len()]
     }
 
     fn hold(&mut self, hold: u8) -> ReservationId {
@@ -249,6 +334,61 @@ impl Cast {
             _ => self.maker.no_reservation(),
         }
     }
+}
+
+fn seat_id(row: u8, seat: u8) -> Label {
+    label(&format!("{}{}", char::from(b'A' + row % ROWS), 1 + seat % SEATS))
+}
+
+/// A seat of the hall: rows A and B make one section, C another; every third seat is wide.
+fn new_seat(row: u8, seat: u8, placed: bool) -> NewUnit {
+    let (row, seat) = (row % ROWS, seat % SEATS);
+    let wide = (label("wide"), Attribute::Flag(true));
+    NewUnit {
+        id: seat_id(row, seat),
+        position: placed.then(|| u64::from(row) * 10 + u64::from(seat)),
+        section: Some(label(if row < 2 { "stalls" } else { "balcony" })),
+        row: Some(label(if row == 0 { "one" } else { "other" })),
+        number: None,
+        attributes: Attributes::new(if seat % 3 == 2 { vec![wide] } else { Vec::new() }),
+    }
+}
+
+/// A few different ids, some of which may not exist.
+fn some_ids(which: u8, count: u8) -> Vec<Label> {
+    let mut ids: Vec<Label> =
+        (0..count).map(|n| seat_id(which.wrapping_add(n / 2), (which / 3).wrapping_add(n))).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if which.is_multiple_of(2) {
+        ids.reverse();
+    }
+    ids
+}
+
+fn chosen(how: u8, which: u8, count: u8) -> (Option<Choice>, u64) {
+    let count = 1 + count % 8;
+    let sections = match which % 4 {
+        0 => vec![label("balcony"), label("stalls")],
+        1 => vec![label("stalls")],
+        _ => Vec::new(),
+    };
+    let wide = Attributes::new(vec![(label("wide"), Attribute::Flag(true))]);
+    let attributes = if which.is_multiple_of(5) { wide } else { Attributes::default() };
+    let best = match how % 6 {
+        0 => None,
+        1 => return (Some(Choice::Named(some_ids(which, 1 + count % 4))), 1),
+        2 => Some(Best { adjacent: true, ..Best::default() }),
+        3 => Some(Best { adjacent: true, sections, attributes, min_together: None }),
+        4 => Some(Best {
+            adjacent: which.is_multiple_of(2),
+            sections,
+            min_together: Some(u32::from(which % 4)),
+            attributes,
+        }),
+        _ => Some(Best { sections, attributes, ..Best::default() }),
+    };
+    (best.map(Choice::Best), u64::from(count))
 }
 
 /// One of the newest, counted from the end.
@@ -294,6 +434,33 @@ impl Op {
                 key,
             },
             _ => Self::Sale { scope: random.byte(), paused: random.one_in(3) },
+        }
+    }
+}
+
+impl Op {
+    /// Any op of a shop that has a hall; see [`Cast::with_a_hall`].
+    pub fn random_with_a_hall(random: &mut Random) -> Self {
+        let key = random.one_in(4).then(|| random.byte());
+        match random.below(20) {
+            0..=6 => Self::Seats {
+                count: random.byte(),
+                how: random.byte(),
+                which: random.byte(),
+                counted: random.one_in(4),
+                ttl: random.pick(&TTLS),
+                partial: random.one_in(3),
+                key,
+            },
+            7 => Self::AddSeats {
+                row: random.byte(),
+                first: random.byte(),
+                count: random.byte(),
+                placed: !random.one_in(4),
+            },
+            8 => Self::RetireSeat { row: random.byte(), seat: random.byte() },
+            9..=10 => Self::ReturnSeats { hold: random.byte(), which: random.byte(), key },
+            _ => Self::random(random, true),
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume, return_all, set_stock};
 use super::stage::{Checked, SECOND, Stage};
 use super::{Case, World, complete};
-use stockhold_domain::{ItemKey, Outcome, Rejection, Reply, Scope, Status};
+use crate::{Found, Query};
+use stockhold_domain::{ItemKey, Label, Outcome, Rejection, Reply, Scope, Status};
 
 pub(super) const CASES: &[Case] = &[
     complete("the pause of an item stops its sale and no other", of_an_item),
@@ -13,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     complete("confirm, release, extend, return and expiry go on while paused", what_goes_on),
     complete("a pause takes effect within a batch, in order", within_a_batch),
     complete("the pause of an item that does not exist is refused", of_nothing),
+    complete("what is paused as a whole can be read", read),
     complete("a pause changes neither version nor sequence", no_version),
 ];
 
@@ -40,6 +42,44 @@ fn expect_open(stage: &mut Stage<'_>, item: &ItemKey) -> Checked {
     let hold = stage.hold(reserve(&[(item, 1)]))?;
     stage.hold(release(hold.id))?;
     Ok(())
+}
+
+/// Items' own pauses are not in it, and a world that cases share may have others' in it.
+fn read(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let [hub, nowhere] = ["hub", "nowhere"].map(|name| stage.maker.location(name));
+    let (a, b) = (stage.stocked("a", 5)?, stage.maker.item_at(hub.as_str(), "b"));
+    stage.done(set_stock(&b, 5))?;
+    let expect = |stage: &mut Stage<'_>, everything: bool, locations: &[&Label]| {
+        for restarted in [false, true] {
+            let found = match stage.world.find(Query::Pauses) {
+                Ok(Found::Pauses(found)) => found,
+                other => return Err(format!("no pauses but {other:?}")),
+            };
+            ensure_eq!(found.everything, everything, "everything, restarted: {restarted}");
+            ensure!(found.locations.is_sorted(), "in order: {:?}", found.locations);
+            let ours: Vec<_> = found.locations.iter().filter(|one| [&hub, &nowhere].contains(one)).collect();
+            ensure_eq!(ours.as_slice(), locations, "locations, restarted: {restarted}");
+            stage.world.restart();
+        }
+        Ok(())
+    };
+    expect(&mut stage, false, &[])?;
+    stage.done(pause(&Scope::Item(a.clone())))?;
+    expect(&mut stage, false, &[])?;
+    stage.done(resume(&Scope::Item(a)))?;
+    // A location where nothing is stocked can be paused, and shows.
+    let [here, there] = [&hub, &nowhere].map(|location| Scope::Location(location.clone()));
+    stage.done(pause(&there))?;
+    stage.done(pause(&here))?;
+    expect(&mut stage, false, &[&hub, &nowhere])?;
+    stage.done(pause(&Scope::Everything))?;
+    stage.done(resume(&here))?;
+    let seen = expect(&mut stage, true, &[&nowhere]);
+    stage.done(resume(&Scope::Everything))?;
+    seen?;
+    stage.done(resume(&there))?;
+    expect(&mut stage, false, &[])
 }
 
 fn of_an_item(world: &mut dyn World) -> Checked {

@@ -1,6 +1,6 @@
 //! Sold units that come back.
 
-use super::maker::{confirm, confirm_as, release, reserve, reserve_for, return_all, return_of};
+use super::maker::{confirm, confirm_as, label, release, reserve, reserve_for, return_all, return_of};
 use super::stage::{Checked, SECOND, Stage};
 use super::{Case, World, complete, every};
 use stockhold_domain::{Hold, ItemKey, Rejection, ReservationId, Status};
@@ -26,12 +26,14 @@ fn confirm_again(world: &mut dyn World) -> Checked {
         ensure_eq!(stage.hold(command)?, sold, "the same answer again");
     }
     let other = stage.refused(confirm_as(hold.id, "o2"))?;
-    ensure_eq!(other, Rejection::ReservationConfirmed(hold.id), "another order");
+    let order_id = Some(label("o1"));
+    ensure_eq!(other, Rejection::ReservationConfirmed { id: hold.id, order_id }, "another order");
     stage.expect_books(&item, 1, 0)?;
     let plain = stage.hold(reserve(&[(&item, 1)]))?;
     stage.hold(confirm(plain.id))?;
     let named = stage.refused(confirm_as(plain.id, "o1"))?;
-    ensure_eq!(named, Rejection::ReservationConfirmed(plain.id), "an order where none was named");
+    let confirmed = Rejection::ReservationConfirmed { id: plain.id, order_id: None };
+    ensure_eq!(named, confirmed, "an order where none was named");
     stage.expect_books(&item, 2, 0)?;
     ensure_eq!(stage.shown(&item)?.figures.sequence, 5, "no second effect");
     Ok(())

@@ -1,12 +1,16 @@
 //! What must hold of any committed state, whatever led to it, and between one and the next.
 
 use super::NaiveState;
-use stockhold_domain::{Hold, Item, Status};
+use std::collections::BTreeMap;
+use stockhold_domain::{Hold, Item, Label, LineUnit, Mode, Pool, Status, UnitStatus};
 
 /// Recounts a state: every item's figures from its reservations, and every reservation against its own terms.
 pub fn audit(state: &NaiveState) -> Result<(), String> {
     for item in state.items.values() {
         count(state, item).map_err(|what| format!("{:?}: {what}: {:?}", item.key, item.figures))?;
+        if item.mode == Mode::Units {
+            count_units(state, item).map_err(|what| format!("{:?}: {what}: {:?}", item.key, item.figures))?;
+        }
     }
     for hold in state.holds.values() {
         coherent(hold).map_err(|what| format!("reservation {}: {what}: {hold:?}", hold.id))?;
@@ -26,7 +30,7 @@ pub fn successor(before: &NaiveState, after: &NaiveState) -> Result<(), String> 
         let same_figures = next.figures.total_units == item.figures.total_units
             && next.figures.held == item.figures.held
             && next.figures.confirmed_sold == item.figures.confirmed_sold;
-        if moved.0 == figures.0 && !same_figures {
+        if item.mode == Mode::Counted && moved.0 == figures.0 && !same_figures {
             return Err(format!("{key:?} changed without a transition: {item:?} to {next:?}"));
         }
     }
@@ -76,6 +80,41 @@ fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Every unit stands where the reservations say, and there are as many as the figures say.
+fn count_units(state: &NaiveState, item: &Item) -> Result<(), String> {
+    let none = Pool::default();
+    let pool = state.pools.get(&item.key).unwrap_or(&none);
+    let mut there: BTreeMap<&Label, (UnitStatus, u64)> = BTreeMap::new();
+    for hold in state.holds.values() {
+        let status = match hold.status {
+            Status::Active => UnitStatus::Held(hold.id),
+            Status::Confirmed => UnitStatus::Sold(hold.id),
+            Status::Cancelled | Status::Expired => continue,
+        };
+        for line in hold.lines.iter().filter(|line| line.item == item.key) {
+            for unit in line.units().iter().filter(|unit| !unit.returned) {
+                if there.insert(&unit.id, (status, unit.version)).is_some() {
+                    return Err(format!("{} is held or sold twice", unit.id));
+                }
+            }
+        }
+    }
+    for unit in pool.iter() {
+        let (status, version) = there.remove(&unit.id).unwrap_or((UnitStatus::Available, unit.version));
+        if (unit.status, unit.version) != (status, version) {
+            return Err(format!("{unit:?} is {status:?} at version {version} by its reservation"));
+        }
+    }
+    if let Some((id, _)) = there.first_key_value() {
+        return Err(format!("{id} is held or sold and does not exist"));
+    }
+    let figures = (item.figures.total_units, item.figures.held, item.figures.confirmed_sold);
+    if figures != (pool.len() as u64, pool.held(), pool.sold()) {
+        return Err(format!("its figures are not those of its {} units", pool.len()));
+    }
+    Ok(())
+}
+
 fn coherent(hold: &Hold) -> Result<(), &'static str> {
     if hold.lines.is_empty() {
         return Err("has no line");
@@ -86,6 +125,13 @@ fn coherent(hold: &Hold) -> Result<(), &'static str> {
         }
         if line.returned > line.quantity || (line.returned > 0 && hold.status != Status::Confirmed) {
             return Err("more came back than was sold");
+        }
+        let units = line.units();
+        if line.units.is_some() {
+            let returned = units.iter().filter(|unit| unit.returned).count();
+            if (units.len(), returned) != (line.quantity as usize, line.returned as usize) {
+                return Err("a line has other units than it counts");
+            }
         }
         if hold.lines.iter().skip(n + 1).any(|other| other.item == line.item) {
             return Err("two lines name the same item");
@@ -121,6 +167,14 @@ fn follows(before: &Hold, after: &Hold) -> Result<(), &'static str> {
         let kept = (&line.item, line.requested, line.quantity) == (&next.item, next.requested, next.quantity);
         if !kept || next.returned < line.returned || next.sequence < line.sequence {
             return Err("a line changed");
+        }
+        let units = line.units().iter().zip(next.units());
+        let fewer = line.units().len() != next.units().len();
+        let other = |(unit, next): (&LineUnit, &LineUnit)| {
+            unit.id != next.id || next.version < unit.version || (unit.returned && !next.returned)
+        };
+        if fewer || units.into_iter().any(other) {
+            return Err("a line has other units");
         }
     }
     if before.status != Status::Active {

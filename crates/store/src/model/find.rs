@@ -1,8 +1,8 @@
 //! What queries come to, from nothing but all events.
 
 use super::NaiveState;
-use crate::{Cursor, EventRow, Filter, Found, Page, Query, Shelf};
-use stockhold_domain::{HoldChange, ReservationId, State, Transition};
+use crate::{Cursor, EventRow, Filter, Found, Page, Pauses, Query, SeatMap, Shelf};
+use stockhold_domain::{HoldChange, Item, Mode, Pool, ReservationId, State, Transition};
 
 /// The answer to a query, by folding everything that ever happened.
 pub fn find(events: &[EventRow], query: &Query) -> Found {
@@ -17,11 +17,26 @@ pub fn find(events: &[EventRow], query: &Query) -> Found {
             });
             Found::Shelf(here.take(*limit).collect())
         }
+        Query::Units(filter) => {
+            let named = state.items.get(&filter.item).filter(|item| item.mode == Mode::Units);
+            let page = |item: &Item| state.pools.get(&item.key).map(|pool| filter.page(pool));
+            Found::Units(named.map(|item| page(item).unwrap_or_default()))
+        }
+        Query::SeatMap { item, layout } => {
+            let named = state.items.get(item).filter(|item| item.mode == Mode::Units);
+            let none = Pool::default();
+            let map = |item: &Item| SeatMap::of(item, state.pools.get(&item.key).unwrap_or(&none), *layout);
+            Found::SeatMap(named.map(|item| Box::new(map(item))))
+        }
         Query::Reservations(filter) => Found::Reservations(page(events, &state, filter)),
         Query::History(id) => {
             let rows: Vec<EventRow> = events.iter().filter(|row| about(row) == Some(*id)).cloned().collect();
             Found::History(Some(rows).filter(|rows| !rows.is_empty()))
         }
+        Query::Pauses => Found::Pauses(Pauses {
+            everything: state.paused.contains(&None),
+            locations: state.paused.into_iter().flatten().collect(),
+        }),
         Query::Events { after, limit } => {
             let rows = events.iter().filter(|row| row.position > *after);
             Found::Events(rows.take(*limit).cloned().collect())

@@ -1,9 +1,9 @@
 //! The model's reservations: confirm, release, extend, return, expire. As naive as the rest of it.
 
-use super::{Model, Record};
+use super::{Model, Record, invalid};
 use stockhold_domain::{
-    Closing, Confirm, Extend, Hold, Instant, ItemKey, Label, Rejection, Release, Reply, ReservationId,
-    Return, Returning, Status, limits,
+    Choice, Closing, Confirm, Extend, Hold, Instant, ItemKey, Label, Line, LineUnits, Mode, Rejection,
+    Release, Reply, ReservationId, Return, Returning, Status, limits,
 };
 
 impl Model {
@@ -65,6 +65,8 @@ impl Model {
             Err(Rejection::ReturnExceedsSold { item, requested, sold })
         };
         let mut back: Vec<u64> = Vec::new();
+        // Which units were named, where any were.
+        let mut named: Vec<Option<Vec<Label>>> = vec![None; lines.len()];
         match &asked.returning {
             Returning::All => {
                 back.extend(lines.iter().map(|line| u64::from(line.quantity - line.returned)));
@@ -78,22 +80,54 @@ impl Model {
                         return exceeds(&want.item, want.quantity, 0);
                     }
                 }
-                for line in &lines {
-                    let wants = basket.wants().iter().filter(|want| want.item == line.item);
-                    back.push(wants.map(|want| want.quantity).sum());
+                for (line, named) in lines.iter().zip(&mut named) {
+                    let wants = basket.wants().iter().enumerate().filter(|(_, want)| want.item == line.item);
+                    back.push(wants.clone().map(|(_, want)| want.quantity).sum());
+                    for (n, _) in wants {
+                        if let Some(Choice::Named(units)) = basket.choice(n) {
+                            *named = Some(units.clone());
+                        }
+                    }
+                }
+            }
+            Returning::Units(units) => {
+                for (n, id) in units.iter().enumerate() {
+                    let had = lines.iter().filter(|line| line.units().iter().any(|unit| unit.id == *id));
+                    if had.count() > 1 {
+                        return Err(invalid(&format!("/units/{n}")));
+                    }
+                }
+                let has = |line: &Line, id: &Label| line.units().iter().any(|u| u.id == *id && !u.returned);
+                for (line, named) in lines.iter().zip(&mut named) {
+                    let here: Vec<Label> = units.iter().filter(|id| has(line, id)).cloned().collect();
+                    back.push(here.len() as u64);
+                    *named = Some(here);
+                }
+                if units.iter().any(|id| !lines.iter().any(|line| has(line, id))) {
+                    let sold = lines[0].quantity - lines[0].returned;
+                    return exceeds(&lines[0].item, units.len() as u64, sold);
                 }
             }
         }
-        for (line, back) in lines.iter().zip(&back) {
+        let mut places = Vec::new();
+        for ((line, back), named) in lines.iter().zip(&back).zip(&named) {
             let sold = line.quantity - line.returned;
-            if *back > u64::from(sold) {
+            let out = |n: &usize| !line.units()[*n].returned;
+            let all: Vec<usize> = (0..line.units().len()).filter(out).collect();
+            let here: Vec<usize> = match named {
+                None => all.into_iter().take(usize::try_from(*back).unwrap_or(usize::MAX)).collect(),
+                Some(ids) => all.into_iter().filter(|n| ids.contains(&line.units()[*n].id)).collect(),
+            };
+            let lacks = named.as_ref().is_some_and(|ids| ids.len() != here.len());
+            if *back > u64::from(sold) || lacks {
                 return exceeds(&line.item, *back, sold);
             }
+            places.push(here);
         }
-        for (line, back) in lines.iter_mut().zip(back) {
+        for ((line, back), places) in lines.iter_mut().zip(back).zip(places) {
             if back > 0 {
                 line.returned += u32::try_from(back).expect("no more than was sold");
-                line.sequence = self.turn(&line.item, now);
+                self.turn_line(line, now, Some(&places));
             }
         }
         hold.lines = lines.into();
@@ -143,7 +177,7 @@ impl Model {
         let mut hold = self.hold(id).expect("a reservation to end");
         let mut lines = hold.lines.to_vec();
         for line in &mut lines {
-            line.sequence = self.turn(&line.item, now);
+            self.turn_line(line, now, None);
         }
         hold.status = status;
         hold.lines = lines.into();
@@ -159,10 +193,23 @@ impl Model {
         }
     }
 
-    /// Counts a transition of an item and says its number.
+    /// Counts a transition of a line: of its item, or of its units where they have ids, of some that came back or of all.
+    pub(super) fn turn_line(&mut self, line: &mut Line, now: Instant, back: Option<&[usize]>) {
+        line.sequence = self.turn(&line.item, now);
+        if line.units.is_some() {
+            let mut units = line.units().to_vec();
+            self.turn_units(&line.item, &mut units, back);
+            for n in back.unwrap_or_default() {
+                units[*n].returned = true;
+            }
+            line.units = Some(LineUnits::new(units).into());
+        }
+    }
+
+    /// Counts a transition of an item and says its number, which stays 0 where its units have ids.
     pub(super) fn turn(&mut self, key: &ItemKey, now: Instant) -> u64 {
         let record = self.record(key);
-        record.sequence += 1;
+        record.sequence += u64::from(record.mode == Mode::Counted);
         record.at = now;
         record.sequence
     }
@@ -175,7 +222,10 @@ impl Model {
 /// What is said of a reservation that has ended.
 fn over(hold: &Hold) -> Rejection {
     match hold.status {
-        Status::Confirmed => Rejection::ReservationConfirmed(hold.id),
+        Status::Confirmed => Rejection::ReservationConfirmed {
+            id: hold.id,
+            order_id: hold.closing.clone().and_then(|closing| closing.order_id),
+        },
         Status::Cancelled => Rejection::ReservationCancelled(hold.id),
         Status::Expired => Rejection::ReservationExpired { id: hold.id, expires_at: hold.expires_at },
         Status::Active => unreachable!("an active reservation has not ended"),

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, ReservationId, Scope,
-    State, Status, Transition,
+    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Pool, ReservationId, Scope,
+    State, Status, StockChange, Transition,
 };
 
 /// All of the world in memory: nothing is ever missing.
@@ -18,6 +18,8 @@ pub struct NaiveState {
     pub keys: BTreeMap<KeyHash, KeyRecord>,
     /// Locations whose sale is paused; `None` for everything.
     pub paused: BTreeSet<Option<Label>>,
+    /// Units of the items whose units have ids.
+    pub pools: BTreeMap<ItemKey, Pool>,
 }
 
 impl NaiveState {
@@ -64,18 +66,40 @@ impl State for NaiveState {
             .min())
     }
 
+    fn keeps_units(&self) -> bool {
+        true
+    }
+
+    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+        Ok(self.pools.get(item))
+    }
+
     fn apply(&mut self, event: &Event) {
         match &event.transition {
-            Transition::Hold { hold, figures, .. } => {
-                for (line, figures) in hold.lines.iter().zip(figures) {
+            Transition::Hold { change, hold, figures } => {
+                for (number, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
+                    if let Some(pool) = self.pools.get_mut(&line.item) {
+                        pool.apply(change, hold, line, number);
+                    }
                     if let Some(item) = self.items.get_mut(&line.item) {
                         item.figures = *figures;
                     }
                 }
                 self.holds.insert(hold.id, hold.clone());
             }
-            Transition::Stock { item, .. } => {
+            Transition::Stock { change, item } => {
                 self.items.insert(item.key.clone(), item.clone());
+                match change {
+                    StockChange::UnitsAdded(units) => {
+                        self.pools.entry(item.key.clone()).or_default().add(units.to_vec());
+                    }
+                    StockChange::UnitRetired(unit) => {
+                        if let Some(pool) = self.pools.get_mut(&item.key) {
+                            pool.retire(unit);
+                        }
+                    }
+                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                }
             }
             Transition::Sale { scope: Scope::Item(key), paused, .. } => {
                 if let Some(item) = self.items.get_mut(key) {

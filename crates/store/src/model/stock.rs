@@ -2,26 +2,36 @@
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    AdjustStock, Instant, ItemKey, Mode, Rejection, Reply, Scope, SetSale, SetStock, Settings, limits,
+    AdjustStock, Expected, Instant, ItemKey, Mode, Rejection, Reply, Scope, SetSale, SetStock, Settings,
+    limits,
 };
 
 impl Model {
     pub(super) fn set_stock(&mut self, asked: &SetStock, now: Instant) -> Result<Reply, Rejection> {
-        if asked.mode == Some(Mode::Units) {
-            return Err(invalid("/mode"));
-        }
-        if asked.total_units > limits::TOTAL_UNITS {
+        if asked.total_units.is_some_and(|total| total > limits::TOTAL_UNITS) {
             return Err(invalid("/total_units"));
         }
-        self.expect_version(&asked.item, asked.expected_version)?;
-        let total = i128::from(asked.total_units);
-        let Some(before) = self.item(&asked.item) else {
+        self.expect(&asked.item, asked.expected.as_ref())?;
+        let before = self.item(&asked.item);
+        let mode = before.as_ref().map_or(asked.mode.unwrap_or(Mode::Counted), |item| item.mode);
+        if asked.mode.is_some_and(|asked| asked != mode) {
+            return Err(invalid("/mode"));
+        }
+        let there = before.as_ref().map_or(0, |item| item.figures.total_units);
+        let total = match (mode, asked.total_units) {
+            (Mode::Counted, Some(total)) => i128::from(total),
+            (Mode::Units, total) if total.is_none_or(|total| total == there) => i128::from(there),
+            _ => return Err(invalid("/total_units")),
+        };
+        let Some(before) = before else {
             self.records.push(Record {
                 key: asked.item.clone(),
+                mode,
                 total,
+                seats: Vec::new(),
                 settings: settings(&Settings::default(), asked),
                 version: 1,
-                sequence: 1,
+                sequence: u64::from(mode == Mode::Counted),
                 at: now,
                 created_at: now,
             });
@@ -40,10 +50,13 @@ impl Model {
     }
 
     pub(super) fn adjust_stock(&mut self, asked: &AdjustStock, now: Instant) -> Result<Reply, Rejection> {
-        self.expect_version(&asked.item, asked.expected_version)?;
+        self.expect(&asked.item, asked.expected.as_ref())?;
         let Some(before) = self.item(&asked.item) else {
             return Err(Rejection::UnknownItem(vec![asked.item.clone()]));
         };
+        if before.mode == Mode::Units {
+            return Err(invalid("/delta"));
+        }
         let total = i128::from(before.figures.total_units) + i128::from(asked.delta);
         if total > i128::from(limits::TOTAL_UNITS) {
             return Err(invalid("/delta"));
@@ -69,12 +82,15 @@ impl Model {
         Ok(Reply::Sale { paused: asked.paused })
     }
 
-    fn expect_version(&self, key: &ItemKey, expected: Option<u64>) -> Result<(), Rejection> {
+    fn expect(&self, key: &ItemKey, expected: Option<&Expected>) -> Result<(), Rejection> {
         let version = self.item(key).map(|item| item.version);
-        match expected {
-            Some(expected) if version != Some(expected) => Err(Rejection::PreconditionFailed { version }),
-            _ => Ok(()),
-        }
+        let as_expected = match expected {
+            None => true,
+            Some(Expected::Absent) => version.is_none(),
+            Some(Expected::There) => version.is_some(),
+            Some(Expected::Versions(any)) => any.iter().any(|one| version == Some(*one)),
+        };
+        if as_expected { Ok(()) } else { Err(Rejection::PreconditionFailed { version }) }
     }
 
     /// No total may fall below what is sold and held; safety stock is no promise.

@@ -6,9 +6,9 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use stockhold_domain::{
-    Effects, Envelope, Event, Instant, KeyRecord, Label, Outcome, Rules, Seconds, Status, decide,
+    Effects, Envelope, Event, Instant, KeyRecord, Label, Outcome, Pool, Rules, Seconds, Status, decide,
 };
-use stockhold_store::conformance::{Cast, Op, Random, START, TTLS};
+use stockhold_store::conformance::{Cast, Op, Random, START, TTLS, maker};
 use stockhold_store::model::{Model, NaiveState, audit, same, same_hold, successor};
 
 /// How a clock moves before a command.
@@ -82,6 +82,29 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Ops of a shop that has a hall.
+fn op_of_a_hall() -> impl Strategy<Value = Op> {
+    let seats =
+        (any::<u8>(), any::<u8>(), any::<u8>(), prop::bool::weighted(0.2), ttl(), any::<bool>(), key())
+            .prop_map(|(count, how, which, counted, ttl, partial, key)| Op::Seats {
+                count,
+                how,
+                which,
+                counted,
+                ttl,
+                partial,
+                key,
+            });
+    prop_oneof![
+        8 => seats,
+        2 => (any::<u8>(), any::<u8>(), any::<u8>(), prop::bool::weighted(0.8))
+            .prop_map(|(row, first, count, placed)| Op::AddSeats { row, first, count, placed }),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(row, seat)| Op::RetireSeat { row, seat }),
+        3 => (0..12_u8, any::<u8>(), key()).prop_map(|(hold, which, key)| Op::ReturnSeats { hold, which, key }),
+        12 => op(),
+    ]
+}
+
 /// Rules under which every level has something to say.
 fn rules() -> Rules {
     let seconds = |seconds| Some(Seconds::new(seconds).unwrap());
@@ -123,6 +146,19 @@ impl Pair {
         pair
     }
 
+    /// The same with a hall that has a few seats.
+    fn with_a_hall() -> Self {
+        let mut pair = Self::new();
+        pair.cast = Cast::with_a_hall(0, "");
+        let hall = pair.cast.items().last().unwrap().clone();
+        let opened = pair.cast.wrap(maker::set_hall(&hall));
+        pair.run_envelope(&opened, true);
+        for row in 0..3 {
+            pair.run(&Op::AddSeats { row, first: 0, count: 5, placed: true }, true);
+        }
+        pair
+    }
+
     fn tick(&mut self, tick: Tick, monotone: bool) {
         let now = match tick {
             Tick::By(micros) => self.now.micros() + micros,
@@ -141,15 +177,22 @@ impl Pair {
     /// Runs one op, and checks everything that can be said after it.
     fn run(&mut self, op: &Op, monotone: bool) {
         let envelope = self.cast.envelope(op);
+        self.run_envelope(&envelope, monotone);
+    }
+
+    fn run_envelope(&mut self, envelope: &Envelope, monotone: bool) {
         let before = self.state.clone();
-        let outcome = self.decide(&envelope);
+        let outcome = self.decide(envelope);
         if monotone {
-            let expected = self.model.run(&envelope, self.now);
+            let expected = self.model.run(envelope, self.now);
             assert!(same(&expected, &outcome), "{envelope:?}\nexpected {expected:?}\ngot      {outcome:?}");
             let items: Vec<_> = self.model.items();
             assert_eq!(items.len(), self.state.items.len());
             for item in &items {
                 assert_eq!(Some(item), self.state.items.get(&item.key));
+                let units = self.state.pools.get(&item.key).into_iter().flat_map(Pool::iter).cloned();
+                let units: Vec<_> = units.map(|u| (u.id, u.place, u.status, u.version)).collect();
+                assert_eq!(self.model.units(&item.key), units);
             }
             assert_eq!(self.model.holds().len(), self.state.holds.len());
             for hold in self.model.holds() {
@@ -192,6 +235,24 @@ proptest! {
     }
 
     #[test]
+    fn decide_is_the_model_with_units_too(steps in vec((forwards(), op_of_a_hall()), STEPS)) {
+        let mut pair = Pair::with_a_hall();
+        for (tick, op) in &steps {
+            pair.tick(*tick, true);
+            pair.run(op, true);
+        }
+    }
+
+    #[test]
+    fn books_of_units_balance_whatever_the_clock_does(steps in vec((both_ways(), op_of_a_hall()), STEPS)) {
+        let mut pair = Pair::with_a_hall();
+        for (tick, op) in &steps {
+            pair.tick(*tick, false);
+            pair.run(op, false);
+        }
+    }
+
+    #[test]
     fn books_balance_whatever_the_clock_does(steps in vec((both_ways(), op()), STEPS)) {
         let steps: Vec<Step> = steps;
         let mut pair = Pair::new();
@@ -208,10 +269,15 @@ fn histories_get_everywhere() {
     let mut seen = std::collections::BTreeMap::<String, u32>::new();
     for seed in 0..60 {
         let mut random = Random::new(seed);
-        let mut pair = Pair::new();
+        let mut pair = if seed % 3 == 0 { Pair::with_a_hall() } else { Pair::new() };
         for _ in 0..60 {
             pair.tick(Tick::By(random.pick(&[0, MILLI, SECOND, 3 * SECOND])), true);
-            let envelope = pair.cast.envelope(&Op::random(&mut random, true));
+            let op = if seed % 3 == 0 {
+                Op::random_with_a_hall(&mut random)
+            } else {
+                Op::random(&mut random, true)
+            };
+            let envelope = pair.cast.envelope(&op);
             let outcome = format!("{:?}", pair.decide(&envelope));
             let words: String = outcome.chars().take_while(|c| c.is_alphabetic() || *c == '(').collect();
             *seen.entry(words).or_default() += 1;
@@ -228,10 +294,14 @@ fn histories_get_everywhere() {
         "Refused(UnknownItem(",
         "Refused(SalePaused(",
         "Refused(QuantityLimit",
+        "Refused(UnitsUnavailable(",
+        "Refused(UnknownUnit",
+        "Refused(UnitInUse",
+        "Done(Units",
         "Refused(InsufficientInventory(",
         "Refused(IdempotencyMismatch",
         "Refused(UnknownReservation(",
-        "Refused(ReservationConfirmed(",
+        "Refused(ReservationConfirmed",
         "Refused(ReservationCancelled(",
         "Refused(ReservationExpired",
         "Refused(ReservationNotConfirmed(",

@@ -47,11 +47,15 @@ pub(crate) enum Flaw {
     WritesReplays,
     /// Gives the first event of every command the same id.
     OneEventId,
+    /// Units that came back stay sold.
+    KeepsReturnedUnits,
+    /// Units that are sold can be reserved.
+    FreesUnitsAtConfirm,
 }
 
 impl Flaw {
     /// Every flaw with a case that it must fail.
-    pub(crate) const CAUGHT_BY: [(Self, &'static str); 22] = [
+    pub(crate) const CAUGHT_BY: [(Self, &'static str); 24] = [
         (Self::ForgetsKeysOnRestart, "a reserve sent again is the same reservation, over restarts"),
         (Self::ForgetsPausesOnRestart, "the pause of a location stops its sales and no others"),
         (Self::LosesTheLastBatchOnRestart, "two hundred at once on a hundred units: exactly a hundred"),
@@ -74,5 +78,7 @@ impl Flaw {
         (Self::SkipsPositions, "positions are dense from 1, over restarts"),
         (Self::WritesReplays, "what changes nothing, a refusal or a replay, is no event"),
         (Self::OneEventId, "positions are dense from 1, over restarts"),
+        (Self::KeepsReturnedUnits, "returned units with ids are sold again"),
+        (Self::FreesUnitsAtConfirm, "a unit that is sold is nobody else's, over restarts"),
     ];
 }

@@ -4,9 +4,9 @@
 use crate::flaw::Flaw;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stockhold_domain::{
-    Basket, Command, Effects, Envelope, Event, EventId, Fingerprint, Got, Hold, Instant, Item, ItemKey,
-    KeyHash, KeyRecord, Label, Missing, Outcome, Rejection, ReservationId, Rules, State, Status, Want,
-    decide,
+    Basket, Command, Effects, Envelope, Event, EventId, Fingerprint, Got, Hold, HoldChange, Instant, Item,
+    ItemKey, KeyHash, KeyRecord, Label, Missing, Outcome, Pool, Rejection, ReservationId, Rules, State,
+    Status, Transition, UnitStatus, Want, decide,
 };
 use stockhold_store::conformance::{START, World};
 use stockhold_store::model::{self, NaiveState};
@@ -48,7 +48,8 @@ impl MemoryWorld {
     }
 
     pub(crate) fn thin() -> Self {
-        Self { thin: true, ..Self::new(None) }
+        let state = Shown { counts_only: true, ..Shown::default() };
+        Self { thin: true, state, ..Self::new(None) }
     }
 
     fn has(&self, flaw: Flaw) -> bool {
@@ -154,10 +155,12 @@ impl MemoryWorld {
         let mut envelope = envelope.clone();
         match &mut envelope.command {
             Command::Reserve(reserve) => {
-                let wants = reserve.basket.wants().iter();
-                let wants =
-                    wants.map(|want| Want { item: self.bent_key(&want.item), quantity: want.quantity });
-                reserve.basket = Basket::new(wants.collect()).unwrap();
+                let bent = |(n, want): (usize, &Want)| {
+                    let item = self.bent_key(&want.item);
+                    (Want { item, quantity: want.quantity }, reserve.basket.choice(n).cloned())
+                };
+                let wants = reserve.basket.wants().iter().enumerate().map(bent).collect();
+                reserve.basket = Basket::choosing(wants).unwrap();
             }
             Command::SetStock(set) => set.item = self.bent_key(&set.item),
             _ => {}
@@ -228,6 +231,10 @@ impl World for MemoryWorld {
         !self.thin
     }
 
+    fn keeps_units(&self) -> bool {
+        !self.thin
+    }
+
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         for Envelope { command, .. } in commands.iter().filter(|_| self.thin) {
             let known = matches!(
@@ -255,7 +262,7 @@ impl World for MemoryWorld {
         if self.has(Flaw::ForgetsKeysOnRestart) {
             self.keys.clear();
         }
-        let mut state = Shown { flaw: self.flaw, ..Shown::default() };
+        let mut state = Shown { flaw: self.flaw, counts_only: self.thin, ..Shown::default() };
         self.events.iter().for_each(|event| state.apply(event));
         self.keys.iter().for_each(|key| state.remember(key));
         if self.has(Flaw::ForgetsPausesOnRestart) {
@@ -289,11 +296,29 @@ impl World for MemoryWorld {
 struct Shown {
     state: NaiveState,
     flaw: Option<Flaw>,
+    /// Knows no units with ids.
+    counts_only: bool,
     /// Reservations that no deadline leads to any more.
     lost: BTreeSet<ReservationId>,
 }
 
 impl Shown {
+    /// What a flawed store makes of units beyond their events.
+    fn flawed_units(&mut self, event: &Event) {
+        let Transition::Hold { change, hold, .. } = &event.transition else { return };
+        let (kept, freed) = (
+            self.flaw == Some(Flaw::KeepsReturnedUnits) && matches!(change, HoldChange::Returned { .. }),
+            self.flaw == Some(Flaw::FreesUnitsAtConfirm) && *change == HoldChange::Confirmed,
+        );
+        for line in hold.lines.iter().filter(|_| kept || freed) {
+            let Some(pool) = self.state.pools.get_mut(&line.item) else { continue };
+            for unit in line.units() {
+                let status = if kept { UnitStatus::Sold(hold.id) } else { UnitStatus::Available };
+                pool.set(&unit.id, status, unit.version);
+            }
+        }
+    }
+
     fn forget_instants(&mut self) {
         for item in self.state.items.values_mut() {
             item.figures.at = Instant::from_micros(0);
@@ -327,8 +352,17 @@ impl State for Shown {
         found.earliest(item)
     }
 
+    fn keeps_units(&self) -> bool {
+        !self.counts_only
+    }
+
+    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+        self.state.pool(item)
+    }
+
     fn apply(&mut self, event: &Event) {
         self.state.apply(event);
+        self.flawed_units(event);
         if self.flaw == Some(Flaw::DoesNotFloorTheClock) {
             self.forget_instants();
         }

@@ -2,7 +2,7 @@
 
 use crate::flaw::Flaw;
 use crate::memory_world::MemoryWorld;
-use stockhold_store::conformance::{cases, random_history, run_cases, stepping_history};
+use stockhold_store::conformance::{cases, random_history, run_cases, stepping_history, units_history};
 
 /// Seeds of random histories that every run tries.
 const SEEDS: u64 = 40;
@@ -56,6 +56,7 @@ fn a_right_world_passes_random_histories() {
     for seed in 0..SEEDS {
         random_history(&mut MemoryWorld::new(None), seed, STEPS).unwrap();
         stepping_history(&mut MemoryWorld::new(None), seed, STEPS).unwrap();
+        units_history(&mut MemoryWorld::new(None), seed, STEPS).unwrap();
     }
 }
 

@@ -16,6 +16,7 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
         "confirm" => decode::confirm(ID, None, body).map(drop),
         "extend" => decode::extend(ID, None, body).map(drop),
         "return_units" => decode::return_units(ID, None, body).map(drop),
+        "add_units" => decode::add_units("tea", None, body).map(drop),
         "set_stock" => decode::set_stock("tea", None, None, body).map(drop),
         "adjust_stock" => decode::adjust("tea", None, None, body).map(drop),
         "pause_item" | "resume_item" => decode::set_item_sale("tea", None, body, true).map(drop),
@@ -67,6 +68,16 @@ fn edges(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
             bad.extend([json!(""), json!("x".repeat(most + 1)), json!("é".repeat(most / 2 + 1))]);
             bad.extend([json!("a\nb"), json!("\u{85}"), json!(7)]);
         }
+        Some("boolean") => {
+            good.extend([json!(true), json!(false)]);
+            bad.extend([json!("true"), json!(1)]);
+        }
+        Some("object") if !schema["maxProperties"].is_null() => {
+            let most = schema["maxProperties"].as_u64().unwrap();
+            let of = |count| (0..count).map(|n| (n.to_string(), json!(n))).collect::<Value>();
+            good.extend([json!({}), of(most), json!({ "a": true, "b": -1, "c": "x" })]);
+            bad.extend([of(most + 1), json!([]), json!({ "a": null }), json!({ "a": {} }), json!({ "": 1 })]);
+        }
         Some("object") if schema["properties"].is_null() => {
             let most = usize::try_from(schema["x-max-bytes"].as_u64().unwrap()).unwrap();
             let of = |bytes: usize| json!({ "k": "x".repeat(bytes - r#"{"k":""}"#.len()) });
@@ -81,9 +92,21 @@ fn edges(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
         Some("array") => {
             let (entries, wrong) = edges(&schema["items"]);
             let most = usize::try_from(schema["maxItems"].as_u64().unwrap()).unwrap();
-            good.push(json!(vec![&entries[0]; most]));
+            let unique = schema["uniqueItems"] == true;
+            // Units that are added have ids of their own, which the rules look at.
+            let many = |count: usize| {
+                if unique {
+                    (0..count).map(|n| json!(n.to_string())).collect()
+                } else {
+                    vec![entries[0].clone(); count]
+                }
+            };
+            good.push(json!(many(most)));
             good.extend(entries.iter().map(|entry| json!([entry])));
-            bad.extend([json!([]), json!(vec![&entries[0]; most + 1])]);
+            bad.extend([json!([]), json!(many(most + 1))]);
+            if unique {
+                bad.push(json!(["x", "x"]));
+            }
             bad.extend(wrong.iter().map(|entry| json!([entry])));
         }
         _ => {

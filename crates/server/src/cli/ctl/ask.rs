@@ -3,6 +3,7 @@
 
 use super::Request;
 use super::show;
+use super::units::Choice;
 use crate::cli::call::{RESERVATIONS, encoded, item_path, push_query};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -38,10 +39,10 @@ impl LineArg {
 
 /// Where the stock is.
 #[derive(Args)]
-struct Where {
+pub(super) struct Where {
     /// Where it is stocked
     #[arg(long, default_value = Label::DEFAULT_LOCATION)]
-    location: String,
+    pub(super) location: String,
 }
 
 /// What makes a command safe to repeat.
@@ -61,6 +62,8 @@ pub(super) struct Reserve {
     /// How many units, 1 to 1,000,000
     #[arg(short, long, value_name = "UNITS", default_value_t = 1, conflicts_with = "line")]
     quantity: u64,
+    #[command(flatten)]
+    choice: Choice,
     /// One line of a basket: SKU=UNITS, or SKU for one unit; repeat it for more, all or nothing
     #[arg(long, value_name = "SKU=UNITS")]
     line: Vec<LineArg>,
@@ -97,8 +100,11 @@ pub(super) struct Reserve {
 impl Reserve {
     pub(super) fn request(&self) -> Result<Request, String> {
         let single = self.sku.iter().map(|sku| LineArg { sku: sku.clone(), quantity: self.quantity });
-        let lines: Vec<Value> =
+        let mut lines: Vec<Value> =
             single.chain(self.line.iter().cloned()).map(|line| line.json(&self.place.location)).collect();
+        if let Some(line) = lines.first_mut().and_then(Value::as_object_mut) {
+            self.choice.put(line);
+        }
         let body = json!({
             "owner_id": self.owner,
             "lines": lines,
@@ -182,6 +188,9 @@ pub(super) struct Return {
     /// What comes back: SKU=UNITS, or SKU for one unit; repeat it for more [default: everything]
     #[arg(long, value_name = "SKU=UNITS")]
     line: Vec<LineArg>,
+    /// A unit that comes back, by its id, whichever line has it; repeat it for more
+    #[arg(long, value_name = "ID", conflicts_with = "line")]
+    unit: Vec<String>,
     #[command(flatten)]
     place: Where,
     #[command(flatten)]
@@ -192,7 +201,8 @@ impl Return {
     pub(super) fn request(&self) -> Result<Request, String> {
         let lines: Vec<Value> = self.line.iter().map(|line| line.json(&self.place.location)).collect();
         let lines = if lines.is_empty() { Value::Null } else { Value::Array(lines) };
-        let body = named(json!({ "reason": self.reason, "lines": lines }));
+        let units = if self.unit.is_empty() { Value::Null } else { json!(self.unit) };
+        let body = named(json!({ "reason": self.reason, "lines": lines, "units": units }));
         Request::post(reservation(&self.id, "/return"), body, show::reservation).keyed(self.key.key.as_ref())
     }
 }
@@ -241,7 +251,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    fn push(&self, path: &mut String) {
+    pub(super) fn push(&self, path: &mut String) {
         push_query(path, "limit", &self.limit.to_string());
         if let Some(after) = &self.after {
             push_query(path, "starting_after", after);
@@ -287,15 +297,34 @@ impl List {
     }
 }
 
+/// How units are told apart.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Mode {
+    Counted,
+    Units,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Counted => "counted",
+            Self::Units => "units",
+        }
+    }
+}
+
 #[derive(Args)]
 pub(super) struct Set {
     /// What
     sku: String,
     #[command(flatten)]
     place: Where,
-    /// Units that exist, sold ones included
-    #[arg(long, value_name = "UNITS")]
-    total: u64,
+    /// Units that exist, sold ones included; left out where units have ids, which are added one by one
+    #[arg(long, value_name = "UNITS", required_unless_present = "mode")]
+    total: Option<u64>,
+    /// How units are told apart, for good: counted ones are interchangeable, units have ids [default: counted]
+    #[arg(long)]
+    mode: Option<Mode>,
     /// Units kept from sale
     #[arg(long, value_name = "UNITS")]
     safety_stock: Option<u64>,
@@ -317,6 +346,7 @@ impl Set {
     pub(super) fn request(&self) -> Request {
         let body = named(json!({
             "total_units": self.total,
+            "mode": self.mode.map(Mode::name),
             "safety_stock": self.safety_stock,
             "default_ttl_seconds": self.default_ttl,
             "max_hold_seconds": self.max_hold,
@@ -442,7 +472,24 @@ impl Sale {
                 path
             }
         };
-        Ok(Request::post(path, named(json!({ "reason": self.reason })), show::sale))
+        let show = if self.everything { show::sale_of_all } else { show::sale };
+        Ok(Request::post(path, named(json!({ "reason": self.reason })), show))
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Standing {
+    /// Only this one
+    #[arg(long)]
+    location: Option<String>,
+}
+
+impl Standing {
+    pub(super) fn request(&self) -> Request {
+        let mut path = "/v1/sale".to_owned();
+        let Some(location) = &self.location else { return Request::get(path, show::sale_of_all) };
+        push_query(&mut path, "location", location);
+        Request::get(path, show::sale)
     }
 }
 

@@ -4,13 +4,13 @@
 mod ask;
 mod events;
 mod show;
+mod units;
 
 use super::call::{Caller, Failed};
 use super::server::{self, ServerArgs};
 use crate::exit;
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::client::Raw;
@@ -36,17 +36,19 @@ enum Command {
     ///
     ///   stockhold ctl reserve shirt --quantity 2 --owner cart-1 --ttl 600
     ///   stockhold ctl reserve --line shirt=2 --line mug --owner cart-1 --partial
+    ///   stockhold ctl reserve concert --quantity 4 --owner cart-1 --adjacent --section stalls
     #[command(verbatim_doc_comment)]
-    Reserve(ask::Reserve),
+    Reserve(Box<ask::Reserve>),
     /// Turn a hold into a sale
     Confirm(ask::Confirm),
     /// Give a hold's units back
     Release(ask::Release),
     /// Move a hold's deadline away: to now and so many seconds, within the item's longest hold
     Extend(ask::Extend),
-    /// Take sold units back: all of a reservation, or what --line says
+    /// Take sold units back: all of a reservation, or what --line or --unit says
     ///
     ///   stockhold ctl return RESERVATION --reason broken --line shirt=1
+    ///   stockhold ctl return RESERVATION --reason ill --unit A-12
     #[command(verbatim_doc_comment)]
     Return(ask::Return),
     /// Show a reservation
@@ -59,6 +61,9 @@ enum Command {
     /// Set, move, show and list stock
     #[command(subcommand)]
     Stock(Stock),
+    /// Add, list, draw and retire units with ids: seats, slots, serial numbers
+    #[command(subcommand)]
+    Units(units::Units),
     /// Show what is to be had of some SKUs
     Available(ask::Available),
     /// Stop selling an item, a location or everything; what is held can still be confirmed
@@ -70,6 +75,12 @@ enum Command {
     Pause(ask::Sale),
     /// Go on selling it
     Resume(ask::Sale),
+    /// Show what is paused: everything, or locations; an item says it of itself
+    ///
+    ///   stockhold ctl sale
+    ///   stockhold ctl sale --location hub-7
+    #[command(verbatim_doc_comment)]
+    Sale(ask::Standing),
     /// Show what has happened, or follow what happens
     ///
     ///   stockhold ctl events --reservation 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e
@@ -84,6 +95,7 @@ enum Stock {
     /// Create an item, or set what is named of it; the rest stays
     ///
     ///   stockhold ctl stock set shirt --total 100 --safety-stock 5
+    ///   stockhold ctl stock set concert --mode units
     #[command(verbatim_doc_comment)]
     Set(ask::Set),
     /// Move an item's total: deliveries up, losses down
@@ -169,13 +181,17 @@ impl Args {
                 if self.json
                     && let Failed::Refused(problem) = &failed
                 {
-                    tell(&format!("{}\n", server::problem_json(problem)));
+                    println!("{}", server::problem_json(problem));
                 }
                 let mut why = server::explain(url, &failed);
-                if let (Failed::GaveUp { .. }, Some(key)) = (&failed, &request.key) {
-                    why.push_str("\nThe command may have taken effect. Give it again with --key ");
-                    why.push_str(key);
-                    why.push_str(": it takes effect once.");
+                match (&failed, &request.key) {
+                    (Failed::GaveUp { undone: true, .. }, _) => why.push_str("\nNothing was done."),
+                    (Failed::GaveUp { .. }, Some(key)) => {
+                        why.push_str("\nThe command may have taken effect. Give it again with --key ");
+                        why.push_str(key);
+                        why.push_str(": it takes effect once.");
+                    }
+                    _ => {}
                 }
                 exit::because(server::code(&failed), why)
             }
@@ -188,27 +204,17 @@ impl Args {
         }
         if self.json {
             let body = if raw.body.is_empty() { "{}".into() } else { String::from_utf8_lossy(&raw.body) };
-            tell(&format!("{body}\n"));
+            println!("{body}");
             return ExitCode::from(exit::DONE);
         }
         let value = if raw.body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&raw.body) };
         match value {
             Ok(value) => {
-                tell(&(request.show)(&value));
+                print!("{}", (request.show)(&value));
                 ExitCode::from(exit::DONE)
             }
             Err(error) => exit::because(exit::FAILED, format!("the answer is no JSON: {error}")),
         }
-    }
-}
-
-/// Writes an answer. Whoever reads it may have had enough of it.
-fn tell(text: &str) {
-    let mut out = std::io::stdout().lock();
-    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
-        && error.kind() != std::io::ErrorKind::BrokenPipe
-    {
-        eprintln!("stockhold: writing to standard output: {error}");
     }
 }
 
@@ -236,9 +242,11 @@ impl Command {
             Self::Stock(Stock::Adjust(ask)) => ask.request(),
             Self::Stock(Stock::Get(ask)) => Ok(ask.request()),
             Self::Stock(Stock::List(ask)) => Ok(ask.request()),
+            Self::Units(ask) => Ok(ask.request()),
             Self::Available(ask) => Ok(ask.request()),
             Self::Pause(ask) => ask.request(true),
             Self::Resume(ask) => ask.request(false),
+            Self::Sale(ask) => Ok(ask.request()),
             Self::Events(_) => Err("events are read, not asked for once".to_owned()),
         }
     }

@@ -1,8 +1,10 @@
 //! Answers for people. Fields that a later server adds are left out here; --json has them.
 
+use crate::cli::hall::drawn;
 use crate::cli::table::{Column, printable, table};
 use serde_json::Value;
 use std::fmt::Write;
+use stockhold_api::wire::SeatMap;
 
 const RESERVATION: [(&str, &str); 14] = [
     ("owner", "owner_id"),
@@ -105,9 +107,78 @@ pub(super) fn availabilities(value: &Value) -> String {
     table(&AVAILABILITY, &entries(&value["items"]))
 }
 
+/// How the sale of an item or of a location stands, with what is around it.
 pub(super) fn sale(value: &Value) -> String {
+    let around = scopes(value).join(" and ");
+    let mut out = match (value["paused"] == Value::Bool(true), around.is_empty()) {
+        (true, true) => "paused: nothing new can be reserved there\n".to_owned(),
+        (true, false) => format!("paused: nothing new can be reserved there; also paused: {around}\n"),
+        (false, true) => "on sale\n".to_owned(),
+        (false, false) => format!(
+            "not paused by itself, but NOT on sale: paused is {around} (`stockhold ctl resume` with --everything or \
+             --location)\n"
+        ),
+    };
+    if value["has_items"] == Value::Bool(false) {
+        out.push_str("nothing is stocked at this location: is its name right?\n");
+    }
+    out
+}
+
+/// How the sale of everything stands, with the locations that are paused by themselves.
+pub(super) fn sale_of_all(value: &Value) -> String {
     let paused = value["paused"] == Value::Bool(true);
-    if paused { "paused: nothing new can be reserved there\n" } else { "on sale\n" }.to_owned()
+    let mut out =
+        if paused { "everything is paused: nothing new can be reserved\n" } else { "on sale\n" }.to_owned();
+    let within = scopes(value);
+    if !within.is_empty() {
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "paused by themselves: {}", within.join(", "));
+    }
+    out
+}
+
+/// What else is paused, by name.
+fn scopes(value: &Value) -> Vec<String> {
+    let name = |scope: &Value| match scope["location"].as_str() {
+        Some(location) => format!("location {}", printable(location)),
+        None => text(&scope["scope"]),
+    };
+    entries(&value["also_paused"]).into_iter().map(name).collect()
+}
+
+const UNITS: [Column; 7] = [
+    Column("UNIT", "unit_id"),
+    Column("STATUS", "status"),
+    Column("RESERVATION", "reservation_id"),
+    Column("SECTION", "section"),
+    Column("ROW", "row"),
+    Column("POSITION", "position"),
+    Column("VERSION", "version"),
+];
+
+pub(super) fn units(value: &Value) -> String {
+    list(value, &UNITS)
+}
+
+pub(super) fn units_added(value: &Value) -> String {
+    let field = |name: &str| text(&value[name]);
+    format!(
+        "{} added, {} there already: {} units, version {}\n",
+        field("added"),
+        field("unchanged"),
+        field("total_units"),
+        field("version")
+    )
+}
+
+pub(super) fn seat_map(value: &Value) -> String {
+    let read: Result<SeatMap, _> = serde_json::from_value(value.clone());
+    match read.as_ref().map(|map| (map, &map.layout)) {
+        Ok((map, Some(layout))) => drawn(layout, map),
+        // A map of another shape is shown as it came.
+        Ok((_, None)) | Err(_) => format!("{value:#}\n"),
+    }
 }
 
 /// One event on one line.

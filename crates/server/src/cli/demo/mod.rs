@@ -3,6 +3,7 @@
 mod audit;
 mod child;
 mod sale;
+mod seats;
 
 use super::call::{Caller, Failed};
 use crate::exit;
@@ -40,6 +41,9 @@ pub(super) struct Args {
     /// Leave the server alone
     #[arg(long)]
     no_kill: bool,
+    /// A small hall instead: groups want seats together, and the seat map is drawn as it fills
+    #[arg(long, conflicts_with_all = ["buyers", "units", "no_kill"])]
+    seats: bool,
 }
 
 /// Runs the sale and says by its exit code whether the audit is right.
@@ -50,8 +54,9 @@ pub(super) fn run(args: &Args) -> ExitCode {
     };
     let told = LocalSet::new().block_on(&runtime, async {
         let story = Story { args, begun: Instant::now() };
+        let tell = async || if args.seats { seats::tell(args.seed).await } else { story.tell().await };
         tokio::select! {
-            told = story.tell() => told,
+            told = tell() => told,
             _ = tokio::signal::ctrl_c() => Err(Failed::Broken("interrupted; the server has been ended".to_owned())),
         }
     });

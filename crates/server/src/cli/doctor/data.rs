@@ -70,7 +70,10 @@ pub(super) fn look_at(dir: &Path) -> Vec<Finding> {
 
 fn of_log(facts: &LogFacts) -> Vec<Finding> {
     let LogFacts { batches, position, bytes, wal_bytes, uncopied_bytes, .. } = facts;
-    let log = format!("format known; {batches} batches, {position} events, {}", mib(*bytes));
+    let log = format!(
+        "format known; {batches} batches, {position} events, {}; its end was looked at, `stockhold verify` reads all of it",
+        mib(*bytes)
+    );
     let wal = format!("{}, {} of it not in the log yet", mib(*wal_bytes), mib(*uncopied_bytes));
     let wal = if *uncopied_bytes > UNCOPIED {
         let advice = "checkpoints don't keep up: is a program reading log.db for long, or the disk too slow?";
@@ -84,6 +87,7 @@ fn of_log(facts: &LogFacts) -> Vec<Finding> {
 fn unusable(check: &'static str, error: &OpenError) -> Finding {
     let advice = match error {
         OpenError::InUse(_) => "stop the process that has it",
+        OpenError::Unfinished(_) => "let the backup end, or run it again",
         OpenError::Newer { .. } => "use that version, or a newer one",
         OpenError::Older { .. } => "use the version that wrote it",
         OpenError::Damaged { .. } => {

@@ -73,9 +73,9 @@ pub(super) fn run(args: &Args) -> ExitCode {
         } else {
             findings.iter().for_each(Finding::tell);
             match (wrong, look) {
-                (0, 0) => anstream::println!("\nnothing is wrong"),
-                (0, look) => anstream::println!("\nnothing is wrong; {look} to look at"),
-                (wrong, look) => anstream::println!("\n{wrong} wrong, {look} to look at"),
+                (0, 0) => println_styled!("\nnothing is wrong"),
+                (0, look) => println_styled!("\nnothing is wrong; {look} to look at"),
+                (wrong, look) => println_styled!("\n{wrong} wrong, {look} to look at"),
             }
         }
         ExitCode::from(if wrong == 0 { exit::DONE } else { exit::FAILED })
@@ -123,9 +123,9 @@ impl Finding {
             Grade::Wrong => ("WRONG", AnsiColor::Red),
         };
         let style = Style::new().fg_color(Some(colour.into()));
-        anstream::println!("{style}{word:<5}{style:#}  {:<12} {}", self.check, self.says);
+        println_styled!("{style}{word:<5}{style:#}  {:<12} {}", self.check, self.says);
         if let Some(advice) = &self.advice {
-            anstream::println!("       {:<12} → {advice}", "");
+            println_styled!("       {:<12} → {advice}", "");
         }
     }
 }

@@ -3,10 +3,12 @@
 //! Memory holds what is under way and nothing else, however long the file is. Two rows of one item are applied in
 //! their order; those of different items in any.
 
+mod once;
 mod row;
 mod send;
 mod source;
 mod state;
+mod units;
 
 pub(super) use source::Format;
 
@@ -42,6 +44,9 @@ pub(super) struct Args {
     file: PathBuf,
     #[command(flatten)]
     server: ServerArgs,
+    /// The rows are units of this item, one each: unit_id, section, row, number, position and attributes (a JSON object)
+    #[arg(long, value_name = "SKU")]
+    units: Option<String>,
     /// How rows are written [default: by the file's name: .csv, .jsonl or .ndjson]
     #[arg(long)]
     format: Option<Format>,
@@ -49,7 +54,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
     /// Another name for a field, like total_units=Qty; repeat it for more
-    #[arg(long, value_name = "FIELD=NAME", value_parser = renaming)]
+    #[arg(long, value_name = "FIELD=NAME", value_parser = renaming, conflicts_with = "units")]
     column: Vec<(Field, String)>,
     /// A column to pass over; repeat it for more
     #[arg(long, value_name = "NAME")]
@@ -59,10 +64,10 @@ pub(super) struct Args {
     location: String,
     /// What total_units counts. total: units that exist, sold ones included. on-hand: units that are not sold; what is sold here
     /// is added, what the row has as confirmed_sold is taken off
-    #[arg(long, default_value = "total")]
+    #[arg(long, default_value = "total", conflicts_with = "units")]
     stock: Stock,
     /// What to do with items that are there. update: set what the row names. keep: leave them as they are
-    #[arg(long, default_value = "update")]
+    #[arg(long, default_value = "update", conflicts_with = "units")]
     existing: Existing,
     /// Change nothing: check every row, and say what would become of it
     #[arg(long)]
@@ -71,19 +76,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_errors: u64,
     /// Pass over the rows before this line of the file
-    #[arg(long, value_name = "LINE", conflicts_with = "restart")]
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["restart", "units"])]
     from_line: Option<u64>,
     /// Begin with the first row, whatever an earlier run has done
     #[arg(long)]
     restart: bool,
     /// Where to note how far it is [default: beside the file, with .stockhold-import behind its name]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_state")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_state", "units"])]
     state: Option<PathBuf>,
     /// Note nothing: a run that is cut begins with the first row again
     #[arg(long)]
     no_state: bool,
     /// Requests under way at once
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = 32, conflicts_with = "units")]
     connections: usize,
     /// How long to wait for a server that does not answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -141,6 +146,9 @@ enum Cut {
 
 /// Imports, reports, and says by the exit code whether all of it is in.
 pub(super) fn run(args: &Args) -> ExitCode {
+    if let Some(sku) = &args.units {
+        return units::run(args, sku);
+    }
     let prepared = args.check().and_then(|format| Ok((format, args.server.url()?)));
     let (format, url) = match prepared {
         Ok(prepared) => prepared,

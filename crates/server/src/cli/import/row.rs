@@ -1,6 +1,7 @@
 //! One row: an item's settings as the API takes them. What is valid is asked of the API's own decoder, so that a dry run
 //! and a server judge alike.
 
+use super::once::Once;
 use super::source::Reading;
 use crate::cli::call::{encoded, item_path};
 use serde_json::{Map, Value};
@@ -134,7 +135,8 @@ impl Draft {
             (Field::Ignored, _) | (_, Raw::Text("") | Raw::Json(Value::Null)) => return Ok(()),
             (Field::Sku | Field::Location | Field::Mode, Raw::Text(text)) => Value::String(text.to_owned()),
             (Field::Metadata, Raw::Text(text)) => {
-                serde_json::from_str(text).map_err(|error| format!("must be a JSON object: {error}"))?
+                let read = serde_json::from_str(text).map(|Once(value)| value);
+                read.map_err(|error| format!("must be a JSON object: {error}"))?
             }
             (Field::Paused, Raw::Text(text)) => Value::Bool(matches!(text, "true" | "yes" | "1")),
             (_, Raw::Text(text)) => {

@@ -1,9 +1,11 @@
 //! A file of items, row by row, however long it is. What can't be used comes out as what is wrong with it, at its line
 //! and column; nothing is dropped and nothing is guessed.
 
+use super::once::Once;
 use super::row::{Bad, Draft, Field, Raw, Row};
+use crate::cli::lines::Lines;
 use csv::ByteRecord;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -65,8 +67,18 @@ pub(super) struct Source<'a> {
 }
 
 enum Rows {
-    Csv { reader: Box<csv::Reader<Bounded>>, left: Rc<Cell<u64>>, columns: Vec<Field>, names: Vec<String> },
-    Jsonl { reader: BufReader<Bounded>, left: Rc<Cell<u64>>, line: u64 },
+    Csv {
+        reader: Box<csv::Reader<Bounded>>,
+        lines: Rc<RefCell<Lines>>,
+        left: Rc<Cell<u64>>,
+        columns: Vec<Field>,
+        names: Vec<String>,
+    },
+    Jsonl {
+        reader: BufReader<Bounded>,
+        left: Rc<Cell<u64>>,
+        line: u64,
+    },
 }
 
 impl<'a> Source<'a> {
@@ -78,16 +90,19 @@ impl<'a> Source<'a> {
             Box::new(File::open(path).map_err(|error| error.to_string())?)
         };
         let (read, left) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(ROW_BYTES)));
-        let input = Bounded { input, read: Rc::clone(&read), left: Rc::clone(&left) };
+        let lines = (reading.format == Format::Csv).then(Rc::<RefCell<Lines>>::default);
+        let input = Bounded { input, read: Rc::clone(&read), left: Rc::clone(&left), lines: lines.clone() };
         let rows = match reading.format {
             Format::Jsonl => Rows::Jsonl { reader: BufReader::with_capacity(BUFFER, input), left, line: 0 },
             Format::Csv => {
                 let mut builder = csv::ReaderBuilder::new();
                 builder.flexible(true).delimiter(reading.delimiter).buffer_capacity(BUFFER);
                 let mut reader = builder.from_reader(input);
-                let header = reader.byte_headers().map_err(|error| error.to_string())?;
-                let (columns, names) = header_of(header, reading)?;
-                Rows::Csv { reader: Box::new(reader), left, columns, names }
+                let header = reader.byte_headers().map_err(|error| error.to_string())?.clone();
+                let lines = lines.unwrap_or_default();
+                first_line(&lines, reader.position().byte(), reading.delimiter)?;
+                let (columns, names) = header_of(&header, reading)?;
+                Rows::Csv { reader: Box::new(reader), lines, left, columns, names }
             }
         };
         Ok(Self { rows, reading, read })
@@ -101,16 +116,20 @@ impl<'a> Source<'a> {
     /// The next row, or what is wrong with it; `None` at the end. An error ends the file.
     pub(super) fn next(&mut self) -> Result<Option<Result<Row, Bad>>, String> {
         match &mut self.rows {
-            Rows::Csv { reader, left, columns, names } => {
+            Rows::Csv { reader, lines, left, columns, names } => {
                 left.set(ROW_BYTES);
                 let mut record = ByteRecord::new();
-                let began = reader.position().line();
-                match reader.read_byte_record(&mut record) {
+                let begins = reader.position().byte();
+                let read = reader.read_byte_record(&mut record);
+                let line = lines.borrow_mut().record(begins);
+                match read {
                     Ok(false) => return Ok(None),
                     Ok(true) => {}
-                    Err(error) => return Err(format!("from line {began} on: {error}")),
+                    Err(error) => return Err(format!("from line {line} on: {error}")),
                 }
-                let line = record.position().map_or(began, csv::Position::line);
+                if lines.borrow().is_open(reader.position().byte(), self.reading.delimiter) {
+                    return Err(not_closed(line));
+                }
                 Ok(Some(csv_row(&record, line, columns, names, self.reading)))
             }
             Rows::Jsonl { reader, left, line } => loop {
@@ -126,12 +145,28 @@ impl<'a> Source<'a> {
                     text.drain(..3);
                 }
                 let text = text.trim_ascii();
+                if text.contains(&b'\r') {
+                    return Err(format!(
+                        "line {line} has carriage returns in it, which no row needs: end the lines with newlines, as \
+                         `tr '\\r' '\\n'` does"
+                    ));
+                }
                 if !text.is_empty() {
                     return Ok(Some(json_row(text, *line, self.reading)));
                 }
             },
         }
     }
+}
+
+/// What is said of a row that ends where the file does.
+fn not_closed(line: u64) -> String {
+    format!("from line {line} on: a quotation mark is not closed, so that the rest of the file is one row")
+}
+
+fn first_line(lines: &RefCell<Lines>, end: u64, delimiter: u8) -> Result<(), String> {
+    let line = lines.borrow_mut().record(0);
+    if lines.borrow().is_open(end, delimiter) { Err(not_closed(line)) } else { Ok(()) }
 }
 
 /// Which column says what.
@@ -218,8 +253,12 @@ fn csv_row(
 
 fn json_row(text: &[u8], line: u64, reading: &Reading<'_>) -> Result<Row, Bad> {
     let bad = |column: &str, what: String| Bad { line, column: column.to_owned(), what };
-    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)
-        .map_err(|error| bad("", format!("must be one JSON object: {error} (counted within the line)")))?;
+    let read = serde_json::from_slice(text);
+    let Once(value) =
+        read.map_err(|error| bad("", format!("must be one JSON object: {error} (counted within the line)")))?;
+    let serde_json::Value::Object(object) = value else {
+        return Err(bad("", format!("must be one JSON object, found {value}")));
+    };
     let mut draft = Draft::new(line);
     for (name, value) in object {
         let field = field_of(&name, reading).map_err(|why| bad(&name, why))?;
@@ -233,6 +272,8 @@ struct Bounded {
     input: Box<dyn Read>,
     read: Rc<Cell<u64>>,
     left: Rc<Cell<u64>>,
+    /// Who counts the lines, for what does not come in lines.
+    lines: Option<Rc<RefCell<Lines>>>,
 }
 
 impl Read for Bounded {
@@ -246,6 +287,9 @@ impl Read for Bounded {
         let count = self.input.read(buffer)?;
         self.left.set(left.saturating_sub(count as u64));
         self.read.set(self.read.get() + count as u64);
+        if let Some(lines) = &self.lines {
+            lines.borrow_mut().add(buffer.get(..count).unwrap_or_default());
+        }
         Ok(count)
     }
 }
@@ -356,6 +400,55 @@ mod tests {
         content.resize(3 << 20, b'x');
         let why = read(Format::Csv, &content).unwrap_err();
         assert!(why.contains("from line 2") && why.contains("quotation mark"), "{why}");
+    }
+
+    #[test]
+    fn lines_are_counted_whatever_ends_them() {
+        for end in ["\n", "\r\n", "\r"] {
+            let content = "sku,total_units\na,1\n\nb,x\n\"c\",3\n".replace('\n', end);
+            let rows = read(Format::Csv, content.as_bytes()).unwrap();
+            let lines: Vec<_> =
+                rows.iter().map(|row| row.as_ref().map_or_else(|bad| bad.line, |row| row.line)).collect();
+            assert_eq!(lines, [2, 4, 5], "{end:?}");
+        }
+        let rows = b"{\"sku\":\"a\",\"total_units\":1}\r{\"sku\":\"b\",\"total_units\":1}\r";
+        let why = read(Format::Jsonl, rows).unwrap_err();
+        assert!(why.contains("line 1 has carriage returns"), "{why}");
+        let rows = read(Format::Jsonl, b"{\"sku\":\"a\",\"total_units\":1}\r\n{\"sku\":1}\r\n").unwrap();
+        assert_eq!(rows.len(), 2);
+    }
+
+    #[test]
+    fn a_quotation_mark_that_is_open_at_the_end_is_no_row() {
+        for (content, line) in [
+            ("sku,total_units\na,1\n\"b,2\nc,3\n", 3),
+            ("sku,total_units\r\na,1\r\nb,\"2\r\nc,3", 3),
+            ("sku,\"total_units\na,1\n", 1),
+        ] {
+            let why = read(Format::Csv, content.as_bytes()).unwrap_err();
+            let words = format!("from line {line} on: a quotation mark is not closed");
+            assert!(why.contains(&words), "{content:?}: {why}");
+        }
+        assert_eq!(read(Format::Csv, b"sku,total_units\n\"a\",\"1\"").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_member_that_is_there_twice_is_a_bad_row() {
+        let rows = read(
+            Format::Jsonl,
+            b"{\"sku\":\"a\",\"total_units\":1,\"total_units\":2}\n\
+              {\"sku\":\"a\",\"total_units\":1,\"metadata\":{\"x\":1,\"x\":2}}\n[1]\n\
+              {\"sku\":\"a\",\"total_units\":1,\"metadata\":{\"x\":1.5e3,\"y\":[null,true,-1]}}\n",
+        )
+        .unwrap();
+        let told = |n: usize| rows[n].as_ref().unwrap_err().what.clone();
+        assert!(told(0).contains("\"total_units\" is given twice"), "{}", told(0));
+        assert!(told(1).contains("\"x\" is given twice"), "{}", told(1));
+        assert!(told(2).contains("found [1]"), "{}", told(2));
+        assert_eq!(
+            rows[3].as_ref().unwrap().settings["metadata"].to_string(),
+            r#"{"x":1500.0,"y":[null,true,-1]}"#
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! It never corrects a line and never drops one silently: what can't be used goes to [`Junk`] with its place.
 
 use super::junk::{Junk, Kind, Place};
+use crate::cli::lines::Lines;
 use csv::ByteRecord;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -112,22 +113,39 @@ fn read_file(
     not_goods: &[String],
 ) -> Result<(), String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
+    let mut lines = Lines::default();
+    lines.add(bytes);
     let header = reader.byte_headers().map_err(|error| format!("{}: {error}", path.display()))?.clone();
+    let first = lines.record(0);
+    closed(&lines, (path, first), reader.position().byte())?;
     let places = Places::find(&header, columns).map_err(|why| format!("{}: {why}", path.display()))?;
     let mut record = ByteRecord::new();
     loop {
+        let begins = reader.position().byte();
         match reader.read_byte_record(&mut record) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         }
         input.read += 1;
-        let place = Place { file, line: record.position().map_or(0, csv::Position::line) };
+        let place = Place { file, line: lines.record(begins) };
+        closed(&lines, (path, place.line), reader.position().byte())?;
         match places.line(&record, header.len(), place, not_goods) {
             Ok(line) => input.lines.push(line),
             Err((kind, found)) => input.junk.add(kind, place, &found),
         }
     }
+}
+
+/// Refuses a file whose rest is one field.
+fn closed(lines: &Lines, (path, line): (&Path, u64), end: u64) -> Result<(), String> {
+    if lines.is_open(end, b',') {
+        return Err(format!(
+            "{}: from line {line} on: a quotation mark is not closed, so that the rest of the file is one line",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 /// Where in a record the columns are: order, SKU, quantity, time, customer.
@@ -266,6 +284,32 @@ mod tests {
             536365,85123A,\"WHITE, HANGING\",6,12/1/2010 8:26,2.55,17850.0\n\
             C536379,D,Discount,-1,2010-12-01 09:41:00,27.5,14527\n536370,POST,POSTAGE,3,2010-12-01T08:45:00Z,18,\n";
         stockhold_store::mangle::mangle(("orders", parse), &[good.as_bytes().to_vec()], 20_000);
+    }
+
+    fn read_text(text: &str) -> Result<Input, String> {
+        let mut input = Input { lines: Vec::new(), junk: Junk::new(&[]), read: 0, digest: String::new() };
+        let names = ["order", "sku", "quantity", "time", "customer"].map(str::to_owned);
+        let [order, sku, quantity, time, customer] = names;
+        let columns = Columns { order, sku, quantity, time, customer };
+        read_file(&mut input, (0, Path::new("orders.csv")), text.as_bytes(), &columns, &[])?;
+        Ok(input)
+    }
+
+    #[test]
+    fn lines_are_counted_whatever_ends_them() {
+        let text = "order,sku,quantity,time,customer\n1,a,1,2011-11-14 08:10:00,\n\n2,\"b\",1,2011-11-14 08:10:00,c\n";
+        for end in ["\n", "\r\n", "\r"] {
+            let lines = read_text(&text.replace('\n', end)).unwrap().lines;
+            assert_eq!(lines.iter().map(|line| line.place.line).collect::<Vec<_>>(), [2, 4], "{end:?}");
+        }
+    }
+
+    #[test]
+    fn a_quotation_mark_that_is_not_closed_is_no_line() {
+        let text =
+            "order,sku,quantity,time,customer\n1,\"a,1,2011-11-14 08:10:00,\n2,b,1,2011-11-14 08:10:00,\n";
+        let why = read_text(text).unwrap_err();
+        assert!(why.contains("orders.csv: from line 2 on: a quotation mark is not closed"), "{why}");
     }
 
     #[test]

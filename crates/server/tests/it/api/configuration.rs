@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "listen",
     "admin_listen",
     "store",
+    "replica",
+    "store_batch",
     "data_dir",
     "threads",
     "default_ttl_seconds",
@@ -58,6 +60,23 @@ fn the_address_of_a_store_is_shown_without_its_password() {
     let unknown = run("", &[], &["serve", "--store", "ftp://somewhere"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(said(&unknown).contains("must be embedded, or begin with postgres://"), "{}", said(&unknown));
+}
+
+#[test]
+fn a_replica_goes_with_a_database_and_its_password_is_not_shown() {
+    let primary = ("STOCKHOLD_STORE", "postgres://shop:secret@127.0.0.1:1/stock");
+    let variables = [primary, ("STOCKHOLD_REPLICA", "postgres://shop:sec:ret@127.0.0.1:2/stock")];
+    assert_eq!(settings("", &[], &[])["replica"]["value"], Value::Null);
+    assert_eq!(settings("", &variables, &[])["replica"]["value"], "postgres://shop:***@127.0.0.1:2/stock");
+    for (variables, flags, what) in [
+        (&[] as &[_], ["serve", "--replica", "postgres://127.0.0.1:2/stock"], "only a database has one"),
+        (&[primary], ["serve", "--replica", "embedded"], "only a database has one"),
+        (&[primary], ["serve", "--replica", "ftp://somewhere"], "replica ftp://somewhere: must be"),
+    ] {
+        let refused = run("", variables, &flags);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(said(&refused).contains(what), "{}", said(&refused));
+    }
 }
 
 #[test]
@@ -161,12 +180,33 @@ fn what_is_not_understood() {
     check("", &[], &["--threads", "many"], &["--threads", "many"]);
     check("", &[], &["--default-ttl-seconds", "0"], &["default_ttl_seconds", "0"]);
     check("max_hold_seconds = 2592001", &[], &[], &["max_hold_seconds", "2592001"]);
+    for wrong in ["0", "257"] {
+        check("", &[("STOCKHOLD_STORE_BATCH", wrong)], &[], &["store_batch", wrong, "1 to 256"]);
+    }
+    check("", &[("STOCKHOLD_BENCH_BATCH", "1")], &[], &["bench_batch"]);
     check("key_retention_hours = 23", &[], &[], &["key_retention_hours", "24"]);
     check("[locations.hub]\nmax_hold_seconds = 0", &[], &[], &["locations.hub.max_hold_seconds"]);
     check("[locations.'']\nmax_hold_seconds = 1", &[], &[], &["locations"]);
     check("log_format = 'xml'", &[], &[], &["log_format", "xml", "stockhold.toml"]);
+    // A word that is no level would be a target's name, and silence all others.
+    check("", &[], &["--log-level", "inof"], &["log_level", "\"inof\" is no level"]);
+    check("log_level = 'hyper=warn,inof'", &[], &[], &["\"inof\" is no level"]);
+    let both = ["--listen", "127.0.0.1:9000", "--admin-listen", "127.0.0.1:9000"];
+    check("", &[], &both, &["listen and admin_listen are both 127.0.0.1:9000", "its own port"]);
     let level = run("log_level = 'x=y=z'", &[], &["serve"]);
     assert_eq!(level.status.code(), Some(2), "{}", said(&level));
+}
+
+#[test]
+fn what_is_hardly_meant_is_said() {
+    let file = "default_ttl_seconds = 900\nmax_hold_seconds = 600\n";
+    let output = run(file, &[], &["config"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("default_ttl_seconds 900 is above max_hold_seconds 600"), "{stderr}");
+    // A location with a shorter longest hold is what locations are for.
+    let output = run("[locations.hub]\nmax_hold_seconds = 30\n", &[], &["config"]);
+    assert!(output.stderr.is_empty(), "{}", said(&output));
 }
 
 #[test]

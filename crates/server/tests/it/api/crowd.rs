@@ -80,3 +80,33 @@ fn one_key_from_twenty_threads() {
     assert_eq!(replays.count(), 19);
     assert_eq!(server.item("drop")["held_units"], 3);
 }
+
+#[test]
+fn two_seats_and_many_buyers_who_want_any_of_them_or_one_by_name() {
+    let server = Server::start();
+    let made = server.ask(&Call::put("/v1/inventory/hall").json(&json!({ "mode": "units" })));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let units = json!({ "units": [{ "unit_id": "A-1", "row": "A" }, { "unit_id": "A-2", "row": "A" }] });
+    assert_eq!(server.ask(&Call::post("/v1/inventory/hall/units").json(&units)).status, 200);
+    let answers = all_at_once(&server, 200, |n| {
+        let mut body = json!({ "owner_id": format!("buyer-{n}") });
+        match n % 4 {
+            0 => body["units"] = json!(["A-1"]),
+            1 => body["units"] = json!(["A-2"]),
+            2 => body["adjacent"] = true.into(),
+            _ => {}
+        }
+        Call::post("/v1/inventory/hall/reserve").json(&body)
+    });
+    let (held, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
+    assert_eq!((held.len(), refused.len()), (2, 198));
+    let mut seats: Vec<_> =
+        held.iter().map(|answer| answer.json()["lines"][0]["units"][0]["unit_id"].clone()).collect();
+    seats.sort_by_key(Value::to_string);
+    assert_eq!(seats, ["A-1", "A-2"]);
+    for refusal in refused {
+        let reason = refusal.json()["reason"].clone();
+        assert!(reason == "units_unavailable" || reason == "insufficient_inventory", "{}", refusal.text());
+    }
+    assert_eq!(server.item("hall")["held_units"], 2);
+}

@@ -58,7 +58,7 @@ fn the_admin_listener_is_as_the_document_says() {
     }
 }
 
-/// A shop in which every example makes sense: tea and cups, and a reservation of tea.
+/// A shop in which every example makes sense: tea and cups, a concert with seats, and a reservation of tea.
 struct Shop {
     server: Server,
     id: String,
@@ -73,6 +73,14 @@ impl Shop {
             server.ask(&Call::put("/v1/inventory/tea").json(&json!({ "total_units": 100 + n })));
         }
         server.stock("cup?location=hub-9", 100);
+        server.ask(&Call::put("/v1/inventory/concert").json(&json!({ "mode": "units" })));
+        // Seats that an example adds are not there yet.
+        if operation.id() != "add_units" {
+            let seat = |n: u32| json!({ "unit_id": format!("A-{n}"), "section": "stalls", "row": "A" });
+            let seats = json!({ "units": (12..18).map(seat).collect::<Vec<_>>() });
+            let added = server.ask(&Call::post("/v1/inventory/concert/units").json(&seats));
+            assert_eq!(added.status, 200, "{}", added.text());
+        }
         let id = if puts == 0 { String::new() } else { reserved(&server) };
         if operation.id() == "return_units" {
             let confirmed = server.ask(&Call::post(format!("/v1/reservations/{id}/confirm")));
@@ -93,11 +101,14 @@ fn call(operation: &Operation, shop: &Shop, body: Option<&Value>, with_all: bool
     let mut path = operation.path.to_owned();
     let mut query = Vec::new();
     let mut headers = Vec::new();
+    let seats = ["/units", "/seat-map"].iter().any(|word| path.contains(word))
+        || body.is_some_and(|body| ["units", "adjacent"].iter().any(|name| !body[*name].is_null()));
     for parameter in operation.parameters() {
         let name = parameter["name"].as_str().unwrap();
         let example = parameter["example"].as_str();
         match parameter["in"].as_str().unwrap() {
             "path" if name == "reservation_id" => path = path.replace("{reservation_id}", &shop.id),
+            "path" if name == "sku" && seats => path = path.replace("{sku}", "concert"),
             "path" => path = path.replace(&format!("{{{name}}}"), example.unwrap()),
             "query" => query.extend(example.map(|example| format!("{name}={}", encoded(example)))),
             _ => headers.extend(example.map(|example| (name, example))),

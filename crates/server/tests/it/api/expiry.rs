@@ -1,6 +1,7 @@
 //! Deadlines over HTTP: nobody's hold ends before the deadline it was told, and each ends without anybody asking.
 
 use super::server::Server;
+use super::shape::is_uuid;
 use super::wire::{Call, Wire};
 use crate::support::wait_for;
 use serde_json::{Value, json};
@@ -41,6 +42,15 @@ fn holds_end_by_themselves_and_never_early() {
     assert!(expired["closed_at"].as_str().unwrap() >= deadline, "{expired}");
     assert_eq!(expired["expires_at"], short["expires_at"]);
     assert_eq!(expired["lines"][0]["sequence"], 4);
+    // What the server does by itself has a request id as any other: a UUIDv7.
+    let events = get(wire, &format!("{}/events", path(&short)));
+    let end = &events["data"][1];
+    let id = end["request_id"].as_str().unwrap();
+    assert_eq!(
+        (end["type"].as_str(), end["actor"].as_str()),
+        (Some("reservation.expired"), Some("stockhold"))
+    );
+    assert!(is_uuid(id) && &id[14..15] == "7" && "89ab".contains(&id[19..20]), "{id}");
     assert_eq!(get(wire, &path(&long))["status"], "active");
     assert_eq!(server.item("tea")["available"], 9);
 }

@@ -18,6 +18,7 @@ mod routes;
 mod server;
 mod shape;
 mod streams;
-mod wire;
+mod units;
+pub(crate) mod wire;
 mod wrong_fields;
 mod wrong_requests;

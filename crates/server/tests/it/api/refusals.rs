@@ -121,6 +121,11 @@ fn too_much_is_asked() {
     let over = |requested: u64| json!({ "sku": "tea", "location": "default", "requested_quantity": requested, "limit": 1_000_000 });
     check(wire, &reserve("tea", 1_000_001), 422, "quantity_limit", &over(1_000_001));
     check(wire, &reserve("tea", u64::MAX), 422, "quantity_limit", &over(u64::MAX));
+    for far in ["18446744073709551616", "100000000000000000000000"] {
+        let body = format!(r#"{{"owner_id":"o","quantity":{far}}}"#);
+        let call = Call::post("/v1/inventory/tea/reserve").body(body);
+        check(wire, &call, 422, "quantity_limit", &over(u64::MAX));
+    }
     let lines = json!([{ "sku": "tea", "quantity": 600_000 }, { "sku": "tea", "quantity": 400_001 }]);
     let twice = basket(&json!({ "owner_id": "o", "lines": lines }));
     check(wire, &twice, 422, "quantity_limit", &over(1_000_001));
@@ -143,13 +148,13 @@ fn a_sale_that_is_paused() {
     ];
     for (path, query, own) in scopes {
         let pause = Call::post(format!("{path}/pause{query}")).json(&json!({ "reason": "a wrong price" }));
-        assert_eq!(done(wire, &pause, 200), json!({ "paused": true }));
-        assert_eq!(done(wire, &pause, 200), json!({ "paused": true }));
+        assert_eq!(done(wire, &pause, 200)["paused"], true);
+        assert_eq!(done(wire, &pause, 200)["paused"], true);
         check(wire, &reserve("tea", 1), 409, "sale_paused", &own);
         let extend = Call::post(format!("{}/extend", path_of(&held))).json(&json!({ "ttl_seconds": 700 }));
         done(wire, &extend, 200);
         done(wire, &Call::post(format!("{}/confirm", path_of(&sold))), 200);
-        assert_eq!(done(wire, &Call::post(format!("{path}/resume{query}")), 200), json!({ "paused": false }));
+        assert_eq!(done(wire, &Call::post(format!("{path}/resume{query}")), 200)["paused"], false);
         let again = done(wire, &reserve("tea", 1), 200);
         done(wire, &Call::delete(path_of(&again)), 204);
     }
@@ -175,9 +180,10 @@ fn what_has_ended() {
     let all = json!({ "reason": "r" });
     check(wire, &give_back(&sold, &all), 409, "reservation_not_confirmed", &json!({}));
     done(wire, &confirm(&sold, "order-1"), 200);
-    check(wire, &confirm(&sold, "order-2"), 409, "reservation_confirmed", &json!({}));
-    check(wire, &extend(&sold, 5), 409, "reservation_confirmed", &json!({}));
-    check(wire, &Call::delete(&sold), 409, "reservation_confirmed", &json!({}));
+    let order = json!({ "order_id": "order-1" });
+    check(wire, &confirm(&sold, "order-2"), 409, "reservation_confirmed", &order);
+    check(wire, &extend(&sold, 5), 409, "reservation_confirmed", &order);
+    check(wire, &Call::delete(&sold), 409, "reservation_confirmed", &order);
 
     let back = |sku: &str, quantity: u64| {
         give_back(&sold, &json!({ "reason": "r", "lines": [{ "sku": sku, "quantity": quantity }] }))
@@ -233,12 +239,116 @@ fn stock_that_is_promised_or_was_changed() {
     for call in [set(9), adjust(-1)] {
         check(wire, &call.header("If-Match", "\"7\""), 412, "precondition_failed", &json!({ "version": 1 }));
     }
-    let missing =
-        Call::put("/v1/inventory/none").header("If-Match", "\"1\"").json(&json!({ "total_units": 1 }));
-    check(wire, &missing, 412, "precondition_failed", &json!({}));
+    // ETags that are none of the item's: weak ones never are.
+    let far = "\"18446744073709551616\"";
+    for tag in ["W/\"1\"", "\"x\"", "\"\"", "\"7\", \"8\"", "W/\"1\",\"01\"", far] {
+        for call in [set(9), adjust(-1)] {
+            let call = call.header("If-Match", tag);
+            check(wire, &call, 412, "precondition_failed", &json!({ "version": 1 }));
+        }
+    }
+    check(wire, &set(9).header("If-None-Match", "*"), 412, "precondition_failed", &json!({ "version": 1 }));
+    for tag in ["\"1\"", "*"] {
+        let body = json!({ "total_units": 1 });
+        let missing = Call::put("/v1/inventory/none").header("If-Match", tag).json(&body);
+        check(wire, &missing, 412, "precondition_failed", &json!({}));
+        let body = json!({ "delta": 1, "reason": "r" });
+        let missing = Call::post("/v1/inventory/none/adjust").header("If-Match", tag).json(&body);
+        check(wire, &missing, 412, "precondition_failed", &json!({}));
+        assert!(!wire.ask(&missing).json()["detail"].to_string().contains("Leave If-Match out to create"));
+    }
+    let new = Call::put("/v1/inventory/new").header("If-None-Match", "*").json(&json!({ "total_units": 1 }));
+    assert_eq!(done(wire, &new, 201)["version"], 1);
+    check(wire, &new, 412, "precondition_failed", &json!({ "version": 1 }));
     assert_eq!(done(wire, &adjust(-5).header("If-Match", "\"1\""), 200)["available"], 0);
     assert_eq!(done(wire, &set(5).header("If-Match", "\"2\""), 200)["version"], 2);
+    assert_eq!(done(wire, &set(6).header("If-Match", "\"9\", \"2\""), 200)["version"], 3);
+    assert_eq!(done(wire, &set(7).header("If-Match", "*"), 200)["version"], 4);
     assert_eq!(wire.ask(&Call::get("/v1/inventory/none")).status, 404);
+}
+
+#[test]
+fn what_is_paused_and_what_else_is() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 1);
+    let (here, everything) =
+        (json!({ "scope": "location", "location": "default" }), json!({ "scope": "everything" }));
+    let sale = |paused: bool, also: &[&Value]| json!({ "paused": paused, "also_paused": also });
+    let at = |paused: bool, also: &[&Value], has_items: bool| {
+        let mut sale = sale(paused, also);
+        sale["has_items"] = has_items.into();
+        sale
+    };
+    assert_like(&done(wire, &Call::get("/v1/sale"), 200), &sale(false, &[]));
+    assert_like(&done(wire, &Call::post("/v1/sale/pause"), 200), &sale(true, &[]));
+    let of_location = Call::post("/v1/sale/pause?location=default");
+    assert_like(&done(wire, &of_location, 200), &at(true, &[&everything], true));
+    let of_item = Call::post("/v1/inventory/tea/pause");
+    assert_like(&done(wire, &of_item, 200), &sale(true, &[&here, &everything]));
+    assert_like(&done(wire, &Call::get("/v1/sale"), 200), &sale(true, &[&here]));
+    assert_like(&done(wire, &Call::get("/v1/sale?location=default"), 200), &at(true, &[&everything], true));
+    // Each resume says what still stands in the way.
+    let resumed = done(wire, &Call::post("/v1/inventory/tea/resume"), 200);
+    assert_like(&resumed, &sale(false, &[&here, &everything]));
+    assert_like(&done(wire, &Call::post("/v1/sale/resume"), 200), &sale(false, &[&here]));
+    let resumed = done(wire, &Call::post("/v1/sale/resume?location=default"), 200);
+    assert_like(&resumed, &at(false, &[], true));
+    done(wire, &reserve("tea", 1), 200);
+    let typo = done(wire, &Call::post("/v1/sale/pause?location=defalut"), 200);
+    assert_like(&typo, &at(true, &[], false));
+}
+
+#[test]
+fn an_order_that_a_reservation_has_is_told() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 1);
+    let path = path_of(&done(wire, &reserve("tea", 1), 200));
+    let confirm = |order: &str| Call::post(format!("{path}/confirm")).json(&json!({ "order_id": order }));
+    done(wire, &confirm("o-1"), 200);
+    let detail = wire.ask(&confirm("o-2")).json()["detail"].to_string();
+    assert!(detail.contains("is confirmed for order \\\"o-1\\\""), "{detail}");
+}
+
+/// With the level of the log that shows them.
+#[test]
+fn requests_that_are_refused_are_in_the_log_by_their_id() {
+    let quiet = Server::start();
+    let server = Server::with(&["--log-level", "info,stockhold=debug"]);
+    for server in [&quiet, &server] {
+        server.ask(&reserve("none", 1).header("X-Request-Id", "r-1"));
+        server.ask(&Call::get("/nowhere").header("X-Request-Id", "r-2"));
+    }
+    let log = server.log();
+    let line = |id: &str| {
+        let found = log.lines().find(|line| line.contains(&format!("request_id={id}")));
+        found.unwrap_or_else(|| panic!("no {id} in {log}")).to_owned()
+    };
+    assert!(
+        line("r-1").contains("reason=\"unknown_item\"") && line("r-1").contains("route=\"reserve\""),
+        "{log}"
+    );
+    assert!(line("r-2").contains("status=404"), "{log}");
+    assert!(!quiet.log().contains("r-1"), "{}", quiet.log());
+}
+
+/// Below the floor of free space only new reservations are turned away, and whoever looks for the cause finds it.
+#[test]
+fn reservations_that_the_disk_has_no_room_for() {
+    let server = Server::with(&["--free-space-floor-mib", "99999999"]);
+    let wire = &mut server.connect();
+    server.stock("tea", 1);
+    let ready = crate::support::wait_for("the floor to be noticed", || {
+        let ready = server.ask_admin(&Call::get("/readyz"));
+        assert_eq!(ready.status, 200, "{}", ready.text());
+        (ready.text() != "ready\n").then(|| ready.text())
+    });
+    assert!(ready.starts_with("ready, but new reservations are turned away: "), "{ready}");
+    let answer = wire.ask(&reserve("tea", 1));
+    assert_problem(wire, &answer, 503, "unavailable");
+    assert!(answer.json()["detail"].as_str().unwrap().contains("/readyz on the admin listener says why"));
+    server.stock("cup", 1);
 }
 
 #[test]

@@ -226,9 +226,9 @@ fn locations_are_apart_on_every_inventory_route() {
     assert_eq!(made["lines"][0]["location"], "hub");
     assert_eq!(at_hub("POST", "/adjust", Some(json!({ "delta": 1, "reason": "r" })))["available"], 2);
     assert_eq!(at_hub("PUT", "", Some(json!({ "total_units": 6 })))["available"], 3);
-    assert_eq!(at_hub("POST", "/pause", None), json!({ "paused": true }));
+    assert_eq!(at_hub("POST", "/pause", None), json!({ "paused": true, "also_paused": [] }));
     assert_eq!(at_hub("GET", "", None)["paused"], true);
-    assert_eq!(at_hub("POST", "/resume", None), json!({ "paused": false }));
+    assert_eq!(at_hub("POST", "/resume", None), json!({ "paused": false, "also_paused": [] }));
     assert_eq!(at_hub("GET", "/available", None)["held_units"], 3);
     let elsewhere = server.item("tea");
     assert_eq!((&elsewhere["available"], &elsewhere["version"]), (&json!(10), &json!(1)));

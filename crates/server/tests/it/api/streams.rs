@@ -7,7 +7,6 @@ use crate::support::wait_for;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -103,6 +102,40 @@ impl Reader {
     }
 }
 
+/// Whoever has seen a position that there is not has seen another history, as after a restore: it is told so, and does not
+/// wait there for an event that is another one.
+#[test]
+fn a_position_beyond_the_newest_event_is_refused() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    reserve(wire, 1);
+    let stream = || Call::get("/v1/events/stream");
+    for (call, pointer) in [
+        (Call::get("/v1/events?after=3"), "/after"),
+        (Call::get("/v1/events?after=18446744073709551615"), "/after"),
+        (stream().query("after=3"), "/after"),
+        (stream().header("Last-Event-ID", "3"), "/Last-Event-ID"),
+        (stream().query("after=0").header("Last-Event-ID", "18446744073709551615"), "/Last-Event-ID"),
+    ] {
+        let answer = server.ask(&call);
+        let own = assert_problem(wire, &answer, 400, "invalid_request");
+        assert_eq!(own["errors"][0]["pointer"], pointer);
+        let (told, detail) =
+            (own["errors"][0]["detail"].as_str().unwrap(), answer.json()["detail"].to_string());
+        assert!(told.ends_with("and the newest event is at 2"), "{told}");
+        assert!(
+            detail.contains("The newest event is at position 2") && detail.contains("go on after 2"),
+            "{detail}"
+        );
+    }
+    // The newest itself is where most readers are.
+    assert_eq!(server.ask(&Call::get("/v1/events?after=2")).json()["data"], json!([]));
+    let mut reader = Reader::open(&server, &stream().header("Last-Event-ID", "2"));
+    reserve(wire, 2);
+    assert_eq!(reader.event().unwrap()["position"], 3);
+}
+
 fn reserve(wire: &mut Wire, n: usize) {
     let body = json!({ "owner_id": format!("o-{n}") });
     assert_eq!(wire.ask(&Call::post("/v1/inventory/tea/reserve").json(&body)).status, 200);
@@ -141,7 +174,7 @@ fn where_a_stream_begins() {
     let mut from_now =
         Reader::open(&server, &Call::get("/v1/events/stream").header("Accept", "text/event-stream"));
     assert_eq!(from_now.last, 6);
-    let mut ahead = Reader::after(&server, 7);
+    let mut at_the_end = Reader::after(&server, 6);
     for n in 5..8 {
         reserve(wire, n);
     }
@@ -150,7 +183,7 @@ fn where_a_stream_begins() {
             assert_eq!(reader.event().unwrap()["position"], position);
         }
     }
-    assert_eq!(ahead.event().unwrap()["position"], 8);
+    assert_eq!(at_the_end.event().unwrap()["position"], 7);
     let head = wire.ask(&Call::new("HEAD", "/v1/events/stream"));
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
     assert_eq!(wire.ask(&Call::get("/v1/inventory/tea")).status, 200);
@@ -162,7 +195,6 @@ fn resumed_again_and_again_under_load() {
     const EACH: usize = 400;
     let server = Server::start();
     server.stock("tea", 1_000_000);
-    let done = AtomicBool::new(false);
     let seen = thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut seen: Vec<Value> = Vec::new();
@@ -176,7 +208,7 @@ fn resumed_again_and_again_under_load() {
                 // It hangs up in the middle of whatever comes.
                 for _ in 0..=breaks * 37 % 101 {
                     let last = seen.last().map_or(0, |event| event["position"].as_u64().unwrap());
-                    if done.load(Ordering::Relaxed) && last == (1 + BUYERS * EACH) as u64 {
+                    if last == (1 + BUYERS * EACH) as u64 {
                         return (seen, breaks);
                     }
                     seen.push(reader.event().unwrap());
@@ -192,7 +224,6 @@ fn resumed_again_and_again_under_load() {
             })
         });
         buyers.collect::<Vec<_>>().into_iter().for_each(|buyer| buyer.join().unwrap());
-        done.store(true, Ordering::Relaxed);
         reader.join().unwrap()
     });
     let (seen, breaks) = seen;

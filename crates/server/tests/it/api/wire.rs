@@ -258,7 +258,7 @@ impl Wire {
         });
         let mut answer = Answer { version, status, headers: headers.collect(), body: Vec::new() };
         let length = answer.header("content-length").map(|length| length.parse::<usize>().unwrap());
-        if body_follows && status != 100 && status != 204 {
+        if body_follows && !matches!(status, 100 | 204 | 304) {
             let length = length.unwrap_or_else(|| panic!("no length: {answer:?}"));
             while self.read.len() < length {
                 assert!(self.read_more(), "the body of {answer:?} ends early");

@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Word,
     Metadata,
     Lines,
-    /// Names units, which no counted item has: no value is right.
+    /// Names units, which the item counts: no value is right.
     Units,
     /// Names a pool, which no item has: no text is right.
     Pool,
@@ -37,24 +37,16 @@ pub(crate) type Wrong = (Vec<u8>, &'static str);
 
 /// Values that no field takes.
 const NOWHERE: [&str; 4] = ["null", "true", "[1]", "\"\\ud800\""];
+/// A number that no integer holds.
+const FAR: &str = "99999999999999999999";
 /// Values that no number takes.
-const NO_NUMBER: [&str; 11] = [
-    "\"1\"",
-    "{}",
-    "-1.5",
-    "1.5",
-    "1.0",
-    "1e2",
-    "1e400",
-    "99999999999999999999",
-    "-99999999999999999999",
-    "01",
-    "NaN",
-];
+const NO_NUMBER: [&str; 10] =
+    ["\"1\"", "{}", "-1.5", "1.5", "1.0", "1e2", "1e400", "-99999999999999999999", "01", "NaN"];
 
 /// All ways in which a field can be wrong, except to be missing or there twice.
 pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
-    let nowhere = NOWHERE.iter().filter(|_| kind != Kind::Lines);
+    let nowhere =
+        NOWHERE.iter().filter(|text| kind != Kind::Lines && (kind != Kind::Units || **text != "[1]"));
     let mut wrongs = nowhere.map(|text| (text.as_bytes().to_vec(), "")).collect::<Vec<_>>();
     let mut add = |texts: &[&str]| wrongs.extend(texts.iter().map(|text| (text.as_bytes().to_vec(), "")));
     match kind {
@@ -83,19 +75,20 @@ pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
         }
         Kind::Quantity => {
             add(&NO_NUMBER);
-            add(&["0", "-1", "-0", "18446744073709551616"]);
+            // One that is too large is the rules' to refuse, however large it is.
+            add(&["0", "-1", "-0"]);
         }
         Kind::Stock => {
             add(&NO_NUMBER);
-            add(&["-1", "1000000000001", "18446744073709551615", "18446744073709551616"]);
+            add(&["-1", "1000000000001", "18446744073709551615", "18446744073709551616", FAR]);
         }
         Kind::Delta => {
             add(&NO_NUMBER);
-            add(&["0", "9223372036854775807", "9223372036854775808", "-9223372036854775809"]);
+            add(&["0", "9223372036854775807", "9223372036854775808", "-9223372036854775809", FAR]);
         }
         Kind::Ttl => {
             add(&NO_NUMBER);
-            add(&["0", "-1", "2592001", "18446744073709551615"]);
+            add(&["0", "-1", "2592001", "18446744073709551615", FAR]);
         }
         Kind::Word => {
             add(&["1", "{}", "\"\"", "\"ALL\"", "\"Counted\"", "\"all \"", "\"units\"", "\"\\u0000\""]);
@@ -124,7 +117,12 @@ pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
             wrongs.push((b"[{\"sku\":\"tea\"},{\"sku\":\"tea\",\"quantity\":0}]".to_vec(), "/1/quantity"));
             wrongs.push((b"[{\"sku\":\"tea\",\"price\":1}]".to_vec(), "/0/price"));
         }
-        Kind::Units => add(&["{}", "[]", "\"\"", "1", "[\"A-1\"]"]),
+        Kind::Units => {
+            add(&["{}", "[]", "\"\"", "1"]);
+            for element in ["[1]", "[null]", "[\"\"]", "[[\"A-1\"]]"] {
+                wrongs.push((element.into(), "/0"));
+            }
+        }
     }
     wrongs
 }

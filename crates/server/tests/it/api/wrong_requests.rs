@@ -142,19 +142,64 @@ fn headers() {
     let both = json!({ "owner_id": "o", "idempotency_key": "a" });
     check(wire, &Call::post("/v1/inventory/tea/reserve").json(&both).key("b"), &["/Idempotency-Key"]);
 
-    for tag in
-        ["", "1", "*", "W/\"1\"", "\"\"", "\"x\"", "\"-1\"", "\"1\", \"2\"", "\"18446744073709551616\""]
-    {
+    for tag in ["", "1", "\"1", "1\"", "*, \"1\"", "\"1\" \"2\"", "w/\"1\"", "\"a b\""] {
         for call in &item_routes("tea")[2..4] {
             check(wire, &call.clone().header("If-Match", tag), &["/If-Match"]);
         }
     }
+    let set = &Call::put("/v1/inventory/tea").json(&json!({ "total_units": 9 }));
+    for tag in ["", "\"1\"", "W/\"1\"", "*, *"] {
+        check(wire, &set.clone().header("If-None-Match", tag), &["/If-None-Match"]);
+    }
+    check(wire, &set.clone().header("If-None-Match", "*").header("If-None-Match", "*"), &["/If-None-Match"]);
+    check(wire, &set.clone().header("If-None-Match", "*").header("If-Match", "*"), &["/If-None-Match"]);
+    // What would be passed over is refused.
+    let takes_no_tag = [
+        Call::get("/v1/inventory/tea"),
+        Call::post("/v1/inventory/tea/reserve").json(&body),
+        Call::post("/v1/inventory/tea/pause"),
+        Call::post("/v1/sale/pause"),
+        Call::delete(format!("/v1/reservations/{UNKNOWN}")),
+        Call::post("/v1/commands").json(&json!({ "commands": [] })),
+    ];
+    for call in &takes_no_tag {
+        check(wire, &call.clone().header("If-Match", "\"1\""), &["/If-Match"]);
+        if call.method() != "GET" {
+            check(wire, &call.clone().header("If-None-Match", "*"), &["/If-None-Match"]);
+        }
+    }
+    // A cache's question of a read is answered with all of it.
+    assert_eq!(wire.ask(&takes_no_tag[0].clone().header("If-None-Match", "\"1\"")).status, 200);
     for call in &item_routes("tea")[2..4] {
         let twice = call.clone().header("If-Match", "\"1\"").header("If-Match", "\"1\"");
         check(wire, &twice, &["/If-Match"]);
     }
     let item = server.item("tea");
     assert_eq!((&item["version"], &item["held_units"]), (&json!(1), &json!(0)), "{item}");
+}
+
+#[test]
+fn bodies_where_none_is_read() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    server.stock("tea", 10);
+    let made = wire.ask(&Call::post("/v1/inventory/tea/reserve").json(&json!({ "owner_id": "o" }))).json();
+    let path = format!("/v1/reservations/{}", made["reservation_id"].as_str().unwrap());
+    let reason = json!({ "reason": "changed my mind" });
+    for call in [
+        Call::delete(&path).json(&reason),
+        Call::delete(&path).json(&json!({})),
+        Call::get(&path).json(&reason),
+        Call::get("/v1/events").json(&reason),
+        Call::get("/").json(&reason),
+        Call::get("/v1/sale").json(&reason),
+    ] {
+        check(wire, &call, &[""]);
+        wire.send(&call.chunked(5));
+        assert_eq!(wire.answer().status, 400, "{call:?}");
+    }
+    assert_eq!(wire.ask(&Call::get(&path)).json()["status"], "active");
+    assert_eq!(wire.ask(&Call::delete(format!("{path}?reason=changed+my+mind"))).status, 204);
 }
 
 #[test]
@@ -216,7 +261,7 @@ fn methods_and_paths_that_are_not_there() {
         "/v1/inventory/tea/sell",
         "/v1/inventory/tea/reserve/now",
         "/v1/reservations/x/confirm/y",
-        "/v1/sale",
+        "/v1/sale/",
         "/v1/sale/stop",
         "/problems",
         "/problems/",

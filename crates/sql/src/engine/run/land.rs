@@ -1,12 +1,12 @@
 //! What comes back from the database: sessions, results, what has to go on, what is answered.
 
 use super::super::batch::{self, Settled};
-use super::super::combine::{Batch, Claims, Task, Teller, Unit};
+use super::super::combine::{Batch, Claims, Task, Teller, Unit, fitting};
 use super::super::dialect::{Dialect, Rows};
 use super::super::meters;
 use super::super::options::OpenError;
 use super::super::post::Post;
-use super::super::sweep::{Round, Seen};
+use super::super::sweep::{Due, Round, Seen};
 use super::super::wants::Plan;
 use super::{Flight, Floor, Landed};
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ impl<D: Dialect> Floor<D> {
         };
         match landed {
             Landed::Opened(opened) => self.opened(opened),
-            Landed::Settled(settled, batch) => self.settled(settled, batch),
+            Landed::Settled(settled, batch) => self.settled(*settled, batch),
             Landed::Swept(swept) => {
                 self.give(swept.session);
                 self.sweeper.failed(&swept.failed);
@@ -65,6 +65,13 @@ impl<D: Dialect> Floor<D> {
                 self.give(session);
                 self.chores.number.done(false);
             }
+            Landed::Unfinished => {
+                tracing::error!("{}", OpenError::Unfinished);
+                self.chores.number.done(false);
+                self.pool.give_up();
+                self.pool.give(None);
+                self.shown.set_trouble(Some(OpenError::Unfinished.to_string()));
+            }
             Landed::Forgot(session, more) => {
                 self.give(session);
                 self.chores.keys.done(more);
@@ -80,15 +87,13 @@ impl<D: Dialect> Floor<D> {
                 self.opened(Err(OpenError::Thread("it panicked".to_owned())));
                 return;
             }
-            Flight::Batch(_, sequences) => {
-                let mut post = Post::default();
-                for number in sequences {
-                    let gone = self.sequences.refuse(number, &Failure::OutcomeUnknown, &mut post);
-                    self.mailbox.begun(gone);
-                }
+            Flight::Batch(_, sequences) => self.end_sequences(sequences),
+            Flight::Resolve(counted, sequences) => {
+                self.resolving = false;
+                self.mailbox.begun(counted);
+                self.end_sequences(sequences);
             }
             Flight::Sweep(_) => self.end_sweep_of(0),
-            Flight::Resolve => self.resolving = false,
             Flight::Quick => self.quick_reads -= 1,
             Flight::Slow => self.slow_reads -= 1,
             Flight::Look => self.chores.sweep.done(false),
@@ -96,6 +101,14 @@ impl<D: Dialect> Floor<D> {
             Flight::Forget => self.chores.keys.done(false),
         }
         self.give(None);
+    }
+
+    fn end_sequences(&mut self, sequences: Vec<u64>) {
+        let mut post = Post::default();
+        for number in sequences {
+            let gone = self.sequences.refuse(number, &Failure::OutcomeUnknown, &mut post);
+            self.mailbox.begun(gone);
+        }
     }
 
     fn opened(&mut self, opened: Result<D::Session, OpenError>) {
@@ -133,8 +146,8 @@ impl<D: Dialect> Floor<D> {
                     self.known.learn(hold);
                 }
                 for mut unit in units {
-                    unit.resolve(|id| self.known.items_of(id));
-                    self.combiner.add(unit);
+                    unit.resolve(|id| self.known.held_by(id));
+                    self.combiner.add(self.sequences.cut(unit));
                 }
             }
             Err(failure) => {
@@ -150,6 +163,7 @@ impl<D: Dialect> Floor<D> {
         let Settled { session, results, beyond, plan, tries, .. } = settled;
         self.give(session);
         self.known.learn_short(plan.short());
+        self.known.learn_halls(plan.halls());
         let Task::Commands(units) = batch.task else { return };
         let mut post = Post::default();
         let (mut later, mut beyond_units, mut going_on) = (Vec::new(), Vec::new(), Vec::new());
@@ -200,14 +214,14 @@ impl<D: Dialect> Floor<D> {
         let Seen { due, more, patient } = seen;
         let (mut free, mut busy) = (Vec::new(), HashMap::<_, Vec<_>>::new());
         for one in due {
-            match one.1.iter().find(|item| self.combiner.is_busy(item)) {
+            match one.1.items.iter().find(|item| self.combiner.is_busy(item)) {
                 None => free.push(one),
                 Some(item) => busy.entry(item.clone()).or_default().push(one),
             }
         }
         self.round = Round { more, ..Round::default() };
-        for due in core::iter::once(free).chain(busy.into_values()).filter(|due| !due.is_empty()) {
-            let items = due.iter().flat_map(|(_, items)| items.iter().cloned()).collect();
+        for due in core::iter::once(free).chain(busy.into_values()).flat_map(in_batches) {
+            let items = due.iter().flat_map(|(_, held)| held.items.iter().cloned()).collect();
             let claims = Claims { items, ..Claims::default() };
             self.combiner.add_batch(Batch {
                 task: Task::Sweep { due, patient },
@@ -264,4 +278,14 @@ impl<D: Dialect> Floor<D> {
             post.put(owed, Err(failure.clone()));
         }
     }
+}
+
+/// No more lines in one transaction than commands may have.
+fn in_batches(mut due: Vec<Due>) -> Vec<Vec<Due>> {
+    let mut batches = Vec::new();
+    while !due.is_empty() {
+        let rest = due.split_off(fitting(due.iter().map(|(_, held)| held.lines())));
+        batches.push(core::mem::replace(&mut due, rest));
+    }
+    batches
 }

@@ -1,24 +1,26 @@
 //! A store under test: a database, and a clock that can be moved.
 
 use super::support::{Database, Server, Session};
+use crate::books::Shop;
 use std::sync::Arc;
 use std::time::Duration;
 use stockhold_domain::{Instant, ItemKey};
 use stockhold_sql::Options;
 use stockhold_sql::mysql::MysqlStore;
+use stockhold_store::Store;
 use stockhold_store::conformance::START;
 
 /// Patience with an answer that has to come.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A database with a clock for stores to read. The clock shows the suite's start until it is moved.
-pub(super) struct Bench {
+pub(crate) struct Bench {
     pub(super) database: Database,
     pub(super) session: Session,
 }
 
 impl Bench {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::on(&Server::shared())
     }
 
@@ -43,7 +45,7 @@ impl Bench {
             most_connections: 3,
             sweep_every: None,
             // Tests hold locks for as long as they like.
-            lock_timeout: PATIENCE,
+            lock_timeout: Some(PATIENCE),
             batch_deadline: PATIENCE,
             commit_deadline: PATIENCE,
             ..Options::default()
@@ -77,9 +79,15 @@ impl Bench {
         holder
     }
 
-    /// Waits until so many of the stores' sessions wait for a lock.
+    /// Waits until so many of the stores' sessions wait for a lock. Those that number events don't count: with two stores one
+    /// waits for the other's now and then.
     pub(super) fn wait_until_locked_out(&mut self, sessions: usize) {
-        self.session.wait_until("sessions wait for locks", |session| session.locked_out() == sessions);
+        self.session.wait_until("sessions wait for locks", |session| session.locked_out(false) == sessions);
+    }
+
+    /// Waits until a store waits for another to number events.
+    pub(super) fn wait_until_numbering_waits(&mut self) {
+        self.session.wait_until("a store waits to number events", |session| session.locked_out(true) == 1);
     }
 
     /// Every figure of every item against the rows that it sums up.
@@ -89,7 +97,22 @@ impl Bench {
                  SELECT location, sku, SUM(quantity) AS units, COUNT(*) AS holds
                  FROM stockhold_active_lines GROUP BY location, sku
              ) AS queued ON queued.location = i.location AND queued.sku = i.sku
-             WHERE held <> COALESCE(units, 0) OR active <> COALESCE(holds, 0)",
+             WHERE mode = 0 AND (held <> COALESCE(units, 0) OR active <> COALESCE(holds, 0))",
+        );
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let wrong = self.session.rows(
+            "SELECT 'held', l.sku, l.id FROM stockhold_active_lines l JOIN stockhold_items i USING (location, sku)
+             WHERE i.mode = 1 AND quantity <> (SELECT COUNT(*) FROM stockhold_units u
+                 WHERE u.location = l.location AND u.sku = l.sku AND u.status = 1 AND u.reservation = l.id)
+             UNION ALL SELECT 'of nobody', u.sku, u.id FROM stockhold_units u WHERE status = 1 AND NOT EXISTS (
+                 SELECT 1 FROM stockhold_active_lines l
+                 WHERE l.location = u.location AND l.sku = u.sku AND l.id = u.reservation)
+             UNION ALL SELECT 'sold', u.sku, u.id FROM stockhold_units u WHERE status = 2 AND NOT EXISTS (
+                 SELECT 1 FROM stockhold_unit_sales s WHERE s.location = u.location AND s.sku = u.sku
+                     AND s.unit_id = u.id AND s.reservation = u.reservation AND is_open)
+             UNION ALL SELECT 'not sold', s.sku, s.unit_id FROM stockhold_unit_sales s WHERE is_open AND NOT EXISTS (
+                 SELECT 1 FROM stockhold_units u WHERE s.location = u.location AND s.sku = u.sku
+                     AND s.unit_id = u.id AND s.reservation = u.reservation AND u.status = 2)",
         );
         assert!(wrong.is_empty(), "{wrong:?}");
         let strays = self.session.text(
@@ -102,5 +125,64 @@ impl Bench {
             "SELECT COUNT(*) FROM (SELECT id FROM stockhold_active_lines GROUP BY id HAVING COUNT(due) <> 1) AS led",
         );
         assert_eq!(led, "0", "each reservation is in the sweeper's queue once");
+    }
+}
+
+impl Shop for Bench {
+    const FIRST: &'static str = include_str!("../../../migrations/mysql/0001_counted.sql");
+    const ASIDE: &'static str = "aside_";
+    /// They go on behind the largest that there is.
+    const SERIALS: &'static str = "DO 0";
+
+    fn set_aside(&mut self) {
+        for table in self.session.texts("SHOW TABLES LIKE 'stockhold\\_%'") {
+            let aside = table.replace("stockhold_", Self::ASIDE);
+            if table != "stockhold_schema_version" {
+                self.session.run(&format!("RENAME TABLE {table} TO {aside}"));
+            }
+        }
+    }
+
+    const TABLES: &'static str = "stockhold_";
+
+    fn url(&self) -> String {
+        self.database.url()
+    }
+
+    fn options(&self) -> Options {
+        Self::options()
+    }
+
+    fn store(&self) -> Box<dyn Store> {
+        Box::new(self.connect())
+    }
+
+    fn set_clock(&mut self, now: Instant) {
+        self.set_clock(now);
+    }
+
+    fn sql(&mut self, statements: &str) {
+        self.session.run(&statements.replace("{t}", Self::TABLES));
+    }
+
+    fn refuses(&mut self, statements: &str) -> bool {
+        self.session.try_run(&statements.replace("{t}", Self::TABLES)).is_err()
+    }
+
+    fn somebody(&self) -> Box<dyn FnMut(&str)> {
+        let mut session = self.another_session();
+        Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
+    }
+
+    fn wait_until_locked_out(&mut self, sessions: usize) {
+        self.wait_until_locked_out(sessions);
+    }
+
+    fn another() -> Self {
+        Self::new()
+    }
+
+    fn audit(&mut self) {
+        self.audit();
     }
 }

@@ -4,7 +4,7 @@ use super::bench::Bench;
 use crate::fixture::Desk;
 use stockhold_domain::{Command, Envelope, Instant, Outcome};
 use stockhold_sql::mysql::MysqlStore;
-use stockhold_store::conformance::{World, random_history, run_cases, stepping_history};
+use stockhold_store::conformance::{World, random_history, run_cases, stepping_history, units_history};
 use stockhold_store::{Answer, Ask, Failure, Found, Query};
 
 struct Mysql {
@@ -25,6 +25,10 @@ impl Mysql {
 }
 
 impl World for Mysql {
+    fn keeps_units(&self) -> bool {
+        true
+    }
+
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         // What waits for a reservation to be found, or for room on further items, may be overtaken by what was handed over
         // behind it; the suite wants to know the order.
@@ -81,6 +85,17 @@ fn random_histories_agree_with_the_model() {
     for seed in SEEDS {
         let mut world = Mysql::new();
         if let Err(what) = random_history(&mut world, seed, STEPS) {
+            panic!("{what}");
+        }
+        world.bench.audit();
+    }
+}
+
+#[test]
+fn random_histories_with_units_agree_with_the_model() {
+    for seed in SEEDS {
+        let mut world = Mysql::new();
+        if let Err(what) = units_history(&mut world, seed, STEPS) {
             panic!("{what}");
         }
         world.bench.audit();

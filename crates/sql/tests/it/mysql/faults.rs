@@ -2,13 +2,11 @@
 
 use super::bench::Bench;
 use super::support::Server;
+use crate::crashes::nothing_acknowledged_is_lost;
 use crate::fixture::{Desk, Pending, events, hold, item, reservation, run, stock};
-use crate::workload::books_balance;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
-use stockhold_domain::{Envelope, Hold, Instant, ItemKey, Outcome, Rejection, Status};
+use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, Rejection, Status};
 use stockhold_sql::mysql::MysqlStore;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Failure, Store};
@@ -58,7 +56,7 @@ fn what_another_instance_committed_under_the_awaited_lock_is_seen() {
 fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done() {
     let mut bench = Bench::new();
     let mut config = Bench::options();
-    config.lock_timeout = Duration::from_millis(20);
+    config.lock_timeout = Some(Duration::from_millis(20));
     let store = bench.connect_with(config);
     let mut maker = Maker::new(24, "never-");
     let item_key = stock(&store, &mut maker, "a", 100);
@@ -102,7 +100,7 @@ fn the_victim_of_a_deadlock_is_run_again() {
 fn a_lock_that_timed_out_leaves_nothing_locked() {
     let mut bench = Bench::new();
     let mut config = Bench::options();
-    config.lock_timeout = Duration::from_secs(1);
+    config.lock_timeout = Some(Duration::from_secs(1));
     let store = bench.connect_with(config);
     let mut maker = Maker::new(36, "timeout-");
     let [first, second] = ["a", "b"].map(|name| stock(&store, &mut maker, name, 10));
@@ -215,58 +213,15 @@ fn a_commit_that_is_not_answered_in_time_is_unknown_and_the_retry_converges() {
     had_taken_effect(&mut bench, &store, maker.again(&envelope));
 }
 
-/// Asks again until there is an answer; whatever came of a failure, the key makes it one effect.
-fn insist(store: &dyn Store, maker: &mut Maker, envelope: &Envelope) -> Hold {
-    let mut outcome = run(store, envelope.clone());
-    loop {
-        match outcome {
-            Err(Failure::Unavailable(_) | Failure::OutcomeUnknown | Failure::Overloaded) => {
-                thread::sleep(Duration::from_millis(10));
-                outcome = run(store, maker.again(envelope));
-            }
-            outcome => return reservation(&outcome).unwrap_or_else(|| panic!("{outcome:?}")).clone(),
-        }
-    }
-}
-
 #[test]
 fn a_server_that_is_killed_under_load_and_comes_back_loses_nothing_that_was_acknowledged() {
-    const CALLERS: usize = 6;
-    const EACH: usize = 150;
     let server = Arc::new(Server::start(&[]));
     let bench = Bench::on(&server);
     let stores = [bench.connect(), bench.connect()];
-    let mut makers: Vec<Maker> = (0..CALLERS as u64).map(|n| Maker::new(300 + n, "crash-")).collect();
-    let items = ["a", "b", "c"].map(|name| stock(&stores[0], &mut makers[0], name, 100_000));
-    let answered = AtomicUsize::new(0);
-    let acknowledged: Vec<Hold> = thread::scope(|scope| {
-        let callers = makers.iter_mut().enumerate().map(|(n, maker)| {
-            let (store, items, answered) = (&stores[n % 2], &items, &answered);
-            scope.spawn(move || {
-                let mut told = Vec::new();
-                for turn in 0..EACH {
-                    let wants = [(&items[turn % 3], 1), (&items[(turn + 1) % 3], 2)];
-                    let reserve = maker.keyed(&format!("{n}-{turn}"), maker::reserve_for(600, &wants));
-                    told.push(insist(store, maker, &reserve));
-                    answered.fetch_add(1, Ordering::SeqCst);
-                }
-                told
-            })
-        });
-        let callers: Vec<_> = callers.collect();
-        for quarter in 1..4 {
-            while answered.load(Ordering::SeqCst) < CALLERS * EACH * quarter / 4 {
-                thread::sleep(Duration::from_millis(1));
-            }
-            server.kill();
-            server.run();
-        }
-        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
+    nothing_acknowledged_is_lost(&[&stores[0], &stores[1]], || {
+        server.kill();
+        server.run();
     });
-    let ids: std::collections::BTreeSet<_> = acknowledged.iter().map(|hold| hold.id).collect();
-    assert_eq!(ids.len(), CALLERS * EACH);
-    assert_eq!(item(&stores[0], &items[0]).unwrap().figures.active, (CALLERS * EACH * 2 / 3) as u64);
-    books_balance(&stores[1], &events(&stores[1]), &acknowledged);
     drop(stores);
     Bench { session: bench.database.session(), database: bench.database }.audit();
 }

@@ -128,7 +128,7 @@ fn a_position_that_another_instance_is_giving_is_waited_for() {
     );
     let rows = thread::scope(|scope| {
         let reader = scope.spawn(|| events(&store));
-        bench.wait_until_locked_out(1);
+        bench.wait_until_numbering_waits();
         other.run("COMMIT");
         reader.join().unwrap()
     });

@@ -22,7 +22,7 @@ fn long_named(store: &MysqlStore, maker: &mut Maker, count: usize) -> Vec<ItemKe
 }
 
 #[test]
-fn the_largest_baskets_confirmed_together_are_one_commit_and_their_histories_are_whole() {
+fn the_largest_baskets_confirmed_together_are_in_rows_that_fit_and_their_histories_are_whole() {
     const BASKETS: usize = 6;
     let mut bench = Bench::new();
     let store = bench.connect();
@@ -32,7 +32,7 @@ fn the_largest_baskets_confirmed_together_are_one_commit_and_their_histories_are
     let reserves = (0..BASKETS).map(|_| maker.wrap(maker::reserve_for(600, &wants))).collect();
     let made = Desk::new().send(&store, reserves).outcomes();
     let holds: Vec<_> = made.iter().map(|outcome| reservation(outcome).unwrap().clone()).collect();
-    // While somebody has one of the items the confirmations wait, and then go together.
+    // While somebody has one of the items the confirmations wait, and then go two by two.
     let mut holder = bench.lock(&keys[7]);
     let first = Desk::new().send(&store, vec![maker.wrap(maker::confirm(holds[0].id))]);
     bench.wait_until_locked_out(1);

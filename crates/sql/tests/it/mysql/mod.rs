@@ -11,6 +11,9 @@ mod cuts;
 mod faults;
 mod instances;
 mod large;
+mod replica;
 mod schema;
 mod servers;
 mod sweeper;
+
+pub(crate) use bench::Bench;

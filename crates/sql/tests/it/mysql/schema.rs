@@ -96,14 +96,20 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
             bench.session.run(
                 "INSERT INTO stockhold_items SELECT 'default', seq, 0, 1, 0, 0, 0, 1, 0, 0, NULL, NULL, NULL, 1, 0, 0, 1
                      FROM seq_1_to_20000;
-                 INSERT INTO stockhold_holds SELECT UNHEX(MD5(seq)), 0, 0, seq % 100, '12345678', '' FROM seq_1_to_20000;
+                 INSERT INTO stockhold_holds SELECT UNHEX(MD5(seq)), 0, 0, seq % 100, seq % 100, '12345678', ''
+                     FROM seq_1_to_20000;
+                 INSERT INTO stockhold_hold_skus SELECT UNHEX(MD5(seq)), seq % 100 FROM seq_1_to_20000;
                  INSERT INTO stockhold_active_lines
                      SELECT 'default', seq, seq, UNHEX(MD5(seq)), 1, IF(seq % 2, seq, NULL) FROM seq_1_to_20000;
                  INSERT INTO stockhold_keys SELECT UNHEX(MD5(seq)), seq, '' FROM seq_1_to_20000;
+                 INSERT INTO stockhold_units SELECT 'default', seq % 4, seq, seq, NULL, NULL, NULL, '', seq % 3,
+                     IF(seq % 3, UNHEX(MD5(seq)), NULL), 1 FROM seq_1_to_20000;
+                 INSERT INTO stockhold_unit_figures SELECT 'default', seq, seq % 64, 1, 1, 1, 1, seq FROM seq_1_to_20000;
                  INSERT INTO stockhold_events SELECT seq, 1, seq, '' FROM seq_1_to_20000",
             );
             bench.session.texts(
-                "ANALYZE TABLE stockhold_items, stockhold_holds, stockhold_active_lines, stockhold_keys, stockhold_events",
+                "ANALYZE TABLE stockhold_items, stockhold_holds, stockhold_active_lines, stockhold_keys, stockhold_events,
+                 stockhold_hold_skus, stockhold_units, stockhold_unit_figures",
             );
         }
         for plan in [2, 40, ROWS].into_iter().flat_map(plans) {
@@ -115,7 +121,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
             for row in rows {
                 let (how, index, extra) = (&row[3], &row[5], &row[9]);
                 let said = format!("{} (filled: {filled}): {row:?}", plan.name);
-                assert_eq!(index, plan.index, "{said}");
+                assert!(plan.index.split(' ').any(|one| one == index), "{said}");
                 assert!(["range", "ref", "eq_ref"].contains(&how.as_str()), "{said}");
                 assert!(!extra.contains("filesort") && !extra.contains("temporary"), "{said}");
             }

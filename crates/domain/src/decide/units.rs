@@ -1,0 +1,218 @@
+//! Units with ids: what operators do with them, and what a reserve is offered of them.
+
+use super::hold::expire;
+use super::stock::changed;
+use super::{Halt, Run};
+use crate::choice::Choice;
+use crate::command::{AddUnits, NewUnit, RetireUnit, Want};
+use crate::event::StockChange;
+use crate::id::ReservationId;
+use crate::item::{Item, ItemKey, Mode};
+use crate::label::Label;
+use crate::limits::{ATTRIBUTES, POOL_UNITS, POSITION, UNITS_AT_ONCE};
+use crate::outcome::{Outcome, Reply};
+use crate::rejection::Rejection;
+use crate::state::State;
+use crate::time::Instant;
+use crate::unit::{LineUnit, Place, Unit, UnitStatus};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a line can have of what it asks for.
+#[derive(Debug, Default)]
+pub(super) struct Offer {
+    /// Units, at most as many as asked for.
+    pub(super) quantity: u64,
+    /// Which, where they have ids.
+    pub(super) units: Option<Vec<LineUnit>>,
+    /// Units that were named and can't be had.
+    pub(super) taken: Vec<Label>,
+}
+
+/// What there is for a wish on an item whose units have ids, as things are.
+pub(super) fn offer<S: State>(
+    run: &Run<'_, S>,
+    item: &Item,
+    want: &Want,
+    choice: Option<&Choice>,
+) -> Result<Offer, Halt> {
+    let most = item.available().min(want.quantity);
+    let count = usize::try_from(most).map_err(|_| Halt::Broken("more units than memory has"))?;
+    let mut taken = Vec::new();
+    let found: Vec<&Unit> = match choice {
+        None => run.state.free_units(&item.key, u32::try_from(most).unwrap_or(u32::MAX))?,
+        Some(Choice::Best(best)) => match run.state.pool(&item.key)? {
+            Some(pool) => {
+                let wanted = usize::try_from(want.quantity).unwrap_or(usize::MAX);
+                pool.best(best, wanted, count)
+            }
+            None => Vec::new(),
+        },
+        Some(Choice::Named(ids)) => {
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                match run.state.unit(&item.key, id)? {
+                    Some(unit) if unit.status == UnitStatus::Available => found.push(unit),
+                    _ => taken.push(id.clone()),
+                }
+            }
+            found.truncate(count);
+            found
+        }
+    };
+    if choice.is_none() && found.len() != count {
+        return Err(Halt::Broken("an item's figures say that other units are free than are"));
+    }
+    let mut units = Vec::with_capacity(found.len());
+    for unit in found {
+        let version = next(unit.version)?;
+        units.push(LineUnit { id: unit.id.clone(), version, returned: false });
+    }
+    Ok(Offer { quantity: units.len() as u64, units: Some(units), taken })
+}
+
+/// The version after this one.
+pub(super) fn next(version: u64) -> Result<u64, Halt> {
+    super::add(version, 1)
+}
+
+/// The holds that have these units and are due, the earliest first.
+pub(super) fn due_holders<S: State>(
+    run: &Run<'_, S>,
+    item: &ItemKey,
+    ids: &[Label],
+    now: Instant,
+) -> Result<Vec<ReservationId>, Halt> {
+    let mut due = BTreeSet::new();
+    for id in ids {
+        let Some(Unit { status: UnitStatus::Held(holder), .. }) = run.state.unit(item, id)? else { continue };
+        let hold = run.state.hold(*holder)?.ok_or(Halt::Broken("a unit's hold is not there"))?;
+        if hold.is_due(now) {
+            due.insert((hold.expires_at, *holder));
+        }
+    }
+    Ok(due.into_iter().map(|(_, id)| id).collect())
+}
+
+pub(super) fn add<S: State>(run: &mut Run<'_, S>, command: &AddUnits, now: Instant) -> Result<Outcome, Halt> {
+    let item = match item_with_ids(run, &command.item)? {
+        Ok(item) => item,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
+    if let Err(rejection) = judge(&command.units) {
+        return Ok(Outcome::Refused(rejection));
+    }
+    let mut highest = run.state.last_position(&item.key)?;
+    let (mut added, mut unchanged) = (Vec::new(), 0_u32);
+    for (number, posted) in command.units.iter().enumerate() {
+        if let Some(known) = run.state.unit(&item.key, &posted.id)? {
+            if !same(posted, known) {
+                let detail = format!(
+                    "is there already and is another: {}; a unit is never changed, retire it first",
+                    posted.id
+                );
+                return Ok(Outcome::Refused(Rejection::invalid(&format!("/units/{number}"), detail)));
+            }
+            unchanged += 1;
+            continue;
+        }
+        let position = posted.position.unwrap_or(highest.saturating_add(1));
+        highest = highest.max(position);
+        if position > POSITION {
+            let detail = format!("must be at most {POSITION}, as must the one after the highest");
+            return Ok(Outcome::Refused(Rejection::invalid(&format!("/units/{number}/position"), detail)));
+        }
+        let NewUnit { id, section, row, number, attributes, .. } = posted.clone();
+        let place = Place { position, section, row, number, attributes };
+        added.push(Unit { id, place, status: UnitStatus::Available, version: 1 });
+    }
+    let count = u32::try_from(added.len()).map_err(|_| Halt::Broken("more units than a command has"))?;
+    if added.is_empty() {
+        return Ok(Outcome::Done(Reply::Units { item, added: 0, unchanged }));
+    }
+    let total_units = super::add(item.figures.total_units, u64::from(count))?;
+    if total_units > POOL_UNITS {
+        let detail = format!(
+            "must not bring the item past {POOL_UNITS} units with ids: more than that is counted stock"
+        );
+        return Ok(Outcome::Refused(Rejection::invalid("/units", detail)));
+    }
+    match changed(run, item, total_units, StockChange::UnitsAdded(added.into()), now)? {
+        Outcome::Done(Reply::Item { item, .. }) => {
+            Ok(Outcome::Done(Reply::Units { item, added: count, unchanged }))
+        }
+        other => Ok(other),
+    }
+}
+
+/// What is wrong with units by themselves.
+fn judge(units: &[NewUnit]) -> Result<(), Rejection> {
+    if units.is_empty() || units.len() > UNITS_AT_ONCE {
+        let detail = format!("must be 1 to {UNITS_AT_ONCE} units, and is {}", units.len());
+        return Err(Rejection::invalid("/units", detail));
+    }
+    let mut ids = BTreeSet::new();
+    for (number, unit) in units.iter().enumerate() {
+        if !ids.insert(&unit.id) {
+            let detail = format!("is named twice: {}", unit.id);
+            return Err(Rejection::invalid(&format!("/units/{number}/unit_id"), detail));
+        }
+        if unit.attributes.all().len() > ATTRIBUTES {
+            let detail = format!("must be at most {ATTRIBUTES} attributes");
+            return Err(Rejection::invalid(&format!("/units/{number}/attributes"), detail));
+        }
+    }
+    Ok(())
+}
+
+fn same(posted: &NewUnit, known: &Unit) -> bool {
+    let place = &known.place;
+    posted.position.is_none_or(|position| position == place.position)
+        && posted.section == place.section
+        && posted.row == place.row
+        && posted.number == place.number
+        && posted.attributes == place.attributes
+}
+
+pub(super) fn retire<S: State>(
+    run: &mut Run<'_, S>,
+    command: &RetireUnit,
+    now: Instant,
+) -> Result<Outcome, Halt> {
+    let item = match item_with_ids(run, &command.item)? {
+        Ok(item) => item,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
+    let now = now.max(item.figures.at);
+    for due in due_holders(run, &item.key, core::slice::from_ref(&command.unit), now)? {
+        if !run.may_expire() {
+            return Ok(Outcome::Later);
+        }
+        expire(run, due, now)?;
+    }
+    let (key, unit) = (item.key.clone(), command.unit.clone());
+    let Some(status) = run.state.unit(&key, &unit)?.map(|unit| unit.status) else {
+        return Ok(Outcome::Refused(Rejection::UnknownUnit { item: key, unit }));
+    };
+    if status != UnitStatus::Available {
+        return Ok(Outcome::Refused(Rejection::UnitInUse { item: key, unit, status }));
+    }
+    let item = run.state.item(&key)?.ok_or(Halt::Broken("an item went away within a command"))?.clone();
+    let total_units = super::sub(item.figures.total_units, 1)?;
+    changed(run, item, total_units, StockChange::UnitRetired(unit), now)
+}
+
+/// An item whose units have ids.
+fn item_with_ids<S: State>(run: &Run<'_, S>, key: &ItemKey) -> Result<Result<Item, Rejection>, Halt> {
+    Ok(match run.state.item(key)? {
+        None => Err(Rejection::UnknownItem(vec![key.clone()])),
+        Some(item) if item.mode != Mode::Units => {
+            let detail = "must be an item whose units have ids: this one counts them".to_string();
+            Err(Rejection::invalid("/sku", detail))
+        }
+        Some(item) => Ok(item.clone()),
+    })
+}

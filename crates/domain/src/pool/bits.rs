@@ -1,0 +1,131 @@
+//! A set of small numbers as bits, with a second level that says where there are any, so that the first of a hundred
+//! thousand is found in a handful of steps.
+
+use alloc::vec::Vec;
+
+const WORD: usize = 64;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    /// A bit for each word that has any.
+    some: Vec<u64>,
+}
+
+impl Bits {
+    /// An empty set of numbers below `len`.
+    pub(crate) fn new(len: usize) -> Self {
+        let mut bits = Self::default();
+        bits.grow(len);
+        bits
+    }
+
+    /// Makes room for numbers below `len`.
+    pub(crate) fn grow(&mut self, len: usize) {
+        self.words.resize(len.div_ceil(WORD).max(self.words.len()), 0);
+        self.some.resize(self.words.len().div_ceil(WORD), 0);
+    }
+
+    /// Puts a number in or takes it out. One past the end is left alone.
+    pub(crate) fn set(&mut self, at: usize, on: bool) {
+        let Some(word) = self.words.get_mut(at / WORD) else { return };
+        let bit = 1 << (at % WORD);
+        if on {
+            *word |= bit;
+        } else {
+            *word &= !bit;
+        }
+        let any = *word != 0;
+        let place = at / WORD;
+        if let Some(some) = self.some.get_mut(place / WORD) {
+            let bit = 1 << (place % WORD);
+            if any {
+                *some |= bit;
+            } else {
+                *some &= !bit;
+            }
+        }
+    }
+
+    /// Whether a number is in.
+    pub(crate) fn has(&self, at: usize) -> bool {
+        self.words.get(at / WORD).is_some_and(|word| word & (1 << (at % WORD)) != 0)
+    }
+
+    /// The first number that is in, from `from` on.
+    pub(crate) fn next(&self, from: usize) -> Option<usize> {
+        let first = from / WORD;
+        let rest = *self.words.get(first)? & (u64::MAX << (from % WORD));
+        if rest != 0 {
+            return Some(first * WORD + low(rest));
+        }
+        let next = first + 1;
+        let mut place = next / WORD;
+        let mut some = *self.some.get(place)? & (u64::MAX << (next % WORD));
+        while some == 0 {
+            place += 1;
+            some = *self.some.get(place)?;
+        }
+        let word = place * WORD + low(some);
+        self.words.get(word).map(|bits| word * WORD + low(*bits))
+    }
+
+    /// The first number from `from` on that is not in.
+    pub(crate) fn next_out(&self, from: usize) -> usize {
+        let mut place = from / WORD;
+        let mut mask = u64::MAX << (from % WORD);
+        while let Some(word) = self.words.get(place) {
+            let out = !word & mask;
+            if out != 0 {
+                return place * WORD + low(out);
+            }
+            (place, mask) = (place + 1, u64::MAX);
+        }
+        place * WORD
+    }
+
+    /// The bits in words, the lowest first.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+}
+
+/// Place of the lowest bit, below 64.
+fn low(word: u64) -> usize {
+    usize::try_from(word.trailing_zeros()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn the_next_in_and_out_are_those_of_a_set() {
+        let mut bits = Bits::new(20_000);
+        let mut set = BTreeSet::new();
+        let mut seed = 7_u64;
+        for _ in 0..3_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = usize::try_from(seed >> 40).unwrap() % 20_000;
+            let on = seed & (1 << 33) != 0;
+            // Whole stretches, so that words are full and empty.
+            for at in at..(at + usize::try_from(seed >> 57).unwrap()).min(20_000) {
+                bits.set(at, on);
+                if on {
+                    set.insert(at)
+                } else {
+                    set.remove(&at)
+                };
+            }
+            assert_eq!(bits.next(at), set.range(at..).next().copied());
+            let out = (at..=20_000).find(|at| !set.contains(at)).unwrap();
+            assert_eq!(bits.next_out(at), out);
+            assert_eq!(bits.has(at), set.contains(&at));
+        }
+        assert_eq!(bits.next(20_001), None);
+        bits.set(usize::MAX, true);
+        assert!(!bits.has(usize::MAX));
+    }
+}

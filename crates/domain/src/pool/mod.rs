@@ -1,0 +1,310 @@
+//! The units of one item, as a store has them in memory and as the rules choose among them. Claiming costs what is
+//! claimed and not what there is; nothing here decides whether a claim may be made.
+//!
+//! Units stand in the order in which they are claimed (position, then id). [`seats`] orders them once more by row, which is
+//! made when it is first asked for; [`plan`] finds the best of them.
+
+mod bits;
+mod names;
+mod plan;
+mod seats;
+
+use crate::event::HoldChange;
+use crate::hold::{Hold, Line};
+use crate::label::Label;
+use crate::unit::{LineUnit, LineUnits, Place, Unit, UnitStatus};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bits::Bits;
+use core::cell::OnceCell;
+use names::Names;
+use seats::Seats;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    /// In the order of their claims. Retired ones stay until the next rebuild.
+    units: Vec<Unit>,
+    retired: Bits,
+    gone: usize,
+    names: Names,
+    free: Bits,
+    sold_bits: Bits,
+    held: u64,
+    sold: u64,
+    /// The sum of all versions.
+    moves: u64,
+    seats: OnceCell<Seats>,
+    layout: OnceCell<Arc<[(Label, Place)]>>,
+}
+
+impl PartialEq for Pool {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Pool {}
+
+/// Where every unit of an item stands, in little room: what a seat map is drawn from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeatStates {
+    /// Units.
+    pub count: usize,
+    /// The sum of their versions: another one whenever a unit has moved.
+    pub moves: u64,
+    /// A bit for each unit that is available, in the order of their claims, 64 a word, the lowest first.
+    pub available: Vec<u64>,
+    /// A bit for each that is sold.
+    pub sold: Vec<u64>,
+}
+
+impl Pool {
+    /// Units that exist.
+    pub fn len(&self) -> usize {
+        self.units.len() - self.gone
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Units that are held.
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Units that are sold.
+    pub fn sold(&self) -> u64 {
+        self.sold
+    }
+
+    /// The highest position of a unit; 0 when there is none.
+    pub fn last_position(&self) -> u64 {
+        let there = self.units.iter().enumerate().rev().find(|(at, _)| !self.retired.has(*at));
+        there.map_or(0, |(_, unit)| unit.place.position)
+    }
+
+    /// A unit.
+    pub fn get(&self, id: &Label) -> Option<&Unit> {
+        self.units.get(self.find(id)?)
+    }
+
+    fn find(&self, id: &Label) -> Option<usize> {
+        let is = |number: u32| {
+            let place = usize::try_from(number).unwrap_or(usize::MAX);
+            self.units.get(place).is_some_and(|unit| unit.id == *id && !self.retired.has(place))
+        };
+        self.names.get(id, is).and_then(|place| usize::try_from(place).ok())
+    }
+
+    /// All units, in the order of their claims.
+    pub fn iter(&self) -> impl Iterator<Item = &Unit> {
+        self.units.iter().enumerate().filter(|(at, _)| !self.retired.has(*at)).map(|(_, unit)| unit)
+    }
+
+    /// Units from a place in the order of their claims on: those after (position, id).
+    pub fn after(&self, after: Option<(u64, &Label)>) -> impl Iterator<Item = &Unit> {
+        let from = after.map_or(0, |after| self.units.partition_point(|unit| order(unit) <= after));
+        let rest = self.units.iter().enumerate().skip(from);
+        rest.filter(|(at, _)| !self.retired.has(*at)).map(|(_, unit)| unit)
+    }
+
+    /// The first units that are free, at most so many.
+    pub fn first_free(&self, most: usize) -> impl Iterator<Item = &Unit> {
+        self.free_places().filter_map(|at| self.units.get(at)).take(most)
+    }
+
+    /// The places of free units in the order of claims.
+    fn free_places(&self) -> impl Iterator<Item = usize> {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let at = self.free.next(from)?;
+            from = at + 1;
+            Some(at)
+        })
+    }
+
+    /// Where all of them stand.
+    pub fn states(&self) -> SeatStates {
+        let (mut available, mut sold) = (self.free.words().to_vec(), self.sold_bits.words().to_vec());
+        if self.gone > 0 {
+            // Without those that were retired.
+            let (mut some, mut others) = (Bits::new(self.len()), Bits::new(self.len()));
+            for (at, unit) in self.iter().enumerate() {
+                some.set(at, unit.status == UnitStatus::Available);
+                others.set(at, matches!(unit.status, UnitStatus::Sold(_)));
+            }
+            (available, sold) = (some.words().to_vec(), others.words().to_vec());
+        }
+        SeatStates { count: self.len(), moves: self.moves, available, sold }
+    }
+
+    /// Takes units in, none of which is there.
+    pub fn add(&mut self, mut more: Vec<Unit>) {
+        more.sort_by(|one, other| order(one).cmp(&order(other)));
+        for unit in &mut more {
+            self.share(unit);
+        }
+        let behind = match (self.units.last(), more.first()) {
+            (Some(last), Some(first)) => order(last) < order(first),
+            _ => true,
+        };
+        self.rearranged();
+        if behind && self.gone == 0 {
+            for unit in more {
+                self.push(unit);
+            }
+        } else {
+            let retired = core::mem::take(&mut self.retired);
+            let before = core::mem::take(&mut self.units).into_iter().enumerate();
+            let mut all: Vec<Unit> =
+                before.filter(|(at, _)| !retired.has(*at)).map(|(_, unit)| unit).chain(more).collect();
+            // Two sorted stretches: a merge.
+            all.sort_by(|one, other| order(one).cmp(&order(other)));
+            *self = Self { names: Names::with_room(all.len()), ..Self::default() };
+            for unit in all {
+                self.push(unit);
+            }
+        }
+    }
+
+    /// Has a unit share its section, row and attributes with its neighbour, as most do.
+    fn share(&self, unit: &mut Unit) {
+        let Some(last) = self.units.last() else { return };
+        let (place, known) = (&mut unit.place, &last.place);
+        if place.section == known.section {
+            place.section.clone_from(&known.section);
+        }
+        if place.row == known.row {
+            place.row.clone_from(&known.row);
+        }
+        if place.attributes == known.attributes {
+            place.attributes.clone_from(&known.attributes);
+        }
+    }
+
+    fn push(&mut self, mut unit: Unit) {
+        self.share(&mut unit);
+        let at = self.units.len();
+        let Ok(number) = u32::try_from(at) else { return };
+        if !self.names.has_room() {
+            let mut wider = Names::with_room((at + 1) * 2);
+            for (number, known) in (0..).zip(&self.units) {
+                wider.put(&known.id, number);
+            }
+            self.names = wider;
+        }
+        self.names.put(&unit.id, number);
+        self.free.grow(at + 1);
+        self.sold_bits.grow(at + 1);
+        self.retired.grow(at + 1);
+        self.moves += unit.version;
+        let (status, version) = (unit.status, unit.version);
+        // It comes in as one that is available, and moves to where it stands.
+        unit.status = UnitStatus::Available;
+        self.units.push(unit);
+        self.free.set(at, true);
+        self.put(at, status, version);
+    }
+
+    /// Lets a unit go.
+    pub fn retire(&mut self, id: &Label) {
+        let Some(at) = self.find(id) else { return };
+        let version = self.units.get(at).map_or(0, |unit| unit.version);
+        self.put(at, UnitStatus::Available, version);
+        self.moves -= version;
+        self.free.set(at, false);
+        // Its seat stays, and is never free again.
+        if let Some(seats) = self.seats.get_mut() {
+            seats.set(at, false);
+        }
+        self.retired.set(at, true);
+        self.gone += 1;
+        self.layout = OnceCell::new();
+        if self.gone > self.units.len() / 2 {
+            self.add(Vec::new());
+        }
+    }
+
+    /// Moves a unit to where it stands after a transition.
+    pub fn set(&mut self, id: &Label, status: UnitStatus, version: u64) {
+        if let Some(at) = self.find(id) {
+            self.put(at, status, version);
+        }
+    }
+
+    fn put(&mut self, at: usize, status: UnitStatus, version: u64) {
+        let Some(unit) = self.units.get_mut(at) else { return };
+        self.moves = self.moves.wrapping_sub(unit.version).wrapping_add(version);
+        let count = |status| (matches!(status, UnitStatus::Held(_)), matches!(status, UnitStatus::Sold(_)));
+        let ((held, sold), (holds, sells)) = (count(unit.status), count(status));
+        self.held = self.held - u64::from(held) + u64::from(holds);
+        self.sold = self.sold - u64::from(sold) + u64::from(sells);
+        (unit.status, unit.version) = (status, version);
+        let is_free = status == UnitStatus::Available;
+        self.free.set(at, is_free);
+        self.sold_bits.set(at, sells);
+        if let Some(seats) = self.seats.get_mut() {
+            seats.set(at, is_free);
+        }
+    }
+
+    /// Takes in what a transition made of the units of one of a reservation's lines. `number` is the line's.
+    pub fn apply(&mut self, change: &HoldChange, hold: &Hold, line: &Line, number: usize) {
+        for (unit, status) in moved(change, hold, line, number) {
+            self.set(&unit.id, status, unit.version);
+        }
+    }
+
+    /// What was made of the units' order holds no more.
+    fn rearranged(&mut self) {
+        self.seats = OnceCell::new();
+        self.layout = OnceCell::new();
+    }
+
+    /// Ids and places, in the order of their claims. Made when first asked for, and shared until units come or go.
+    pub fn layout(&self) -> Arc<[(Label, Place)]> {
+        let make = || self.iter().map(|unit| (unit.id.clone(), unit.place.clone())).collect();
+        Arc::clone(self.layout.get_or_init(make))
+    }
+
+    fn seats(&self) -> &Seats {
+        self.seats.get_or_init(|| Seats::new(&self.units, &self.retired))
+    }
+}
+
+/// The units of a line that a transition moved, and where to.
+pub fn moved<'a>(
+    change: &'a HoldChange,
+    hold: &Hold,
+    line: &'a Line,
+    number: usize,
+) -> impl Iterator<Item = (&'a LineUnit, UnitStatus)> {
+    let id = hold.id;
+    let status = match change {
+        HoldChange::Created => Some(UnitStatus::Held(id)),
+        HoldChange::Confirmed => Some(UnitStatus::Sold(id)),
+        HoldChange::Cancelled | HoldChange::Expired | HoldChange::Returned { .. } => {
+            Some(UnitStatus::Available)
+        }
+        HoldChange::Extended => None,
+    };
+    let units = line.units.as_deref().map(LineUnits::all).unwrap_or_default();
+    let some = match change {
+        HoldChange::Returned { units, .. } => Some(units.get(number).map(|back| &**back).unwrap_or_default()),
+        _ => None,
+    };
+    let count = some.map_or(units.len(), <[u32]>::len);
+    let nth = move |n: usize| match some {
+        Some(some) => units.get(usize::try_from(*some.get(n)?).ok()?),
+        None => units.get(n),
+    };
+    (0..count).filter_map(move |n| Some((nth(n)?, status?)))
+}
+
+/// What units are ordered by.
+fn order(unit: &Unit) -> (u64, &Label) {
+    (unit.place.position, &unit.id)
+}

@@ -1,0 +1,68 @@
+//! Where a unit stands by its id: a table with open addressing, since a claim must not cost a walk through a tree of a
+//! hundred thousand names. Ids are put in by operators alone, so nobody else can make them collide.
+
+use crate::label::Label;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Places for each name: a table is never more than half full.
+const ROOM: usize = 2;
+const SMALLEST: usize = 16;
+const EMPTY: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// A power of two of places, each a number or [`EMPTY`].
+    places: Vec<u32>,
+    count: usize,
+}
+
+impl Names {
+    /// An empty table with room for so many.
+    pub(crate) fn with_room(count: usize) -> Self {
+        let places = (count * ROOM).next_power_of_two().max(SMALLEST);
+        Self { places: vec![EMPTY; places], count: 0 }
+    }
+
+    /// Whether one more can be put in.
+    pub(crate) fn has_room(&self) -> bool {
+        (self.count + 1) * ROOM <= self.places.len()
+    }
+
+    /// Puts a number in under a name that is not there. Needs room.
+    pub(crate) fn put(&mut self, name: &Label, number: u32) {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut at = hash(name) & mask;
+        while let Some(place) = self.places.get_mut(at) {
+            if *place == EMPTY {
+                *place = number;
+                self.count += 1;
+                return;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// The number whose name is asked for; `is` says whether a number's is.
+    pub(crate) fn get(&self, name: &Label, is: impl Fn(u32) -> bool) -> Option<u32> {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut at = hash(name) & mask;
+        loop {
+            match *self.places.get(at)? {
+                EMPTY => return None,
+                number if is(number) => return Some(number),
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+}
+
+/// FNV-1a, with its high bits mixed in: names that differ at their end differ everywhere.
+fn hash(name: &Label) -> usize {
+    let fnv = name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mixed = (fnv ^ (fnv >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::try_from(mixed >> 33).unwrap_or_default()
+}

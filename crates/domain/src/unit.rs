@@ -1,0 +1,137 @@
+use crate::id::ReservationId;
+use crate::label::Label;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Where a unit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitStatus {
+    /// It can be reserved.
+    Available,
+    /// It is part of this active reservation.
+    Held(ReservationId),
+    /// It was sold by this reservation and has not come back.
+    Sold(ReservationId),
+}
+
+impl UnitStatus {
+    /// The reservation that has it.
+    pub fn holder(self) -> Option<ReservationId> {
+        match self {
+            Self::Available => None,
+            Self::Held(id) | Self::Sold(id) => Some(id),
+        }
+    }
+}
+
+/// What one attribute of a unit is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Attribute {
+    /// Yes or no.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// A text.
+    Text(Label),
+}
+
+/// What is said of a unit beyond its place: names and values, sorted by name, each name once. Cloning shares them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attributes(Option<Arc<[(Label, Attribute)]>>);
+
+impl Attributes {
+    /// From names and values; of two of the same name the later one counts.
+    pub fn new(mut named: Vec<(Label, Attribute)>) -> Self {
+        named.reverse();
+        named.sort_by(|one, other| one.0.cmp(&other.0));
+        named.dedup_by(|next, before| next.0 == before.0);
+        Self((!named.is_empty()).then(|| named.into()))
+    }
+
+    /// Names and values, sorted by name.
+    pub fn all(&self) -> &[(Label, Attribute)] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Whether every one of `wanted` is among these.
+    pub fn include(&self, wanted: &Self) -> bool {
+        wanted.all().iter().all(|one| self.all().contains(one))
+    }
+}
+
+/// Where a unit is and what it is like, as an operator said it; never changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Units are claimed in this order, ties in the order of their ids. Two units of a row are adjacent when their
+    /// positions follow each other.
+    pub position: u64,
+    /// Part of the hall.
+    pub section: Option<Label>,
+    /// Row of the section.
+    pub row: Option<Label>,
+    /// What is painted on it.
+    pub number: Option<Label>,
+    /// What it is like.
+    pub attributes: Attributes,
+}
+
+/// One unit of an item whose units have ids: a seat, a slot, a serial number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Its id, unique within the item.
+    pub id: Label,
+    /// Where it is.
+    pub place: Place,
+    /// Where it stands.
+    pub status: UnitStatus,
+    /// Its transitions so far, its creation included: gapless.
+    pub version: u64,
+}
+
+/// A unit as a line of a reservation has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineUnit {
+    /// Its id.
+    pub id: Label,
+    /// The unit's version at the line's latest transition of it.
+    pub version: u64,
+    /// Whether it came back after the sale.
+    pub returned: bool,
+}
+
+/// The units of a line, in the order in which they were granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineUnits(Box<[LineUnit]>);
+
+impl LineUnits {
+    /// From units.
+    pub fn new(units: Vec<LineUnit>) -> Self {
+        Self(units.into())
+    }
+
+    /// The units.
+    pub fn all(&self) -> &[LineUnit] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(text: &str) -> Label {
+        Label::new(text).unwrap()
+    }
+
+    #[test]
+    fn attributes_are_sorted_and_the_later_of_two_counts() {
+        let flag = |name, yes| (label(name), Attribute::Flag(yes));
+        let all = Attributes::new(alloc::vec![flag("b", true), flag("a", true), flag("b", false)]);
+        assert_eq!(all.all(), [flag("a", true), flag("b", false)]);
+        assert!(all.include(&Attributes::new(alloc::vec![flag("b", false)])));
+        assert!(!all.include(&Attributes::new(alloc::vec![flag("b", true)])));
+        assert!(all.include(&Attributes::default()));
+        assert!(!Attributes::default().include(&all));
+    }
+}

@@ -1,0 +1,29 @@
+//! A recount of units with ids: the index has those of the log, and an item's figures count them.
+
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use stockhold_domain::{Item, ItemKey, Mode, Pool};
+
+/// Units by their items.
+pub(crate) type Pools = HashMap<ItemKey, Pool, RandomState>;
+
+/// Where the index has other units than the log.
+pub(crate) fn differing(log: &Pools, index: &Pools) -> Vec<String> {
+    let none = Pool::default();
+    let all = log.keys().chain(index.keys().filter(|key| !log.contains_key(*key)));
+    let differ = |key: &&ItemKey| log.get(*key).unwrap_or(&none) != index.get(*key).unwrap_or(&none);
+    all.filter(differ).map(|key| format!("index: units of {key:?} are missing or differ")).collect()
+}
+
+/// Items whose figures do not count their units.
+pub(crate) fn miscounted<'a>(items: impl Iterator<Item = &'a Item>, pools: &Pools) -> Vec<String> {
+    let none = Pool::default();
+    let wrong = items.filter(|item| item.mode == Mode::Units).filter_map(|item| {
+        let pool = pools.get(&item.key).unwrap_or(&none);
+        let said = (item.figures.total_units, item.figures.held, item.figures.confirmed_sold);
+        let counted = (pool.len() as u64, pool.held(), pool.sold());
+        (said != counted)
+            .then(|| format!("{:?} says total, held and sold {said:?}, its units {counted:?}", item.key))
+    });
+    wrong.collect()
+}

@@ -1,0 +1,67 @@
+//! Pauses: set, lifted and shown. Who lifts one is told what else keeps the sale closed, and who names a location where
+//! nothing is stocked is told so.
+
+use super::handle::{Handled, Who, Worker};
+use super::refused::Refused;
+use super::reply::{self, Shape};
+use stockhold_api::encode::{self, Sale};
+use stockhold_domain::{Command, Label, Scope};
+use stockhold_store::{Found, Pauses, Query, Shelf};
+
+impl Worker {
+    /// Pauses or resumes, and says how the sale stands then.
+    pub(super) async fn set_sale(&self, who: Who<'_>, command: Command) -> Handled {
+        let Command::SetSale(set) = &command else {
+            return Err(Refused::internal("no pause where one was decoded"));
+        };
+        let (scope, paused) = (set.scope.clone(), set.paused);
+        let done = self.command(who, command, None, Shape::Sale).await?;
+        // It has taken effect: what can't be read now is left out of the answer.
+        match self.standing(&scope).await {
+            Ok(standing) => Ok(shown(&Sale { paused, ..standing })),
+            Err(_) => Ok(done),
+        }
+    }
+
+    /// How the sale of a location or of everything stands.
+    pub(super) async fn sale(&self, scope: &Scope) -> Handled {
+        Ok(shown(&self.standing(scope).await?))
+    }
+
+    /// How a sale stands; of an item, only what is around it.
+    async fn standing(&self, scope: &Scope) -> Result<Sale, Refused> {
+        let Found::Pauses(Pauses { everything, locations }) = self.find(Query::Pauses).await? else {
+            return Err(Refused::mixed_up());
+        };
+        let by_itself = |name: &str| locations.iter().any(|location| location.as_str() == name);
+        let everything_too = everything.then_some(Scope::Everything);
+        Ok(match scope {
+            Scope::Everything => {
+                let also = locations.into_iter().map(Scope::Location).collect();
+                Sale { paused: everything, also: Some(also), has_items: None }
+            }
+            Scope::Location(location) => Sale {
+                paused: by_itself(location.as_str()),
+                also: Some(everything_too.into_iter().collect()),
+                has_items: Some(self.has_items(location).await?),
+            },
+            Scope::Item(key) => {
+                let location = Label::new(key.location()).ok().filter(|name| by_itself(name.as_str()));
+                let also = location.map(Scope::Location).into_iter().chain(everything_too).collect();
+                Sale { paused: false, also: Some(also), has_items: None }
+            }
+        })
+    }
+
+    async fn has_items(&self, location: &Label) -> Result<bool, Refused> {
+        let first = Shelf { location: Some(location.clone()), after: None, limit: 1 };
+        match self.find(Query::Shelf(first)).await? {
+            Found::Shelf(items) => Ok(!items.is_empty()),
+            _ => Err(Refused::mixed_up()),
+        }
+    }
+}
+
+fn shown(sale: &Sale) -> reply::Reply {
+    reply::json(|out| encode::sale(out, sale))
+}

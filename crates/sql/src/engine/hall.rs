@@ -1,0 +1,223 @@
+//! The units of one item that a batch has loaded: those that it has locked, and, where they are planned over, all of them as
+//! they were a moment ago. What comes of the latter has to be locked before anything is committed.
+
+use super::dialect::{FiguresRow, Moves, UnitRow, UnitRows, UnitWants};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use stockhold_domain::{Instant, ItemKey, Label, Pool, Unit, UnitStatus};
+
+/// A place in the order of claims.
+type Place = (u64, Label);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Hall {
+    /// Those that are locked; one that was named and does not exist is there without a unit.
+    units: BTreeMap<Label, Locked>,
+    /// The locked ones that are free.
+    free: BTreeSet<Place>,
+    /// The last of the free ones that were asked for, where there may be more behind it.
+    horizon: Option<Place>,
+    /// How many free ones were asked for.
+    pub(super) asked: usize,
+    /// All of them, if they were asked for, as they are after the commands decided so far,
+    pub(super) pool: Option<Pool>,
+    /// and as they were read.
+    pub(super) map: Option<Arc<[Unit]>>,
+    /// Whether the highest position was asked for,
+    pub(super) asked_last: bool,
+    /// and what it is, as far as is known.
+    last: Option<u64>,
+    /// By how much the item's figures moved, if they did.
+    moves: Option<Moves>,
+    /// Units that were moved and are not locked.
+    pub(super) unlocked: BTreeSet<Label>,
+}
+
+/// One unit that is locked.
+#[derive(Debug, Default)]
+struct Locked {
+    before: Option<Unit>,
+    now: Option<Unit>,
+}
+
+/// Why free units can't be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Short {
+    /// There may be more than were asked for.
+    Horizon,
+    /// Others have some locked that are free as far as one can see.
+    Elsewhere,
+}
+
+impl Hall {
+    /// What was read, out of what was asked for. `map` is a seat map that was read before.
+    pub(super) fn new(wants: &UnitWants, rows: UnitRows, map: Option<&Arc<[Unit]>>) -> Self {
+        let mut hall = Self { asked: wants.free, ..Self::default() };
+        if wants.free > 0 && rows.free.len() >= wants.free {
+            hall.horizon = rows.free.last().map(place);
+        }
+        hall.map = map.cloned().or_else(|| wants.map.then(|| rows.map.into()));
+        hall.pool = hall.map.as_deref().map(|seats| {
+            let mut pool = Pool::default();
+            pool.add(seats.to_vec());
+            pool
+        });
+        hall.asked_last = wants.last;
+        hall.last = wants.last.then_some(rows.last_position);
+        hall.units.extend(wants.named.iter().map(|id| (id.clone(), Locked::default())));
+        for unit in rows.named.into_iter().chain(rows.free) {
+            if let Some(pool) = &mut hall.pool {
+                pool.set(&unit.id, unit.status, unit.version);
+            }
+            if unit.status == UnitStatus::Available {
+                hall.free.insert(place(&unit));
+            }
+            let locked = Locked { before: Some(unit.clone()), now: Some(unit.clone()) };
+            hall.units.insert(unit.id, locked);
+        }
+        hall
+    }
+
+    /// Whether a unit that is locked has moved since the map was read, or has gone: what was planned over it may be taken.
+    pub(super) fn is_stale(&self) -> bool {
+        let Some(map) = self.map.as_deref() else { return false };
+        map.iter().any(|before| {
+            let locked = self.units.get(&before.id);
+            locked
+                .is_some_and(|locked| locked.before.as_ref().map(|unit| unit.version) != Some(before.version))
+        })
+    }
+
+    /// A unit that is locked; an error when it is not.
+    pub(super) fn unit(&self, id: &Label) -> Result<Option<&Unit>, ()> {
+        self.units.get(id).map(|locked| locked.now.as_ref()).ok_or(())
+    }
+
+    /// The first free ones. `there` is how many there are as far as one can see.
+    pub(super) fn first_free(&self, most: usize, there: u64) -> Result<Vec<&Unit>, Short> {
+        let in_view = |place: &&Place| self.horizon.as_ref().is_none_or(|horizon| *place <= horizon);
+        let units = self.free.iter().take_while(in_view).filter_map(|(_, id)| self.unit(id).ok().flatten());
+        let found: Vec<&Unit> = units.take(most).collect();
+        if found.len() >= most {
+            return Ok(found);
+        }
+        if self.horizon.is_some() {
+            return Err(Short::Horizon);
+        }
+        if u64::try_from(found.len()).unwrap_or(u64::MAX) < there {
+            return Err(Short::Elsewhere);
+        }
+        Ok(found)
+    }
+
+    /// The highest position; an error when it is not known.
+    pub(super) fn last_position(&self) -> Result<u64, ()> {
+        self.last.or_else(|| self.pool.as_ref().map(Pool::last_position)).ok_or(())
+    }
+
+    /// Units that came to the item.
+    pub(super) fn add(&mut self, units: &[Unit], at: Instant) {
+        for unit in units {
+            self.last = self.last.map(|last| last.max(unit.place.position));
+            self.free.insert(place(unit));
+            self.units.entry(unit.id.clone()).or_default().now = Some(unit.clone());
+        }
+        self.moves(at).total_units += i64::try_from(units.len()).unwrap_or(i64::MAX);
+        if let Some(pool) = &mut self.pool {
+            pool.add(units.to_vec());
+        }
+    }
+
+    /// A unit that went.
+    pub(super) fn retire(&mut self, id: &Label, at: Instant) {
+        self.moves(at).total_units -= 1;
+        if let Some(pool) = &mut self.pool {
+            pool.retire(id);
+        }
+        if let Some(locked) = self.units.get_mut(id)
+            && let Some(unit) = locked.now.take()
+        {
+            self.free.remove(&place(&unit));
+            // Which one is the last now, only the database knows.
+            self.last = self.last.filter(|last| *last > unit.place.position);
+        }
+    }
+
+    /// Moves of the item's figures at an instant.
+    fn moves(&mut self, at: Instant) -> &mut Moves {
+        let moves =
+            self.moves.get_or_insert(Moves { total_units: 0, held: 0, confirmed_sold: 0, active: 0, at });
+        moves.at = moves.at.max(at);
+        moves
+    }
+
+    /// Something of the item happened at an instant, and so many reservations became active.
+    pub(super) fn touch(&mut self, active: i64, at: Instant) {
+        self.moves(at).active += active;
+    }
+
+    /// A unit that moved. Whether it may be there, as far as is known.
+    pub(super) fn set(&mut self, id: &Label, status: UnitStatus, version: u64, at: Instant) -> bool {
+        if let Some(pool) = &mut self.pool {
+            pool.set(id, status, version);
+        }
+        let Some(Locked { now, .. }) = self.units.get_mut(id) else {
+            self.unlocked.insert(id.clone());
+            return true;
+        };
+        let Some(unit) = now else { return false };
+        let before = unit.status;
+        (unit.status, unit.version) = (status, version);
+        let place = place(unit);
+        if status == UnitStatus::Available {
+            self.free.insert(place)
+        } else {
+            self.free.remove(&place)
+        };
+        let moves = self.moves(at);
+        for (status, by) in [(before, -1), (status, 1)] {
+            match status {
+                UnitStatus::Available => {}
+                UnitStatus::Held(_) => moves.held += by,
+                UnitStatus::Sold(_) => moves.confirmed_sold += by,
+            }
+        }
+        true
+    }
+
+    /// What is added to the item's figures.
+    pub(super) fn figures<'a>(&self, item: &'a ItemKey) -> Option<FiguresRow<'a>> {
+        self.moves.map(|by| FiguresRow { item, by })
+    }
+
+    /// What is to be written: new rows, changed rows, rows that go.
+    pub(super) fn changes<'a>(
+        &'a self,
+        item: &'a ItemKey,
+        new: &mut Vec<UnitRow<'a>>,
+        changed: &mut Vec<UnitRow<'a>>,
+        gone: &mut Vec<(&'a ItemKey, &'a Label)>,
+    ) {
+        for (id, Locked { before, now }) in &self.units {
+            match (before, now) {
+                (None, Some(unit)) => new.push(UnitRow { item, unit }),
+                (Some(before), Some(unit)) if before == unit => {}
+                (Some(before), Some(unit)) if before.place == unit.place => {
+                    changed.push(UnitRow { item, unit });
+                }
+                // Another one of the same name.
+                (Some(_), Some(unit)) => {
+                    gone.push((item, id));
+                    new.push(UnitRow { item, unit });
+                }
+                (Some(_), None) => gone.push((item, id)),
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+fn place(unit: &Unit) -> Place {
+    (unit.place.position, unit.id.clone())
+}

@@ -1,0 +1,365 @@
+//! Units with ids: how they are locked, read and written. Their rows stand under their item's key.
+
+use super::connect::Connection;
+use super::rows::{self, ItemArrays, column, stored, uuid};
+use crate::engine::{
+    Changes, FiguresRow, Rows, SaleRow, Trouble, UnitRow, UnitRows as Found, UnitWants, attributes_body,
+    count,
+};
+use std::collections::BTreeMap;
+use stockhold_domain::{Figures, Instant, Item, ItemKey, Label, Mode, Unit, bucket_of};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+/// Units by their items.
+type ByItem = Vec<(ItemKey, Unit)>;
+
+/// What was locked.
+#[derive(Default)]
+pub(super) struct Locked {
+    named: ByItem,
+    free: ByItem,
+}
+
+impl Connection {
+    /// Locks units: first those that are named, then free ones. Apart, so that counted stock carries nothing of it.
+    pub(super) async fn lock_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<Locked, Trouble> {
+        if wants.is_empty() {
+            return Ok(Locked::default());
+        }
+        let locks = async {
+            let (named, free) =
+                tokio::try_join!(biased; self.lock_named_units(wants), self.lock_free_units(wants))?;
+            Ok(Locked { named, free })
+        };
+        Box::pin(locks).await
+    }
+
+    /// Writes what became of units and of their sales.
+    pub(super) async fn write_units(&self, changes: &Changes<'_>) -> Result<(), Trouble> {
+        if !changes.touches_units() {
+            return Ok(());
+        }
+        Box::pin(async {
+            let s = &self.statements;
+            let (new, moved) = (UnitRows::new(&changes.new_units)?, UnitRows::new(&changes.changed_units)?);
+            let figures = FiguresRows::new(&changes.figures, changes.part);
+            let gone = UnitKeys::new(changes.gone_units.iter().copied());
+            let (closed, sold) = (SaleRows::new(&changes.closed_sales), SaleRows::new(&changes.new_sales));
+            tokio::try_join!(
+                biased;
+                self.put(&s.delete_units, gone.ids.len(), gone.params()),
+                self.put(&s.insert_units, new.keys.ids.len(), new.params(true)),
+                self.put(&s.update_units, moved.keys.ids.len(), moved.params(false)),
+                self.put(&s.add_figures, figures.buckets.len(), figures.params()),
+                self.put(&s.close_sales, closed.keys.ids.len(), closed.params(false)),
+                self.put(&s.insert_sales, sold.keys.ids.len(), sold.params(true)),
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Locks units by their ids, in the order of the table's key.
+    async fn lock_named_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<ByItem, Trouble> {
+        let items = ItemArrays::new(wants.keys());
+        let (mut keys, mut numbers) = (UnitKeys::default(), Vec::new());
+        for (item, number) in items.keys.iter().zip(1_i64..) {
+            for id in wants.get(*item).into_iter().flat_map(|wants| &wants.named) {
+                keys.push(item, id);
+                numbers.push(number);
+            }
+        }
+        let mut params = keys.params();
+        params.push(&numbers);
+        let rows = self.query(&self.statements.lock_units, keys.ids.len(), params).await?;
+        by_item(&items, &rows)
+    }
+
+    /// Locks the first free units.
+    async fn lock_free_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<ByItem, Trouble> {
+        let some = || wants.iter().filter(|(_, wants)| wants.free > 0);
+        // One statement, since the clock is read right behind it.
+        let statement = if some().any(|(_, wants)| wants.patient) {
+            &self.statements.lock_all_free_units
+        } else {
+            &self.statements.lock_free_units
+        };
+        let items = ItemArrays::new(some().map(|(key, _)| key));
+        let most = |key: &&ItemKey| rows::rows(wants.get(*key).map_or(0, |wants| wants.free));
+        let most: Vec<i64> = items.keys.iter().map(most).collect();
+        let params: Vec<&(dyn ToSql + Sync)> = vec![&items.buckets, &items.locations, &items.skus, &most];
+        let rows = self.query(statement, items.keys.len(), params).await?;
+        by_item(&items, &rows)
+    }
+
+    /// Figures, and all units where they are asked for, without locks.
+    pub(super) async fn read_units(
+        &self,
+        wants: &BTreeMap<ItemKey, UnitWants>,
+    ) -> Result<BTreeMap<ItemKey, Found>, Trouble> {
+        if wants.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        Box::pin(self.read_units_of(wants)).await
+    }
+
+    async fn read_units_of(
+        &self,
+        wants: &BTreeMap<ItemKey, UnitWants>,
+    ) -> Result<BTreeMap<ItemKey, Found>, Trouble> {
+        let mapped = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.map).map(|(key, _)| key));
+        let params: Vec<&(dyn ToSql + Sync)> = vec![&mapped.buckets, &mapped.locations, &mapped.skus];
+        let last = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.last).map(|(key, _)| key));
+        let last_params: Vec<&(dyn ToSql + Sync)> = vec![&last.buckets, &last.locations, &last.skus];
+        let (figures, lasts, rows) = tokio::try_join!(
+            biased;
+            self.counted(wants.keys()),
+            self.query(&self.statements.last_units, last.keys.len(), last_params),
+            self.query(&self.statements.read_units, mapped.keys.len(), params),
+        )?;
+        let mut found: BTreeMap<ItemKey, Found> =
+            figures.into_iter().map(|(key, figures)| (key, Found { figures, ..Found::default() })).collect();
+        for (key, unit) in by_item(&mapped, &rows)? {
+            found.entry(key).or_default().map.push(unit);
+        }
+        for row in &lasts {
+            found.entry(item_of(&last, row)?.clone()).or_default().last_position =
+                rows::figure(row, "position")?;
+        }
+        Ok(found)
+    }
+
+    /// What the units of items come to.
+    async fn counted<'a>(
+        &self,
+        items: impl Iterator<Item = &'a ItemKey>,
+    ) -> Result<Vec<(ItemKey, Figures)>, Trouble> {
+        let items = ItemArrays::new(items);
+        let params: Vec<&(dyn ToSql + Sync)> = vec![&items.buckets, &items.locations, &items.skus];
+        let rows = self.query(&self.statements.unit_figures, items.keys.len(), params).await?;
+        let figures = |row: &Row| -> Result<Figures, Trouble> {
+            Ok(Figures {
+                total_units: rows::figure(row, "total")?,
+                confirmed_sold: rows::figure(row, "sold")?,
+                held: rows::figure(row, "held")?,
+                active: rows::figure(row, "active")?,
+                sequence: 0,
+                at: rows::instant(row, "at")?,
+            })
+        };
+        rows.iter().map(|row| Ok((item_of(&items, row)?.clone(), figures(row)?))).collect()
+    }
+
+    /// Gives items whose units have ids their figures.
+    pub(super) async fn count_all(&self, items: &mut [Item]) -> Result<(), Trouble> {
+        let some = items.iter().filter(|item| item.mode == Mode::Units).map(|item| &item.key);
+        let counted: BTreeMap<_, _> = self.counted(some).await?.into_iter().collect();
+        for item in items {
+            if let Some(figures) = counted.get(&item.key) {
+                count(item, figures);
+            }
+        }
+        Ok(())
+    }
+
+    /// Units after a place in the order of claims.
+    pub(super) async fn page_of_units(
+        &self,
+        item: &ItemKey,
+        after: Option<&(u64, Label)>,
+        limit: usize,
+    ) -> Result<Vec<Unit>, Trouble> {
+        let (position, id) = match after {
+            Some((position, id)) => (stored(*position)?, id.as_str()),
+            None => (-1, ""),
+        };
+        let rows = self
+            .client
+            .query(
+                &self.statements.units_page,
+                &[
+                    &column(bucket_of(item)),
+                    &item.location(),
+                    &item.sku(),
+                    &position,
+                    &id,
+                    &rows::rows(limit),
+                ],
+            )
+            .await?;
+        rows.iter().map(rows::unit).collect()
+    }
+}
+
+fn item_of<'a>(items: &ItemArrays<'a>, row: &Row) -> Result<&'a ItemKey, Trouble> {
+    let number: i64 = row.try_get("number")?;
+    let item = usize::try_from(number - 1).ok().and_then(|number| items.keys.get(number).copied());
+    item.ok_or_else(|| Trouble::Alarm("a unit of no item".to_owned()))
+}
+
+fn by_item(items: &ItemArrays<'_>, rows: &[Row]) -> Result<ByItem, Trouble> {
+    rows.iter().map(|row| Ok((item_of(items, row)?.clone(), rows::unit(row)?))).collect()
+}
+
+/// Puts what was locked beside what was read.
+pub(super) fn put(rows: &mut Rows, Locked { named, free }: Locked) {
+    for (key, unit) in named {
+        rows.units.entry(key).or_default().named.push(unit);
+    }
+    for (key, unit) in free {
+        rows.units.entry(key).or_default().free.push(unit);
+    }
+}
+
+/// Keys of units as the arrays that statements take.
+#[derive(Default)]
+struct UnitKeys<'a> {
+    buckets: Vec<i16>,
+    locations: Vec<&'a str>,
+    skus: Vec<&'a str>,
+    ids: Vec<&'a str>,
+}
+
+impl<'a> UnitKeys<'a> {
+    fn new(keys: impl Iterator<Item = (&'a ItemKey, &'a Label)>) -> Self {
+        let mut all = Self::default();
+        keys.for_each(|(item, id)| all.push(item, id));
+        all
+    }
+
+    fn push(&mut self, item: &'a ItemKey, id: &'a Label) {
+        self.buckets.push(column(bucket_of(item)));
+        self.locations.push(item.location());
+        self.skus.push(item.sku());
+        self.ids.push(id.as_str());
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![&self.buckets, &self.locations, &self.skus, &self.ids]
+    }
+}
+
+#[derive(Default)]
+struct UnitRows<'a> {
+    keys: UnitKeys<'a>,
+    positions: Vec<i64>,
+    sections: Vec<Option<&'a str>>,
+    seat_rows: Vec<Option<&'a str>>,
+    seat_numbers: Vec<Option<&'a str>>,
+    attributes: Vec<Vec<u8>>,
+    statuses: Vec<i16>,
+    reservations: Vec<Option<Uuid>>,
+    versions: Vec<i64>,
+}
+
+impl<'a> UnitRows<'a> {
+    fn new(units: &[UnitRow<'a>]) -> Result<Self, Trouble> {
+        let mut rows = Self::default();
+        for UnitRow { item, unit } in units {
+            rows.keys.push(item, &unit.id);
+            rows.positions.push(stored(unit.place.position)?);
+            rows.sections.push(unit.place.section.as_ref().map(Label::as_str));
+            rows.seat_rows.push(unit.place.row.as_ref().map(Label::as_str));
+            rows.seat_numbers.push(unit.place.number.as_ref().map(Label::as_str));
+            rows.attributes.push(attributes_body(&unit.place.attributes));
+            rows.statuses.push(rows::standing(unit.status));
+            rows.reservations.push(unit.status.holder().map(uuid));
+            rows.versions.push(stored(unit.version)?);
+        }
+        Ok(rows)
+    }
+
+    /// Where a unit is only where its row is made: it never changes.
+    fn params(&self, whole: bool) -> Vec<&(dyn ToSql + Sync)> {
+        let mut params = self.keys.params();
+        if whole {
+            params.push(&self.positions);
+            params.push(&self.sections);
+            params.push(&self.seat_rows);
+            params.push(&self.seat_numbers);
+            params.push(&self.attributes);
+        }
+        params.push(&self.statuses);
+        params.push(&self.reservations);
+        params.push(&self.versions);
+        params
+    }
+}
+
+#[derive(Default)]
+struct FiguresRows<'a> {
+    buckets: Vec<i16>,
+    locations: Vec<&'a str>,
+    skus: Vec<&'a str>,
+    total_units: Vec<i64>,
+    held: Vec<i64>,
+    confirmed_sold: Vec<i64>,
+    active: Vec<i64>,
+    decided_at: Vec<i64>,
+    part: i16,
+}
+
+impl<'a> FiguresRows<'a> {
+    fn new(figures: &[FiguresRow<'a>], part: u16) -> Self {
+        let mut rows = Self { part: column(part), ..Self::default() };
+        for FiguresRow { item, by } in figures {
+            rows.buckets.push(column(bucket_of(item)));
+            rows.locations.push(item.location());
+            rows.skus.push(item.sku());
+            rows.total_units.push(by.total_units);
+            rows.held.push(by.held);
+            rows.confirmed_sold.push(by.confirmed_sold);
+            rows.active.push(by.active);
+            rows.decided_at.push(by.at.micros());
+        }
+        rows
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![
+            &self.buckets,
+            &self.locations,
+            &self.skus,
+            &self.total_units,
+            &self.held,
+            &self.confirmed_sold,
+            &self.active,
+            &self.decided_at,
+            &self.part,
+        ]
+    }
+}
+
+#[derive(Default)]
+struct SaleRows<'a> {
+    keys: UnitKeys<'a>,
+    reservations: Vec<Uuid>,
+    returned_at: Vec<Option<i64>>,
+    sold_at: Vec<i64>,
+}
+
+impl<'a> SaleRows<'a> {
+    fn new(sales: &[SaleRow<'a>]) -> Self {
+        let mut rows = Self::default();
+        for SaleRow { item, unit, id, sold_at, returned_at } in sales {
+            rows.keys.push(item, unit);
+            rows.reservations.push(uuid(*id));
+            rows.returned_at.push(returned_at.map(Instant::micros));
+            rows.sold_at.push(sold_at.micros());
+        }
+        rows
+    }
+
+    /// When it was sold only where its row is made.
+    fn params(&self, whole: bool) -> Vec<&(dyn ToSql + Sync)> {
+        let mut params = self.keys.params();
+        params.push(&self.reservations);
+        params.push(&self.returned_at);
+        if whole {
+            params.push(&self.sold_at);
+        }
+        params
+    }
+}

@@ -1,0 +1,115 @@
+//! What waits for what, and what the database itself refuses.
+
+use super::{hall, ids, units};
+use crate::books::{Shop, adds_up};
+use crate::fixture::{Desk, item, reservation, run};
+use crate::workload::makers;
+use stockhold_domain::ItemKey;
+use stockhold_store::conformance::maker;
+
+pub(super) fn a_claim_does_not_wait_for_its_items_row<S: Shop>(shop: &mut S) {
+    let stores = [shop.store(), shop.store()];
+    let mut makers = makers(2, 111, "row-");
+    let hall = hall(&*stores[0], &mut makers[0], 2, 5);
+    // An instance that has not seen the item yet finds out what it is.
+    for (store, maker) in stores.iter().zip(&mut makers) {
+        let first = run(&**store, maker.wrap(maker::reserve_for(600, &[(&hall, 1)])));
+        assert!(reservation(&first).is_some(), "{first:?}");
+    }
+    let mut holder = shop.somebody();
+    holder(&format!("BEGIN; SELECT 1 FROM {{t}}items WHERE sku = '{}' FOR UPDATE", hall.sku()));
+    for (store, maker) in stores.iter().zip(&mut makers) {
+        let any = run(&**store, maker.wrap(maker::reserve_for(600, &[(&hall, 1)])));
+        let any = reservation(&any).unwrap_or_else(|| panic!("{any:?}")).clone();
+        let best = maker::reserve_best(600, &hall, 1, stockhold_domain::Best::default());
+        let best = run(&**store, maker.wrap(best));
+        assert!(reservation(&best).is_some(), "{best:?}");
+        for command in [maker::extend(any.id, 700), maker::confirm(any.id), maker::return_all(any.id)] {
+            let done = run(&**store, maker.wrap(command));
+            assert!(reservation(&done).is_some(), "{done:?}");
+        }
+    }
+    holder("COMMIT");
+    shop.audit();
+    adds_up(shop);
+}
+
+/// Begins, and locks these units and nothing else: each by its whole key, which leaves a planner no choice.
+fn locking(hall: &ItemKey, ids: &[&str]) -> String {
+    let one = |id: &&str| {
+        let (location, sku) = (hall.location(), hall.sku());
+        format!(
+            "; SELECT 1 FROM {{t}}units WHERE location = '{location}' AND sku = '{sku}' AND id = '{id}' FOR UPDATE"
+        )
+    };
+    "BEGIN".to_owned() + &ids.iter().map(one).collect::<String>()
+}
+
+pub(super) fn a_claim_passes_by_what_others_have_locked<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut makers = makers(1, 112, "pass-");
+    let hall = hall(&*store, &mut makers[0], 1, 5);
+    let mut holder = shop.somebody();
+    holder(&locking(&hall, &["r00-00", "r00-02"]));
+    let any = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 2)])));
+    assert_eq!(reservation(&any).map(ids), Some(vec!["r00-01", "r00-03"]), "{any:?}");
+    holder("COMMIT");
+    let any = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 2)])));
+    assert_eq!(reservation(&any).map(ids), Some(vec!["r00-00", "r00-02"]), "{any:?}");
+    shop.audit();
+}
+
+/// What is passed by may come back: a refusal needs a count that is short too.
+pub(super) fn nobody_is_refused_what_may_come_back<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut makers = makers(1, 113, "back-");
+    let hall = hall(&*store, &mut makers[0], 1, 2);
+    let one = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)])));
+    assert!(reservation(&one).is_some(), "{one:?}");
+    let mut holder = shop.somebody();
+    holder(&locking(&hall, &["r00-01"]));
+    let pending = Desk::new().send(&*store, vec![makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)]))]);
+    shop.wait_until_locked_out(1);
+    holder("ROLLBACK");
+    let other = pending.only();
+    assert_eq!(reservation(&other).map(ids), Some(vec!["r00-01"]), "{other:?}");
+    assert_eq!(item(&*store, &hall).unwrap().available(), 0);
+}
+
+pub(super) fn the_database_refuses_what_no_rule_lets_through<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut makers = makers(1, 114, "rules-");
+    let hall = hall(&*store, &mut makers[0], 1, 3);
+    let one = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)])));
+    let id = reservation(&one).unwrap().id;
+    run(&*store, makers[0].wrap(maker::confirm(id))).unwrap();
+    let again = |open: &str| {
+        format!(
+            "INSERT INTO {{t}}unit_sales SELECT {open} FROM {{t}}unit_sales s
+             JOIN {{t}}holds h ON h.id = s.reservation WHERE unit_id = 'r00-00'"
+        )
+    };
+    let (columns, closed) = if S::TABLES.contains('.') {
+        (
+            "bucket, location, s.sku, unit_id, gen_random_uuid(), sold_at, NULL",
+            "bucket, location, s.sku, unit_id, gen_random_uuid(), sold_at, sold_at",
+        )
+    } else {
+        (
+            "location, s.sku, unit_id, UNHEX(MD5('another')), sold_at, NULL, 1",
+            "location, s.sku, unit_id, UNHEX(MD5('another')), sold_at, sold_at, NULL",
+        )
+    };
+    let (columns, closed) = (columns.replace("bucket", "s.bucket"), closed.replace("bucket", "s.bucket"));
+    assert!(shop.refuses(&again(&columns)), "a second open sale");
+    assert!(!shop.refuses(&again(&closed)), "one that was closed");
+    for (wrong, what) in [
+        ("UPDATE {t}units SET status = 1 WHERE status = 0", "held by nobody"),
+        ("UPDATE {t}units SET status = 2, reservation = NULL WHERE status = 2", "sold by nobody"),
+        ("UPDATE {t}units SET status = 0 WHERE status = 2", "free with somebody"),
+        ("UPDATE {t}units SET status = 3 WHERE status = 2", "no status"),
+    ] {
+        assert!(shop.refuses(wrong), "{what}");
+    }
+    assert_eq!(units(&*store, &hall).len(), 3);
+}

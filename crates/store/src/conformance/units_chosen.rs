@@ -1,0 +1,128 @@
+//! Best available: alone, and when many want it.
+
+use super::maker::{self, add_units, reserve_best, reserve_choosing, reserve_named, row, set_hall};
+use super::stage::{Checked, SECOND, Stage};
+use super::units::{ids, reservation};
+use super::{Case, World, of_units};
+use stockhold_domain::{Best, Choice, Command, Fulfilment, ItemKey, Outcome, Rejection, Reserve};
+
+pub(super) const CASES: &[Case] = &[
+    of_units("the best available sit side by side and leave no single unit", side_by_side),
+    of_units("a group is split as it allows, or not at all", split),
+    of_units("many who want the best each have a pair of their own until none is left", pairs),
+    of_units("who loses the best finds the next best", next_best),
+    of_units("a row that falls due is had in one piece", due_row),
+];
+
+/// Rows of five in the stalls, and one in the balcony.
+fn hall(stage: &mut Stage<'_>, rows: usize) -> Checked<ItemKey> {
+    let hall = stage.maker.item("hall");
+    stage.done(set_hall(&hall))?;
+    for n in 0..rows {
+        let ids: Vec<String> = (1..=5).map(|seat| format!("s{n}-{seat}")).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        stage.done(add_units(&hall, row("stalls", &n.to_string(), &ids)))?;
+    }
+    stage.done(add_units(&hall, row("balcony", "0", &["k1", "k2", "k3", "k4", "k5"])))?;
+    Ok(hall)
+}
+
+fn adjacent() -> Best {
+    Best { adjacent: true, ..Best::default() }
+}
+
+fn side_by_side(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let hall = hall(&mut stage, 2)?;
+    let three = stage.hold(reserve_best(60, &hall, 3, adjacent()))?;
+    ensure_eq!(ids(&three), ["s0-1", "s0-2", "s0-3"], "the first three");
+    let four = stage.hold(reserve_best(60, &hall, 4, adjacent()))?;
+    ensure_eq!(ids(&four), ["s1-1", "s1-2", "s1-3", "s1-4"], "four leave one behind wherever they sit");
+    let two = stage.hold(reserve_best(60, &hall, 2, adjacent()))?;
+    ensure_eq!(ids(&two), ["s0-4", "s0-5"], "two fill the gap");
+    let sections = vec![maker::label("stalls"), maker::label("balcony")];
+    let five = stage.hold(reserve_best(60, &hall, 5, Best { sections, ..adjacent() }))?;
+    ensure_eq!(ids(&five), ["k1", "k2", "k3", "k4", "k5"], "what the stalls have not");
+    let none = stage.refused(reserve_best(60, &hall, 2, adjacent()))?;
+    ensure_matches!(none, Rejection::InsufficientInventory(short) if short[0].available == 1, "one is left");
+    Ok(())
+}
+
+fn split(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let hall = hall(&mut stage, 2)?;
+    let best = |min_together| Best { min_together, ..adjacent() };
+    let refused = stage.refused(reserve_best(60, &hall, 8, best(None)))?;
+    ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 5, "in one run");
+    let refused = stage.refused(reserve_best(60, &hall, 8, best(Some(5))))?;
+    ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 5, "by fives");
+    let eight = stage.hold(reserve_best(60, &hall, 8, best(Some(3))))?;
+    ensure_eq!(
+        ids(&eight),
+        ["s0-1", "s0-2", "s0-3", "s0-4", "s0-5", "s1-1", "s1-2", "s1-3"],
+        "in as few runs as can be"
+    );
+    let choice = Some(Choice::Best(best(Some(2))));
+    let some = Reserve { fulfilment: Fulfilment::Partial, ..reserve_choosing(60, vec![(&hall, 9, choice)]) };
+    let seven = stage.hold(Command::Reserve(some))?;
+    ensure_eq!(ids(&seven), ["k1", "k2", "k3", "k4", "k5", "s1-4", "s1-5"], "as many as can be had so");
+    Ok(())
+}
+
+fn pairs(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let hall = hall(&mut stage, 9)?;
+    let outcomes = stage.all(vec![reserve_best(60, &hall, 2, adjacent()); 40])?;
+    let mut seats: Vec<&str> = Vec::new();
+    for pair in outcomes.iter().filter_map(reservation).map(ids) {
+        let row = |seat: &str| seat.rsplit_once('-').map_or("k", |(row, _)| row).to_owned();
+        let number = |seat: &str| seat.chars().last().and_then(|last| last.to_digit(10)).unwrap_or(99);
+        ensure_eq!(row(pair[0]), row(pair[1]), "the row of {pair:?}");
+        ensure_eq!(number(pair[0]) + 1, number(pair[1]), "neighbours {pair:?}");
+        seats.extend(pair);
+    }
+    ensure_eq!(seats.len(), 40, "two pairs of every row");
+    seats.sort_unstable();
+    seats.dedup();
+    ensure_eq!(seats.len(), 40, "nobody sits on another's");
+    for outcome in outcomes.iter().filter(|outcome| reservation(outcome).is_none()) {
+        ensure_matches!(
+            outcome,
+            Outcome::Refused(Rejection::InsufficientInventory(short)) if short[0].available == 1,
+            "single units are left"
+        );
+    }
+    stage.world.restart();
+    stage.expect_books(&hall, 0, 40)
+}
+
+fn next_best(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let hall = hall(&mut stage, 2)?;
+    let outcomes = stage.all(vec![
+        reserve_named(60, &hall, &["s0-3"]),
+        reserve_best(60, &hall, 5, adjacent()),
+        reserve_best(60, &hall, 5, adjacent()),
+        reserve_best(60, &hall, 5, adjacent()),
+    ])?;
+    let found: Vec<_> = outcomes.iter().filter_map(reservation).map(ids).collect();
+    ensure_eq!(found.len(), 3, "holds");
+    ensure_eq!((found[1][0], found[2][0]), ("s1-1", "k1"), "each the best that is left");
+    Ok(())
+}
+
+fn due_row(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let hall = hall(&mut stage, 1)?;
+    let sections = vec![maker::label("stalls")];
+    let best = Best { sections, ..adjacent() };
+    for seat in ["s0-2", "s0-4"] {
+        stage.hold(reserve_named(5, &hall, &[seat]))?;
+    }
+    let refused = stage.refused(reserve_best(60, &hall, 5, best.clone()))?;
+    ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 1, "single seats");
+    stage.pass(5 * SECOND);
+    let row = stage.hold(reserve_best(60, &hall, 5, best))?;
+    ensure_eq!(row.quantity(), 5, "the whole row");
+    Ok(())
+}

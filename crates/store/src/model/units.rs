@@ -1,0 +1,363 @@
+//! The model's units with ids. Where a unit stands is not kept: it is looked up among the reservations, every time.
+
+use super::{Model, Record, invalid};
+use stockhold_domain::{
+    AddUnits, Best, Choice, Hold, Instant, ItemKey, Label, LineUnit, Mode, Place, Rejection, Reply,
+    ReservationId, RetireUnit, Status, Taken, UnitStatus, Want, limits,
+};
+
+/// A unit as the model knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) id: Label,
+    pub(super) place: Place,
+    pub(super) version: u64,
+}
+
+impl Seat {
+    fn order(&self) -> (u64, &Label) {
+        (self.place.position, &self.id)
+    }
+}
+
+/// What a wish can have.
+pub(super) struct Offered {
+    pub(super) quantity: u64,
+    pub(super) units: Option<Vec<Label>>,
+    pub(super) taken: Option<Taken>,
+}
+
+impl Model {
+    /// Where a unit stands: with the newest reservation that has it.
+    pub(super) fn stands(&self, key: &ItemKey, id: &Label) -> UnitStatus {
+        for hold in &self.holds {
+            for line in hold.lines.iter().filter(|line| line.item == *key) {
+                let has = |unit: &LineUnit| unit.id == *id && !unit.returned;
+                if line.units().iter().any(has) {
+                    match hold.status {
+                        Status::Active => return UnitStatus::Held(hold.id),
+                        Status::Confirmed => return UnitStatus::Sold(hold.id),
+                        Status::Cancelled | Status::Expired => {}
+                    }
+                }
+            }
+        }
+        UnitStatus::Available
+    }
+
+    /// The units of an item in the order of their claims, with where they stand.
+    pub fn units(&self, key: &ItemKey) -> Vec<(Label, Place, UnitStatus, u64)> {
+        let seats = self.records.iter().find(|record| record.key == *key).map(|record| &record.seats);
+        let mut seats: Vec<&Seat> = seats.into_iter().flatten().collect();
+        seats.sort_by_key(|seat| seat.order());
+        let shown = seats.into_iter();
+        shown.map(|s| (s.id.clone(), s.place.clone(), self.stands(key, &s.id), s.version)).collect()
+    }
+
+    pub(super) fn add_units(&mut self, asked: &AddUnits, now: Instant) -> Result<Reply, Rejection> {
+        self.expect_named(&asked.item)?;
+        if asked.units.is_empty() || asked.units.len() > limits::UNITS_AT_ONCE {
+            return Err(invalid("/units"));
+        }
+        for (n, unit) in asked.units.iter().enumerate() {
+            if asked.units[..n].iter().any(|before| before.id == unit.id) {
+                return Err(invalid(&format!("/units/{n}/unit_id")));
+            }
+            if unit.attributes.all().len() > limits::ATTRIBUTES {
+                return Err(invalid(&format!("/units/{n}/attributes")));
+            }
+        }
+        let mut seats = self.record(&asked.item).seats.clone();
+        let before = seats.len();
+        for (n, unit) in asked.units.iter().enumerate() {
+            if let Some(known) = seats[..before].iter().find(|seat| seat.id == unit.id) {
+                let same = Place {
+                    position: unit.position.unwrap_or(known.place.position),
+                    section: unit.section.clone(),
+                    row: unit.row.clone(),
+                    number: unit.number.clone(),
+                    attributes: unit.attributes.clone(),
+                };
+                if same != known.place {
+                    return Err(invalid(&format!("/units/{n}")));
+                }
+                continue;
+            }
+            let highest = seats.iter().map(|seat| seat.place.position).max().unwrap_or(0);
+            let position = unit.position.unwrap_or(highest + 1);
+            if position > limits::POSITION {
+                return Err(invalid(&format!("/units/{n}/position")));
+            }
+            seats.push(Seat {
+                id: unit.id.clone(),
+                place: Place {
+                    position,
+                    section: unit.section.clone(),
+                    row: unit.row.clone(),
+                    number: unit.number.clone(),
+                    attributes: unit.attributes.clone(),
+                },
+                version: 1,
+            });
+        }
+        let added = seats.len() - before;
+        if added > 0 {
+            if seats.len() as u64 > limits::POOL_UNITS {
+                return Err(invalid("/units"));
+            }
+            self.changed_units(&asked.item, seats, now);
+        }
+        let count = |number: usize| u32::try_from(number).expect("no more than a command has");
+        let item = self.item(&asked.item).expect("an item that exists");
+        Ok(Reply::Units { item, added: count(added), unchanged: count(asked.units.len() - added) })
+    }
+
+    pub(super) fn retire_unit(&mut self, asked: &RetireUnit, now: Instant) -> Result<Reply, Rejection> {
+        self.expect_named(&asked.item)?;
+        let (item, unit) = (asked.item.clone(), asked.unit.clone());
+        if let UnitStatus::Held(holder) = self.stands(&item, &unit)
+            && self.hold(holder).is_some_and(|hold| hold.expires_at <= now)
+        {
+            self.expire(holder, now);
+        }
+        let mut seats = self.record(&item).seats.clone();
+        let before = seats.len();
+        seats.retain(|seat| seat.id != unit);
+        if seats.len() == before {
+            return Err(Rejection::UnknownUnit { item, unit });
+        }
+        let status = self.stands(&item, &unit);
+        if status != UnitStatus::Available {
+            return Err(Rejection::UnitInUse { item, unit, status });
+        }
+        self.changed_units(&item, seats, now);
+        Ok(Reply::Item { item: self.item(&item).expect("an item that exists"), created: false })
+    }
+
+    fn changed_units(&mut self, key: &ItemKey, seats: Vec<Seat>, now: Instant) {
+        let record = self.record(key);
+        record.total = seats.len() as i128;
+        record.seats = seats;
+        record.version += 1;
+        record.at = now;
+    }
+
+    fn expect_named(&self, key: &ItemKey) -> Result<(), Rejection> {
+        match self.records.iter().find(|record| record.key == *key) {
+            None => Err(Rejection::UnknownItem(vec![key.clone()])),
+            Some(record) if record.mode == Mode::Counted => Err(invalid("/sku")),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Counts a transition of a line's units: all of them, or those at some places.
+    pub(super) fn turn_units(&mut self, key: &ItemKey, units: &mut [LineUnit], places: Option<&[usize]>) {
+        for (n, unit) in units.iter_mut().enumerate() {
+            if places.is_none_or(|places| places.contains(&n)) {
+                let seat = self.record(key).seats.iter_mut().find(|seat| seat.id == unit.id);
+                let seat = seat.expect("a unit that exists");
+                seat.version += 1;
+                unit.version = seat.version;
+            }
+        }
+    }
+
+    /// What there is for a wish.
+    pub(super) fn offered(&self, record: &Record, want: &Want, choice: Option<&Choice>) -> Offered {
+        let most = self.available(record).min(i128::from(want.quantity));
+        let quantity = u64::try_from(most).expect("no more than was asked for");
+        if record.mode == Mode::Counted {
+            return Offered { quantity, units: None, taken: None };
+        }
+        let most = usize::try_from(most).expect("no more than was asked for");
+        let mut taken = Vec::new();
+        let units = match choice {
+            None => self.scattered(record, &Best::default(), most),
+            Some(Choice::Named(ids)) => {
+                let is_free = |id: &&Label| self.free(record).iter().any(|seat| seat.id == **id);
+                taken.extend(ids.iter().filter(|id| !is_free(id)).cloned());
+                ids.iter().filter(is_free).take(most).cloned().collect()
+            }
+            Some(Choice::Best(best)) if best.adjacent || best.min_together.is_some() => {
+                self.side_by_side(record, best, want.quantity, most)
+            }
+            Some(Choice::Best(best)) => self.scattered(record, best, most),
+        };
+        let taken = (!taken.is_empty()).then(|| Taken { item: record.key.clone(), units: taken });
+        Offered { quantity: units.len() as u64, units: Some(units), taken }
+    }
+
+    /// The reservation that is to end first for a wish that does not fit, due or not.
+    pub(super) fn in_the_way(
+        &self,
+        record: &Record,
+        want: &Want,
+        choice: Option<&Choice>,
+        now: Instant,
+    ) -> Option<(Instant, ReservationId)> {
+        if let Some(Choice::Named(ids)) = choice {
+            let holders = ids.iter().filter_map(|id| match self.stands(&record.key, id) {
+                UnitStatus::Held(holder) => self.hold(holder),
+                _ => None,
+            });
+            let due = holders.filter(|hold: &Hold| hold.expires_at <= now);
+            if let Some((_, id)) = due.map(|hold| (hold.expires_at, hold.id)).min() {
+                return Some((now, id));
+            }
+            if self.available(record) >= i128::from(want.quantity) {
+                return None;
+            }
+        }
+        self.active(&want.item).first().copied()
+    }
+
+    // Choosing.
+
+    /// Free units in the order of their claims.
+    fn free<'r>(&self, record: &'r Record) -> Vec<&'r Seat> {
+        let mut free: Vec<&Seat> = record
+            .seats
+            .iter()
+            .filter(|seat| self.stands(&record.key, &seat.id) == UnitStatus::Available)
+            .collect();
+        free.sort_by_key(|seat| seat.order());
+        free
+    }
+
+    /// Free units that a buyer would take, section by section in the order of preference.
+    fn wanted<'r>(&self, record: &'r Record, best: &Best) -> Vec<Vec<&'r Seat>> {
+        let mut free = self.free(record);
+        free.retain(|seat| seat.place.attributes.include(&best.attributes));
+        if best.sections.is_empty() {
+            return vec![free];
+        }
+        let mut names: Vec<&Label> = Vec::new();
+        for name in &best.sections {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let of = |name: &&Label| {
+            free.iter().filter(|seat| seat.place.section.as_ref() == Some(*name)).copied().collect()
+        };
+        names.iter().map(of).collect()
+    }
+
+    fn scattered(&self, record: &Record, best: &Best, count: usize) -> Vec<Label> {
+        self.wanted(record, best).into_iter().flatten().take(count).map(|seat| seat.id.clone()).collect()
+    }
+
+    fn side_by_side(&self, record: &Record, best: &Best, wanted: u64, count: usize) -> Vec<Label> {
+        let wanted = usize::try_from(wanted).expect("within the limit");
+        let least = best.min_together.map(|k| (k as usize).clamp(1, wanted));
+        let sections = self.wanted(record, best);
+        let free: Vec<&Seat> = self.free(record);
+        for count in (least.unwrap_or(1)..=count).rev() {
+            for section in &sections {
+                if let Some(found) = one_run(record, section, &free, count) {
+                    return ids(&found);
+                }
+            }
+            let Some(least) = least else { continue };
+            let all: Vec<&Seat> = sections.iter().flatten().copied().collect();
+            for section in sections.iter().chain([&all]) {
+                if let Some(found) = some_runs(record, section, &free, count, least) {
+                    return ids(&found);
+                }
+            }
+        }
+        Vec::new()
+    }
+}
+
+fn ids(seats: &[&Seat]) -> Vec<Label> {
+    seats.iter().map(|seat| seat.id.clone()).collect()
+}
+
+/// The seat beside another, on the side where positions rise or fall.
+fn beside<'r>(record: &'r Record, seat: &Seat, rising: bool) -> Option<&'r Seat> {
+    let same_row =
+        |other: &&Seat| other.place.section == seat.place.section && other.place.row == seat.place.row;
+    let mut row: Vec<&Seat> = record.seats.iter().filter(same_row).collect();
+    row.sort_by_key(|seat| seat.order());
+    if !rising {
+        row.reverse();
+    }
+    let at = row.iter().position(|other| other.id == seat.id)?;
+    let next = *row.get(at + 1)?;
+    (next.place.position.abs_diff(seat.place.position) == 1).then_some(next)
+}
+
+fn has(seats: &[&Seat], seat: &Seat) -> bool {
+    seats.iter().any(|other| other.id == seat.id)
+}
+
+/// Seats from one on, as long as they are side by side and among `some`.
+fn run_from<'r>(record: &'r Record, first: &'r Seat, some: &[&Seat]) -> Vec<&'r Seat> {
+    let mut run = vec![first];
+    while let Some(next) = beside(record, run[run.len() - 1], true).filter(|next| has(some, next)) {
+        run.push(next);
+    }
+    run
+}
+
+/// How many single free seats are left beside a run that is taken.
+fn orphans(record: &Record, free: &[&Seat], run: &[&Seat]) -> usize {
+    let alone = |edge: &Seat, rising: bool| {
+        let neighbour = beside(record, edge, rising).filter(|seat| has(free, seat));
+        neighbour.is_some_and(|seat| beside(record, seat, rising).is_none_or(|next| !has(free, next)))
+    };
+    usize::from(alone(run[0], false)) + usize::from(alone(run[run.len() - 1], true))
+}
+
+/// So many side by side: the fewest orphans, then the first in the order of claims.
+fn one_run<'r>(
+    record: &'r Record,
+    wanted: &[&'r Seat],
+    free: &[&Seat],
+    count: usize,
+) -> Option<Vec<&'r Seat>> {
+    let runs = wanted.iter().map(|first| run_from(record, first, wanted));
+    let fitting = runs.filter(|run| run.len() >= count).map(|mut run| {
+        run.truncate(count);
+        run
+    });
+    fitting.min_by_key(|run| (orphans(record, free, run), run[0].place.position, run[0].id.clone()))
+}
+
+/// So many in as few runs as can be, the longest first and none shorter than `least`; the last piece like a single run.
+fn some_runs<'r>(
+    record: &'r Record,
+    wanted: &[&'r Seat],
+    free: &[&Seat],
+    count: usize,
+    least: usize,
+) -> Option<Vec<&'r Seat>> {
+    let begins = |seat: &&&Seat| beside(record, seat, false).is_none_or(|before| !has(wanted, before));
+    let mut runs: Vec<Vec<&Seat>> =
+        wanted.iter().filter(begins).map(|first| run_from(record, first, wanted)).collect();
+    runs.retain(|run| run.len() >= least);
+    runs.sort_by_key(|run| (usize::MAX - run.len(), run[0].place.position, run[0].id.clone()));
+    let mut pieces: Vec<Vec<&Seat>> = Vec::new();
+    let mut left = count;
+    while left > runs.first()?.len() {
+        let run = runs.remove(0);
+        left -= run.len();
+        pieces.push(run);
+    }
+    // The last piece is long enough, and what that needs is given up by those before it.
+    let mut lacks = least.saturating_sub(left);
+    left = left.max(least);
+    for piece in pieces.iter_mut().rev() {
+        while lacks > 0 && piece.len() > least {
+            piece.pop();
+            lacks -= 1;
+        }
+    }
+    if lacks > 0 {
+        return None;
+    }
+    let rest: Vec<&Seat> = runs.into_iter().flatten().collect();
+    pieces.push(one_run(record, &rest, free, left)?);
+    Some(pieces.into_iter().flatten().collect())
+}

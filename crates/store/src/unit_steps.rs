@@ -1,0 +1,54 @@
+//! What an event may do to units with ids: every transition of one follows from the one before, and nobody has what another
+//! has. For whoever counts events again.
+
+use stockhold_domain::{Hold, HoldChange, ItemKey, Pool, StockChange, Transition, UnitStatus, moved};
+
+/// What does not follow from where units stood before, which `pool` tells.
+pub fn odd<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &Transition) -> Vec<String> {
+    match transition {
+        Transition::Hold { change, hold, .. } => odd_hold(pool, change, hold),
+        Transition::Stock { change: StockChange::UnitsAdded(units), item } => {
+            let pool = pool(&item.key);
+            let there = units.iter().filter(|unit| pool.is_some_and(|pool| pool.get(&unit.id).is_some()));
+            there.map(|unit| format!("{:?}: unit {:?} was added twice", item.key, unit.id)).collect()
+        }
+        Transition::Stock { change: StockChange::UnitRetired(id), item } => {
+            let unit = pool(&item.key).and_then(|pool| pool.get(id));
+            match unit.map(|unit| unit.status) {
+                Some(UnitStatus::Available) => Vec::new(),
+                status => vec![format!("{:?}: unit {id:?} was retired as {status:?}", item.key)],
+            }
+        }
+        Transition::Stock { .. } | Transition::Sale { .. } => Vec::new(),
+    }
+}
+
+fn odd_hold<'a>(
+    pool_of: impl Fn(&ItemKey) -> Option<&'a Pool>,
+    change: &HoldChange,
+    hold: &Hold,
+) -> Vec<String> {
+    let expected = match change {
+        HoldChange::Created => UnitStatus::Available,
+        HoldChange::Returned { .. } => UnitStatus::Sold(hold.id),
+        _ => UnitStatus::Held(hold.id),
+    };
+    let mut found = Vec::new();
+    for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
+        if line.units().len() as u64 != u64::from(line.quantity) {
+            found.push(format!("reservation {} has other units of {:?} than it counts", hold.id, line.item));
+        }
+        let pool = pool_of(&line.item);
+        for (unit, _) in moved(change, hold, line, number) {
+            let known =
+                pool.and_then(|pool| pool.get(&unit.id)).map(|known| (known.status, known.version + 1));
+            if known != Some((expected, unit.version)) {
+                found.push(format!(
+                    "{:?}: {change:?} of {} leads unit {:?} to version {} from {known:?}",
+                    line.item, hold.id, unit.id, unit.version
+                ));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,183 @@
+//! PostgreSQL, and pgbench as the rival: prepared statements, pipelined where there are several, by a client in C.
+
+use super::Rivals;
+use super::machine::{Account, done, program, three, until};
+use crate::spawn::{Process, free_address};
+use crate::{Outcome, fail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const USER: &str = "stockhold";
+/// As it comes, but for memory, and for a checkpoint that would fall into one measurement and not into another.
+const SETTINGS: [&str; 6] = [
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "fsync=on",
+    "synchronous_commit=on",
+    "shared_buffers=256MB",
+    "max_wal_size=8GB",
+];
+
+const FORMS: [&str; 3] = ["UPDATE … WHERE", "FOR UPDATE", "one statement (CTE)"];
+
+const TABLES: &str = "
+CREATE SCHEMA rival;
+CREATE TABLE rival.stock (sku text PRIMARY KEY, total bigint NOT NULL, held bigint NOT NULL) WITH (fillfactor = 50);
+INSERT INTO rival.stock VALUES ('hot', 1000000000, 0);
+CREATE TABLE rival.reservations (id uuid PRIMARY KEY, sku text NOT NULL, owner text NOT NULL, expires_at timestamptz NOT NULL);
+CREATE TABLE rival.keys (key text PRIMARY KEY, id uuid NOT NULL)";
+
+/// What a request inserts beside taking its unit. The id is drawn by the server, so that the client has nothing to make up.
+const INSERTS: &str = "
+INSERT INTO rival.reservations VALUES (md5(:client_id || '-' || :n || '-' || :run)::uuid, 'hot', md5('o' || :n), now() + interval '1800 s');
+INSERT INTO rival.keys VALUES (:client_id || '-' || :n || '-' || :run, md5(:client_id || '-' || :n || '-' || :run)::uuid);
+";
+
+/// See the module.
+pub(super) struct Postgres {
+    binaries: PathBuf,
+    account: Account,
+    folder: PathBuf,
+    port: u16,
+    process: Process,
+    name: String,
+    runs: std::cell::Cell<u64>,
+    before: std::cell::Cell<u64>,
+}
+
+impl Postgres {
+    pub(super) fn start(folder: &Path) -> Outcome<Self> {
+        let packaged = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let mut packaged: Vec<PathBuf> = packaged.map(|entry| entry.path().join("bin")).collect();
+        packaged.sort_unstable();
+        packaged.reverse();
+        let postgres = program("postgres", &packaged)?;
+        let binaries = postgres.parent().unwrap_or(Path::new("/")).to_owned();
+        let account = Account::named("postgres")?;
+        let folder = folder.join("postgres");
+        account.folder(&folder)?;
+        let data = folder.join("data");
+        let mut make = account.command(&binaries.join("initdb"));
+        make.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
+        done(make.arg(format!("--username={USER}")).arg("-D").arg(&data))?;
+        let port = free_address()?.port();
+        let mut command = account.command(&postgres);
+        command.arg("-D").arg(&data).arg("-p").arg(port.to_string());
+        for setting in SETTINGS {
+            command.arg("-c").arg(setting);
+        }
+        let process = Process::start(command, &folder.join("log"))?;
+        let name = done(account.command(&postgres).arg("--version"))?;
+        let cells = (std::cell::Cell::default(), std::cell::Cell::default());
+        let (runs, before) = cells;
+        let this = Self { binaries, account, folder, port, process, name, runs, before };
+        until("PostgreSQL takes connections", || this.ask("postgres", "SELECT 1"))?;
+        this.ask("postgres", &format!("CREATE DATABASE {USER}"))?;
+        Ok(this)
+    }
+
+    fn client(&self, program: &str, database: &str) -> Command {
+        let mut command = self.account.command(&self.binaries.join(program));
+        command.args(["-h", "127.0.0.1", "-U", USER, "-p", &self.port.to_string()]);
+        if program == "psql" {
+            command.args(["-X", "-A", "-t", "-q", "-F", " ", "-v", "ON_ERROR_STOP=1", "-d", database]);
+        }
+        command
+    }
+
+    fn ask(&self, database: &str, query: &str) -> Outcome<String> {
+        done(self.client("psql", database).args(["-c", query]))
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // It stops what it has started; what is left of it is a temporary folder.
+        self.process.terminate().ok();
+        self.process.wait(std::time::Duration::from_secs(30)).ok();
+    }
+}
+
+fn script(form: &str) -> Outcome<String> {
+    let counted = "\\set n random(1, 9000000000000000)\n";
+    let pipelined = |statements: &str| {
+        format!("{counted}\\startpipeline\nBEGIN;\n{statements}{INSERTS}COMMIT;\n\\endpipeline\n")
+    };
+    let take = "UPDATE rival.stock SET held = held + 1 WHERE sku = 'hot' AND held < total;";
+    if form == FORMS[0] {
+        return Ok(pipelined(take));
+    }
+    if form == FORMS[1] {
+        return Ok(pipelined(&format!(
+            "SELECT held, total FROM rival.stock WHERE sku = 'hot' FOR UPDATE;\n{take}"
+        )));
+    }
+    if form == FORMS[2] {
+        return Ok(format!(
+            "{counted}WITH taken AS (
+                UPDATE rival.stock SET held = held + 1 WHERE sku = 'hot' AND held < total RETURNING sku
+            ), made AS (
+                INSERT INTO rival.reservations
+                SELECT md5(:client_id || '-' || :n || '-' || :run)::uuid, sku, md5('o' || :n), now() + interval '1800 s' FROM taken
+                RETURNING id
+            ) INSERT INTO rival.keys SELECT :client_id || '-' || :n || '-' || :run, id FROM made;\n"
+        ));
+    }
+    fail(format!("no such form: {form}"))
+}
+
+impl Rivals for Postgres {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn url(&self) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/{USER}?sslmode=disable", self.port)
+    }
+
+    fn prepare(&self, closed: u64) -> Outcome<()> {
+        self.before.set(closed);
+        self.ask(
+            USER,
+            &format!(
+                "{TABLES};
+                 INSERT INTO rival.reservations SELECT md5('c' || n)::uuid, 'old', md5('o' || n), now() FROM generate_series(1, {closed}) n;
+                 INSERT INTO rival.keys SELECT 'c' || n, md5('c' || n)::uuid FROM generate_series(1, {closed}) n;
+                 ANALYZE"
+            ),
+        )
+        .map(drop)
+    }
+
+    fn forms(&self) -> &'static [&'static str] {
+        &FORMS
+    }
+
+    fn procedures(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn measure(&self, form: &str, connections: usize, seconds: u64) -> Outcome<f64> {
+        let run = self.runs.get() + 1;
+        self.runs.set(run);
+        let file = self.folder.join(format!("rival-{run}.sql"));
+        std::fs::write(&file, script(form)?)?;
+        let mut bench = self.client("pgbench", USER);
+        bench.args(["-n", "-M", "prepared", "-c", &connections.to_string(), "-j", "1"]);
+        bench.args(["-T", &seconds.to_string(), "-D", &format!("run={run}"), "-f"]).arg(&file).arg(USER);
+        let said = done(&mut bench)?;
+        let failed = said.lines().find_map(|line| line.strip_prefix("number of failed transactions: "));
+        if failed.is_some_and(|failed| !failed.starts_with("0 ")) {
+            return fail(format!("void: {said}"));
+        }
+        let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+        rate.ok_or_else(|| format!("pgbench says no rate: {said}").into())
+    }
+
+    fn made(&self) -> Outcome<[u64; 3]> {
+        let query = "SELECT (SELECT held FROM rival.stock), (SELECT count(*) FROM rival.reservations), \
+                     (SELECT count(*) FROM rival.keys)";
+        let [held, reservations, keys] = three(&self.ask(USER, query)?)?;
+        Ok([held, reservations - self.before.get(), keys - self.before.get()])
+    }
+}

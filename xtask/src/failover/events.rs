@@ -1,0 +1,115 @@
+//! A reader of events, by position, while databases fail: what it was shown is there afterwards under the same position, and no
+//! position is left out or given twice.
+
+use crate::http::{Answer, Connection, Request};
+use crate::{Outcome, fail};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const PAGE: usize = 500;
+/// How often it looks for more.
+const PAUSE: Duration = Duration::from_millis(25);
+/// Events before the newest seen that are read again after each failover, besides those after it.
+const AGAIN: usize = 5_000;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    /// By position, from 1.
+    ids: Vec<String>,
+    created: usize,
+}
+
+impl Events {
+    pub(super) fn count(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Reads what comes, of one server and then of the other.
+    pub(super) fn follow(&mut self, servers: &[SocketAddr], stop: &AtomicBool) -> Outcome<()> {
+        for server in servers.iter().cycle() {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            match page(*server, self.ids.len()) {
+                Ok(answer) if answer.status == 200 => {
+                    self.take(&answer)?;
+                }
+                Ok(answer) if answer.status == 503 => {}
+                Ok(answer) => return fail(format!("GET events: {}", answer.brief())),
+                // A database that is silent is waited for longer than any reader waits.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Reads the end of what it knows again, and then all that is there. `reservations` are known to have been made.
+    pub(super) fn audit(&mut self, server: SocketAddr, reservations: usize) -> Outcome<()> {
+        let known = self.ids.len();
+        let mut after = known.saturating_sub(AGAIN);
+        while after < known {
+            let answer = page(server, after)?;
+            let read = ids(&answer)?;
+            if read.is_empty() {
+                return fail(format!("events after position {after} are gone; they were read up to {known}"));
+            }
+            for (position, id) in read {
+                after = position;
+                if self.ids.get(position - 1).is_some_and(|was| *was != id) {
+                    return fail(format!(
+                        "position {position} was {} and is {id} now",
+                        self.ids[position - 1]
+                    ));
+                }
+            }
+        }
+        while self.take(&page(server, self.ids.len())?)? > 0 {}
+        if self.created != reservations {
+            let Self { created, .. } = self;
+            return fail(format!(
+                "{created} reservations were made by the events, {reservations} were acknowledged"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What comes behind what is known. How many it were.
+    fn take(&mut self, answer: &Answer) -> Outcome<usize> {
+        let read = ids(answer)?;
+        for (position, id) in &read {
+            if *position != self.ids.len() + 1 {
+                return fail(format!("position {position} follows {}", self.ids.len()));
+            }
+            self.ids.push(id.clone());
+        }
+        let events = answer.json();
+        let events = events["data"].as_array().map_or(&[][..], Vec::as_slice);
+        self.created += events.iter().filter(|event| event["type"] == "reservation.created").count();
+        Ok(read.len())
+    }
+}
+
+fn page(server: SocketAddr, after: usize) -> std::io::Result<Answer> {
+    Connection::open(server)?.call(&Request::get(format!("/v1/events?after={after}&limit={PAGE}")))
+}
+
+/// Positions and ids of a page.
+fn ids(answer: &Answer) -> Outcome<Vec<(usize, String)>> {
+    let json = answer.json();
+    let Some(events) = json["data"].as_array() else {
+        return fail(format!("GET events: {}", answer.brief()));
+    };
+    let mut read = Vec::new();
+    for event in events {
+        match (event["position"].as_u64(), event["id"].as_str()) {
+            (Some(position), Some(id)) => read.push((usize::try_from(position)?, id.to_owned())),
+            _ => return fail(format!("an event without position or id: {event}")),
+        }
+    }
+    Ok(read)
+}
