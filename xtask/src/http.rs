@@ -161,7 +161,11 @@ impl Connection {
                 self.received.drain(..head.length + head.body);
                 return Ok(Answer { status: head.status, replayed: head.replayed, body });
             }
-            let read = self.stream.read(&mut chunk)?;
+            let read = match self.stream.read(&mut chunk) {
+                // A socket with a time limit says so when the whole machine was stopped and goes on: signal(7).
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if read == 0 {
                 return Err(Error::new(ErrorKind::UnexpectedEof, "the connection was closed"));
             }

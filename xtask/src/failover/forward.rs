@@ -134,7 +134,12 @@ fn pump(from: &TcpStream, to: &TcpStream, shared: &Shared, gone: &AtomicBool) {
     use std::io::{Read, Write};
     let mut chunk = vec![0; CHUNK];
     let (mut source, mut sink) = (from, to);
-    while let Ok(read @ 1..) = source.read(&mut chunk) {
+    loop {
+        let read = match source.read(&mut chunk) {
+            Ok(read @ 1..) => read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Ok(_) | Err(_) => break,
+        };
         if gone.load(Ordering::SeqCst) || sink.write_all(&chunk[..read]).is_err() {
             break;
         }

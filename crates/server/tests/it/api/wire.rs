@@ -272,14 +272,18 @@ impl Wire {
     #[track_caller]
     fn read_more(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => false,
-            Ok(count) => {
-                self.read.extend_from_slice(&buffer[..count]);
-                true
-            }
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
-            Err(error) => panic!("no answer: {error}"),
+        loop {
+            break match self.stream.read(&mut buffer) {
+                Ok(0) => false,
+                Ok(count) => {
+                    self.read.extend_from_slice(&buffer[..count]);
+                    true
+                }
+                // A socket with a time limit says so when the whole machine was stopped and goes on: signal(7).
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+                Err(error) => panic!("no answer: {error}"),
+            };
         }
     }
 }
