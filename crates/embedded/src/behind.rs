@@ -65,13 +65,7 @@ impl Behind {
     }
 
     /// Takes a batch in. What the index has of it already is left out.
-    pub(crate) fn take(&mut self, batch: Batch, sum: u32) {
-        if batch.number > self.index.position.indexed {
-            self.reached = (batch.number, sum);
-            for event in &batch.events {
-                self.fold.add(&event.transition);
-            }
-        }
+    pub(crate) fn take(&mut self, mut batch: Batch, sum: u32) {
         if batch.number > self.index.position.keyed {
             self.taken = batch.number;
             let mut mentions = self.mentions();
@@ -80,7 +74,13 @@ impl Behind {
             let more = mentions.len() - before;
             drop(mentions);
             self.untended = (self.untended.0 + batch.keys.len(), self.untended.1 + more);
-            self.keys.extend(batch.keys);
+            self.keys.append(&mut batch.keys);
+        }
+        if batch.number > self.index.position.indexed {
+            self.reached = (batch.number, sum);
+            for event in batch.events {
+                self.fold.add(event.transition);
+            }
         }
     }
 
@@ -171,6 +171,35 @@ impl Behind {
     }
 }
 
+/// Reservations as they became, each once, in the order in which they last moved.
+#[derive(Debug)]
+struct Newest<T> {
+    places: Map<ReservationId, usize>,
+    all: Vec<Option<T>>,
+}
+
+impl<T> Default for Newest<T> {
+    fn default() -> Self {
+        Self { places: Map::default(), all: Vec::new() }
+    }
+}
+
+impl<T> Newest<T> {
+    fn put(&mut self, id: ReservationId, value: T) {
+        self.places.insert(id, self.all.len());
+        self.all.push(Some(value));
+    }
+
+    fn remove(&mut self, id: ReservationId) -> Option<T> {
+        let place = self.places.remove(&id)?;
+        self.all.get_mut(place)?.take()
+    }
+
+    fn into_values(self) -> impl Iterator<Item = T> {
+        self.all.into_iter().flatten()
+    }
+}
+
 /// Committed events, folded to what they come to.
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
@@ -181,51 +210,56 @@ pub(crate) struct Fold {
     pauses: Map<String, bool>,
     units: units::Changes,
     /// Active holds, and whether the index has them as such.
-    active: Map<ReservationId, (Hold, bool)>,
+    active: Newest<(Hold, bool)>,
     ended: Vec<ReservationId>,
-    closed: Map<ReservationId, Hold>,
+    closed: Newest<Hold>,
 }
 
 impl Fold {
-    pub(crate) fn add(&mut self, transition: &Transition) {
+    pub(crate) fn add(&mut self, transition: Transition) {
         self.events += 1;
         self.weight += 1 + transition.weight();
-        units::fold(&mut self.units, transition);
+        units::fold(&mut self.units, &transition);
         match transition {
             Transition::Hold { change, hold, .. } => {
-                self.items.extend(hold.lines.iter().map(|line| line.item.clone()));
-                self.hold(hold, *change == HoldChange::Created);
+                for line in &*hold.lines {
+                    self.item(&line.item);
+                }
+                self.hold(hold, change == HoldChange::Created);
             }
-            Transition::Stock { item, .. } => {
-                self.items.insert(item.key.clone());
-            }
+            Transition::Stock { item, .. } => self.item(&item.key),
             Transition::Sale { scope, paused, .. } => match scope {
                 Scope::Everything => {
-                    self.pauses.insert(EVERYTHING.to_owned(), *paused);
+                    self.pauses.insert(EVERYTHING.to_owned(), paused);
                 }
                 Scope::Location(location) => {
-                    self.pauses.insert(location.as_str().to_owned(), *paused);
+                    self.pauses.insert(location.as_str().to_owned(), paused);
                 }
-                Scope::Item(key) => {
-                    self.items.insert(key.clone());
-                }
+                Scope::Item(key) => self.item(&key),
             },
         }
     }
 
-    fn hold(&mut self, hold: &Hold, created: bool) {
-        let before = self.active.remove(&hold.id);
+    fn item(&mut self, key: &ItemKey) {
+        if !self.items.contains(key) {
+            self.items.insert(key.clone());
+        }
+    }
+
+    fn hold(&mut self, hold: Hold, created: bool) {
+        let (id, before) = (hold.id, self.active.remove(hold.id));
         if hold.status == Status::Active {
             let indexed = before.map_or(!created, |(_, indexed)| indexed);
-            self.active.insert(hold.id, (hold.clone(), indexed));
+            self.active.put(id, (hold, indexed));
             return;
         }
         // What closed before this chunk began and comes again (a return) is in the index as closed.
-        let was_closed = self.closed.insert(hold.id, hold.clone()).is_some();
         let returned = hold.lines.iter().any(|line| line.returned > 0);
+        let was_closed = self.closed.remove(id).is_some();
+        self.closed.put(id, hold);
         let indexed_as_active = before.map_or(!was_closed && !returned, |(_, indexed)| indexed);
         if indexed_as_active {
-            self.ended.push(hold.id);
+            self.ended.push(id);
         }
     }
 
@@ -243,11 +277,8 @@ impl Fold {
         for (hold, indexed) in self.active.into_values() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }
-        // In the order of their ids, which is the order of the file.
-        chunk.opened.sort_unstable_by_key(|hold| hold.id);
-        chunk.moved.sort_unstable_by_key(|hold| hold.id);
-        chunk.closed.sort_unstable_by_key(|hold| hold.id);
-        chunk.ended.sort_unstable();
+        // In the order of the file. They are nearly so, which a stable sort makes use of.
+        chunk.closed.sort_by_key(|hold| hold.id);
         chunk.units.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         chunk
     }

@@ -7,6 +7,7 @@ use crate::core::{Taken, Waiting};
 use crate::indexer::{Mailbox, Message};
 use crate::log::Log;
 use crate::store::Shared;
+use metrics::Histogram;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,11 +25,21 @@ pub(crate) struct Committer {
     indexer: Arc<Mailbox>,
     /// Who waits for the batch that is being committed and is not answered yet.
     in_flight: vec::IntoIter<Waiting>,
+    commit_seconds: Histogram,
+    batch_answers: Histogram,
 }
 
 impl Committer {
     pub(crate) fn new(shared: Arc<Shared>, log: Log, acked: Acked, indexer: Arc<Mailbox>) -> Self {
-        Self { shared, log, acked, indexer, in_flight: Vec::new().into_iter() }
+        Self {
+            shared,
+            log,
+            acked,
+            indexer,
+            in_flight: Vec::new().into_iter(),
+            commit_seconds: metrics::histogram!("stockhold_commit_seconds"),
+            batch_answers: metrics::histogram!("stockhold_batch_answers"),
+        }
     }
 
     /// Runs until the store stops and everything that was admitted is answered, or until a commit fails.
@@ -143,9 +154,9 @@ impl Committer {
                 return false;
             }
         };
-        metrics::histogram!("stockhold_commit_seconds").record(begun.elapsed());
+        self.commit_seconds.record(begun.elapsed());
         #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
-        metrics::histogram!("stockhold_batch_answers").record(self.in_flight.len() as f64);
+        self.batch_answers.record(self.in_flight.len() as f64);
         self.shared.published.publish(&batch.events);
         self.shared.published.reached(batch.next_position() - 1);
         fault!("commit.published");

@@ -76,11 +76,18 @@ impl Published {
 
     /// Takes in what a commit did.
     pub(crate) fn publish(&self, events: &[Event]) {
+        // On sale day the next event is most often about the same item.
+        let mut last: Option<(&ItemKey, Arc<Mutex<Item>>)> = None;
         for event in events {
             match &event.transition {
                 Transition::Hold { hold, figures, .. } => {
                     for (line, figures) in hold.lines.iter().zip(figures) {
-                        self.change(&line.item, |item| item.figures = *figures);
+                        if last.as_ref().is_none_or(|(key, _)| *key != &line.item) {
+                            last = self.slot(&line.item).map(|slot| (&line.item, slot));
+                        }
+                        if let Some((_, slot)) = &last {
+                            slot.lock().unwrap_or_else(PoisonError::into_inner).figures = *figures;
+                        }
                     }
                 }
                 Transition::Stock { item, .. } => self.put(item.clone()),

@@ -244,8 +244,8 @@ impl Lag {
     pub(super) fn take(&mut self, index: &Index, batch: Batch, sum: u32) {
         if batch.number > index.indexed {
             self.reached = (batch.number, sum);
-            for event in &batch.events {
-                self.fold.add(&event.transition);
+            for event in batch.events {
+                self.fold.add(event.transition);
             }
         }
         if batch.number > index.keyed {

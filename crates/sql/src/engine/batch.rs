@@ -43,7 +43,8 @@ pub(super) struct Settled<S> {
     pub(super) tries: Tries,
 }
 
-/// Decides and commits. [`Outcome::Later`] is among the results, for the caller to bring again.
+/// Decides and commits. [`Outcome::Later`] is among the results, for the caller to bring again. `ahead` says that items are locked
+/// already, by a transaction to go on in.
 pub(super) async fn settle<S: Session>(
     session: S,
     bounds: &Bounds,
@@ -51,10 +52,12 @@ pub(super) async fn settle<S: Session>(
     claims: &HashSet<ItemKey>,
     plan: Plan,
     tries: Tries,
+    ahead: bool,
 ) -> Settled<S> {
     let mut run = Run {
         bounds,
         claims,
+        ahead,
         settled: Settled {
             session: Some(session),
             lost: None,
@@ -105,6 +108,7 @@ enum Verdict {
 struct Run<'a, S> {
     bounds: &'a Bounds,
     claims: &'a HashSet<ItemKey>,
+    ahead: bool,
     settled: Settled<S>,
 }
 
@@ -162,8 +166,10 @@ impl<S: Session> Run<'_, S> {
         let waits = match stop {
             Stop::Missing => false,
             Stop::Beyond(items) => {
-                // Nothing was begun, so there is nothing to roll back.
                 self.settled.beyond = items;
+                if core::mem::take(&mut self.ahead) {
+                    self.roll_back().await;
+                }
                 self.settled.tries.reruns += 1;
                 if self.settled.tries.reruns > RERUNS {
                     return Some(self.give_up(open, &Failure::Overloaded));

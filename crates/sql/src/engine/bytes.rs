@@ -2,11 +2,20 @@
 //! item of their own live in.
 
 use super::dialect::Trouble;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use stockhold_domain::{Attributes, BUCKETS, Event, Hold, Item, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::EventRow;
 use stockhold_store::codec::{self, DecodeError, Reader};
 
+/// What compressed events begin with. Others begin with an id, which says the time: no such byte comes before the year 6429.
+const COMPRESSED: u8 = 0xff;
+/// Bytes of events that are worth compressing. PostgreSQL would do it as well, at five times the cost.
+const COMPRESSED_FROM: usize = 1_024;
+/// The bytes of most events, for room to begin with.
+const EVENT_BYTES: usize = 256;
+/// Bytes that no batch of events has: what claims more is damaged.
+const EVENTS_BYTES: usize = 1 << 30;
 /// Bytes of one serial in a reservation's history.
 const SERIAL_BYTES: usize = 8;
 
@@ -69,13 +78,35 @@ pub(crate) fn key_body(record: &KeyRecord) -> Vec<u8> {
     bytes
 }
 
-/// A batch of events, one after the other.
+/// Events, one after the other.
 pub(crate) fn events_body(events: &[Event]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(events.len() * EVENT_BYTES);
     for event in events {
         codec::put_event(&mut bytes, event);
     }
     bytes
+}
+
+/// Events, compressed when they are many.
+pub(crate) fn packed_events_body(events: &[Event]) -> Vec<u8> {
+    let plain = events_body(events);
+    if plain.len() < COMPRESSED_FROM {
+        return plain;
+    }
+    let mut packed = lz4_flex::compress_prepend_size(&plain);
+    packed.insert(0, COMPRESSED);
+    packed
+}
+
+/// Events as they were before they were compressed, if they were.
+fn plain_events(body: &[u8]) -> Result<Cow<'_, [u8]>, Trouble> {
+    let Some((&COMPRESSED, packed)) = body.split_first() else { return Ok(Cow::Borrowed(body)) };
+    let broken = |what: &dyn core::fmt::Display| Trouble::Alarm(format!("events can't be read: {what}"));
+    let (size, _) = lz4_flex::block::uncompressed_size(packed).map_err(|error| broken(&error))?;
+    if size > EVENTS_BYTES {
+        return Err(broken(&format_args!("they say that they are {size} bytes")));
+    }
+    lz4_flex::decompress_size_prepended(packed).map(Cow::Owned).map_err(|error| broken(&error))
 }
 
 /// A reservation from its bytes.
@@ -97,7 +128,8 @@ fn whole<T>(body: &[u8], read: fn(&mut Reader<'_>) -> Result<T, DecodeError>) ->
 
 /// The events of a batch, of which the last has this position.
 pub(crate) fn events_from(body: &[u8], last_position: i64, count: i64) -> Result<Vec<EventRow>, Trouble> {
-    let mut reader = Reader::new(body);
+    let plain = plain_events(body)?;
+    let mut reader = Reader::new(&plain);
     let mut rows = Vec::new();
     for position in last_position.saturating_sub(count).saturating_add(1)..=last_position {
         let event = codec::event(&mut reader)?;
@@ -116,4 +148,53 @@ pub(crate) fn serials_from(history: &[u8]) -> Result<Vec<u64>, Trouble> {
         return Err(Trouble::Alarm(format!("a history has {} bytes", history.len())));
     }
     Ok(chunks.map(|chunk| chunk.iter().fold(0, |serial, byte| (serial << 8) | u64::from(*byte))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::Command;
+    use stockhold_domain::{Scope, Transition};
+    use stockhold_store::conformance::Maker;
+
+    fn events(count: usize) -> Vec<Event> {
+        let mut maker = Maker::new(1, "");
+        let event = |_| {
+            let envelope = maker.wrap(Command::Sweep);
+            Event {
+                id: envelope.fresh.event,
+                at: stockhold_domain::Instant::from_micros(7),
+                origin: envelope.origin,
+                previous: None,
+                transition: Transition::Sale { scope: Scope::Everything, paused: true, reason: None },
+            }
+        };
+        (0..count).map(event).collect()
+    }
+
+    fn read(body: &[u8], count: i64) -> Result<Vec<Event>, Trouble> {
+        Ok(events_from(body, count, count)?.into_iter().map(|row| row.event).collect())
+    }
+
+    #[test]
+    fn events_are_read_in_whatever_form_they_stand() {
+        let (few, many) = (events(1), events(100));
+        assert_eq!(packed_events_body(&few), events_body(&few));
+        let packed = packed_events_body(&many);
+        assert_eq!(packed.first(), Some(&COMPRESSED));
+        assert!(packed.len() < events_body(&many).len());
+        for (body, count, events) in [(events_body(&few), 1, few), (packed, 100, many.clone()), (events_body(&many), 100, many)] {
+            assert_eq!(read(&body, count).unwrap(), events);
+        }
+    }
+
+    #[test]
+    fn events_that_were_damaged_are_an_alarm_and_cost_no_memory() {
+        let packed = packed_events_body(&events(100));
+        let huge = [&[COMPRESSED][..], &u32::MAX.to_le_bytes()].concat();
+        let cut = packed[..packed.len() / 2].to_vec();
+        for body in [huge, cut, vec![COMPRESSED], Vec::new()] {
+            assert!(matches!(read(&body, 100), Err(Trouble::Alarm(_))), "{body:?}");
+        }
+    }
 }

@@ -101,6 +101,20 @@ impl Unit {
         }
     }
 
+    /// Whether all that it does is making and moving reservations.
+    fn is_about_reservations(&self) -> bool {
+        self.asked.iter().all(|asked| {
+            matches!(
+                asked.envelope.command,
+                Command::Reserve(_)
+                    | Command::Confirm(_)
+                    | Command::Release(_)
+                    | Command::Extend(_)
+                    | Command::Return(_)
+            )
+        })
+    }
+
     /// Reservations that commands name and whose items are not known.
     pub(super) fn unresolved(&self) -> impl Iterator<Item = ReservationId> {
         let unknown = self.asked.iter().filter(|asked| asked.held.is_none());
@@ -281,6 +295,45 @@ impl Combiner {
             plan: Plan::default(),
             tries: Tries::default(),
         })
+    }
+
+    /// Whether items may be locked ahead of a batch, since more may come for it meanwhile: it makes and moves reservations, and
+    /// is not full.
+    pub(super) fn has_room(&self, batch: &Batch) -> bool {
+        let Task::Commands(units) = &batch.task else { return false };
+        batch.asked().count() < self.most && units.iter().all(Unit::is_about_reservations)
+    }
+
+    /// Adds to a batch whose items are locked by now what has come for them since; its keys are busy from here on. Answers
+    /// with how many of it counted as waiting.
+    pub(super) fn top_up(&mut self, batch: &mut Batch) -> usize {
+        let Task::Commands(units) = &mut batch.task else { return 0 };
+        let mut claims = Claims::clone(&batch.claims);
+        let mut commands: usize = units.iter().map(|unit| unit.asked.len()).sum();
+        let mut lines: usize = units.iter().map(|unit| unit.lines).sum();
+        // Nobody overtakes whoever waits for the same.
+        let mut blocked = Claims::default();
+        self.ready.iter().for_each(|batch| blocked.add(&batch.claims));
+        self.parked_claims = Claims::default();
+        let mut counted = 0;
+        for mut unit in self.parked.drain(..).chain(core::mem::take(&mut self.waiting)) {
+            let fits = commands + unit.asked.len() <= self.most && lines + unit.lines <= BATCH_LINES;
+            let covered = unit.claims.items.is_subset(&claims.items)
+                && unit.claims.keys.is_disjoint(&self.busy.keys)
+                && unit.is_about_reservations();
+            if fits && covered && !unit.claims.meets(&blocked) {
+                (commands, lines) = (commands + unit.asked.len(), lines + unit.lines);
+                counted += core::mem::take(&mut unit.counted);
+                claims.add(&unit.claims);
+                self.busy.add(&unit.claims);
+                units.push(unit);
+            } else {
+                blocked.add(&unit.claims);
+                self.waiting.push_back(unit);
+            }
+        }
+        batch.claims = Arc::new(claims);
+        counted
     }
 
     /// What a batch had claimed is free again.

@@ -29,6 +29,7 @@ enum Step {
     Number,
     Overdue,
     LockFree,
+    LockAhead,
     ForgetKeys,
 }
 
@@ -189,6 +190,11 @@ impl Session for Maps {
     async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
         self.step(Step::LockFree);
         Ok(items.clone())
+    }
+
+    async fn lock_ahead(&mut self, _: &BTreeSet<ItemKey>) -> Result<(), Trouble> {
+        self.step(Step::LockAhead);
+        Ok(())
     }
 
     async fn active_holds(&mut self) -> Result<u64, Trouble> {

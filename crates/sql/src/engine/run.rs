@@ -42,6 +42,8 @@ enum Landed<S> {
     Opened(Result<S, OpenError>),
     Settled(Box<Settled<S>>, Batch),
     Swept(Swept<S>),
+    /// With why its items are not locked, if they are not.
+    Boarded(Option<S>, Batch, Result<(), Failure>),
     Resolved(Option<S>, Vec<Unit>, Result<Rows, Failure>),
     Quick(Option<S>),
     Slow(Option<S>),
@@ -58,6 +60,8 @@ enum Flight {
     /// With what it has claimed and the sequences that it has commands of.
     Batch(Arc<Claims>, Vec<u64>),
     Sweep(Arc<Claims>),
+    /// A batch whose items are locked ahead of it, and which more may join until then.
+    Boarding(Arc<Claims>, Vec<u64>),
     /// With how many of its commands count as waiting, and the sequences that it has commands of.
     Resolve(usize, Vec<u64>),
     Quick,
@@ -382,11 +386,33 @@ impl<D: Dialect> Floor<D> {
                 self.combiner.add_batch(batch);
                 return;
             };
-            self.send(session, batch);
+            let shared = self.known.shares(&batch.claims.items) && self.combiner.has_room(&batch);
+            let hall = self.known.halls_of(batch.claims.items.iter()).next().is_some();
+            if shared && !hall { self.board(session, batch) } else { self.send(session, batch, false) }
         }
     }
 
-    fn send(&mut self, session: D::Session, mut batch: Batch) {
+    /// Another instance moves these items too, so their locks may take a while: whoever comes for them meanwhile goes along,
+    /// where he would else wait for the locks once more.
+    fn board(&mut self, mut session: D::Session, mut batch: Batch) {
+        let Task::Commands(units) = &mut batch.task else { return self.send(session, batch, false) };
+        let begun = units.iter_mut().map(|unit| core::mem::take(&mut unit.counted)).sum();
+        self.mailbox.begun(begun);
+        let (claims, deadline) = (Arc::clone(&batch.claims), self.options.batch_deadline);
+        let sequences = units.iter().filter_map(Unit::sequence).collect();
+        self.spawn(Flight::Boarding(Arc::clone(&claims), sequences), async move {
+            let items = claims.items.iter().cloned().collect();
+            match read::in_time(deadline, session.lock_ahead(&items)).await {
+                Ok(()) => Landed::Boarded(Some(session), batch, Ok(())),
+                Err(trouble) => {
+                    let (failure, session) = read::after(session, trouble, deadline).await;
+                    Landed::Boarded(session, batch, Err(failure))
+                }
+            }
+        });
+    }
+
+    fn send(&mut self, session: D::Session, mut batch: Batch, ahead: bool) {
         let (claims, bounds) = (Arc::clone(&batch.claims), Arc::clone(&self.bounds));
         match &mut batch.task {
             Task::Commands(units) => {
@@ -399,7 +425,7 @@ impl<D: Dialect> Floor<D> {
                     let (plan, tries) = (core::mem::take(&mut batch.plan), batch.tries);
                     let settled = {
                         let asked: Vec<&Asked> = batch.asked().collect();
-                        settle(session, &bounds, &asked, &claims.items, plan, tries).await
+                        settle(session, &bounds, &asked, &claims.items, plan, tries, ahead).await
                     };
                     Landed::Settled(Box::new(settled), batch)
                 });

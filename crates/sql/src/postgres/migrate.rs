@@ -9,10 +9,13 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 2;
+pub const SCHEMA_VERSION: i32 = 3;
 
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../../migrations/0001_counted.sql"), include_str!("../../migrations/0002_units.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../../migrations/0001_counted.sql"),
+    include_str!("../../migrations/0002_units.sql"),
+    include_str!("../../migrations/0003_packed_events.sql"),
+];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// Instances that start at once trip over each other's `CREATE … IF NOT EXISTS`, which is not atomic; each trip means

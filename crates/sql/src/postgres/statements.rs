@@ -88,6 +88,31 @@ macro_rules! lock_items {
     };
 }
 
+macro_rules! update_items {
+    () => {
+        "WITH done AS (
+            UPDATE stockhold.items i
+            SET mode = n.mode, total_units = n.total_units, confirmed_sold = n.confirmed_sold, held = n.held,
+                active = n.active, sequence = n.sequence, decided_at = n.decided_at, safety_stock = n.safety_stock,
+                default_ttl = n.default_ttl, max_hold = n.max_hold, metadata = n.metadata, version = n.version,
+                paused = n.paused, created_at = n.created_at
+            FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
+                $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]::numeric[], $12::bigint[],
+                $13::bigint[], $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])
+                AS n (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence, decided_at,
+                    safety_stock, default_ttl, max_hold, metadata, version, paused, created_at)
+            WHERE i.bucket = n.bucket AND i.location = n.location AND i.sku = n.sku
+            RETURNING 1
+        )"
+    };
+}
+
+macro_rules! all_are_done {
+    () => {
+        " SELECT 1 / (count(*) = cardinality($1))::integer FROM done"
+    };
+}
+
 macro_rules! unit_columns {
     () => {
         "id, position, section, seat_row, seat_number, attributes, status, reservation, version"
@@ -283,21 +308,7 @@ statements! {
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
             $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]::numeric[], $12::bigint[], $13::bigint[],
             $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])";
-    update_items: "
-        WITH done AS (
-            UPDATE stockhold.items i
-            SET mode = n.mode, total_units = n.total_units, confirmed_sold = n.confirmed_sold, held = n.held,
-                active = n.active, sequence = n.sequence, decided_at = n.decided_at, safety_stock = n.safety_stock,
-                default_ttl = n.default_ttl, max_hold = n.max_hold, metadata = n.metadata, version = n.version,
-                paused = n.paused, created_at = n.created_at
-            FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
-                $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]::numeric[], $12::bigint[],
-                $13::bigint[], $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])
-                AS n (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence, decided_at,
-                    safety_stock, default_ttl, max_hold, metadata, version, paused, created_at)
-            WHERE i.bucket = n.bucket AND i.location = n.location AND i.sku = n.sku
-            RETURNING 1
-        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    update_items: concat!(update_items!(), all_are_done!());
     // All of a batch have the same new entry in their histories.
     insert_holds: "
         INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, body, history)
@@ -376,6 +387,25 @@ statements! {
         INSERT INTO stockhold.keys (bucket, hash, used_at, body)
         SELECT * FROM unnest($1::smallint[], $2::bytea[], $3::bigint[], $4::bytea[])";
     insert_events: "INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($1, $2, $3, $4)";
+    // What a batch of reserves writes, in one statement: on a hot item what statements cost beside their rows is a tenth of all.
+    reserved: concat!(
+        update_items!(),
+        ", new_holds AS (
+            INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, body, history)
+            SELECT n.*, $25::bytea FROM unnest($18::smallint[], $19::uuid[], $20::smallint[], $21::bigint[], $22::text[],
+                $23::text[], $24::bytea[]) AS n
+        ), new_lines AS (
+            INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
+            SELECT * FROM unnest($26::smallint[], $27::text[], $28::text[], $29::bigint[], $30::uuid[], $31::bigint[],
+                $32::boolean[])
+        ), new_events AS (
+            INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($33, $34, $35, $36)
+        ), new_keys AS (
+            INSERT INTO stockhold.keys (bucket, hash, used_at, body)
+            SELECT * FROM unnest($37::smallint[], $38::bytea[], $39::bigint[], $40::bytea[])
+        )",
+        all_are_done!()
+    );
     forget_keys: "
         DELETE FROM stockhold.keys WHERE (bucket, hash) IN (
             SELECT bucket, hash FROM stockhold.keys WHERE used_at < $1 ORDER BY used_at LIMIT $2)";

@@ -26,6 +26,9 @@ impl<D: Dialect> Floor<D> {
         if let Some(Flight::Batch(claims, _) | Flight::Sweep(claims)) = &flight {
             self.combiner.landed(claims);
         }
+        if let (None, Some(Flight::Boarding(claims, _))) = (&landed, &flight) {
+            self.combiner.landed(claims);
+        }
         let Some(landed) = landed else {
             batch::alarm("a task of the store panicked");
             if let Some(flight) = flight {
@@ -36,6 +39,7 @@ impl<D: Dialect> Floor<D> {
         match landed {
             Landed::Opened(opened) => self.opened(opened),
             Landed::Settled(settled, batch) => self.settled(*settled, batch),
+            Landed::Boarded(session, batch, locked) => self.boarded(session, batch, locked),
             Landed::Swept(swept) => {
                 self.give(swept.session);
                 self.sweeper.failed(&swept.failed);
@@ -87,7 +91,7 @@ impl<D: Dialect> Floor<D> {
                 self.opened(Err(OpenError::Thread("it panicked".to_owned())));
                 return;
             }
-            Flight::Batch(_, sequences) => self.end_sequences(sequences),
+            Flight::Batch(_, sequences) | Flight::Boarding(_, sequences) => self.end_sequences(sequences),
             Flight::Resolve(counted, sequences) => {
                 self.resolving = false;
                 self.mailbox.begun(counted);
@@ -151,6 +155,28 @@ impl<D: Dialect> Floor<D> {
                 }
             }
             Err(failure) => {
+                let mut post = Post::default();
+                for unit in units {
+                    self.refuse(unit, &failure, &mut post);
+                }
+            }
+        }
+    }
+
+    /// The items of a batch are locked, or could not be: then it is tried without, as long as there is a connection.
+    fn boarded(&mut self, session: Option<D::Session>, mut batch: Batch, locked: Result<(), Failure>) {
+        match (session, locked) {
+            (Some(session), Ok(())) => {
+                let counted = self.combiner.top_up(&mut batch);
+                self.mailbox.begun(counted);
+                self.send(session, batch, true);
+            }
+            (Some(session), Err(_)) => self.send(session, batch, false),
+            (None, locked) => {
+                self.give(None);
+                self.combiner.landed(&batch.claims);
+                let failure = locked.err().unwrap_or(Failure::Internal("a session was lost".to_owned()));
+                let Task::Commands(units) = batch.task else { return };
                 let mut post = Post::default();
                 for unit in units {
                     self.refuse(unit, &failure, &mut post);
