@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::Mutex;
 use stockhold_domain::{
-    Basket, EventId, Fresh, Fulfilment, Instant, Label, Origin, RequestId, Reserve, Want,
+    Basket, EventId, Fingerprint, Fresh, Fulfilment, Instant, KeyUse, Label, Origin, RequestId, Reserve, Want,
 };
 use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
 
@@ -21,6 +21,10 @@ fn label(text: &str) -> Label {
 
 /// A reserve of these items, told apart by its ticket.
 fn unit(number: u64, items: &[&str]) -> Unit {
+    keyed(number, items, None)
+}
+
+fn keyed(number: u64, items: &[&str], key: Option<u128>) -> Unit {
     let wants = items.iter().map(|sku| Want { item: ItemKey::new(&label("x"), &label(sku)), quantity: 1 });
     let command = Command::Reserve(Reserve {
         owner_id: label("owner"),
@@ -36,7 +40,7 @@ fn unit(number: u64, items: &[&str]) -> Unit {
     let now = Instant::from_micros(0);
     let envelope = stockhold_domain::Envelope {
         command,
-        key: None,
+        key: key.map(|key| KeyUse { hash: KeyHash(key), fingerprint: Fingerprint(0) }),
         fresh: Fresh { reservation: ReservationId::new(now, number.into(), 0), event: EventId::new(now, 0) },
         origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
     };
@@ -130,4 +134,57 @@ fn what_goes_on_later_stays_ahead() {
     combiner.put_back(units);
     assert_eq!(numbers(combiner.take(9).as_ref()), [1, 2, 3]);
     assert!(combiner.is_empty());
+}
+
+#[test]
+fn whoever_comes_for_items_that_are_being_locked_goes_along_as_far_as_there_is_room() {
+    let mut combiner = crowd(&[(1, &["a"])]);
+    let mut batch = combiner.take(9).unwrap();
+    assert!(combiner.has_room(&batch));
+    for number in 2..=6 {
+        combiner.add(unit(number, &["a"]));
+    }
+    // Some of them were found to wait before.
+    assert!(combiner.take(9).is_none());
+    assert_eq!(combiner.top_up(&mut batch), 3);
+    assert_eq!(numbers(Some(&batch)), [1, 2, 3, 4]);
+    assert!(!combiner.has_room(&batch));
+    assert_eq!(combiner.top_up(&mut batch), 0);
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&batch.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [5, 6]);
+}
+
+#[test]
+fn nobody_goes_along_who_would_overtake_somebody_or_needs_more() {
+    let mut combiner = crowd(&[(1, &["a"])]);
+    let mut batch = combiner.take(9).unwrap();
+    for (number, items) in [(2, ["a"].as_slice()), (3, &["b"]), (4, &["a", "b"]), (5, &["a"])] {
+        combiner.add(unit(number, items));
+    }
+    assert_eq!(combiner.top_up(&mut batch), 1);
+    assert_eq!(numbers(Some(&batch)), [1, 2]);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3]);
+    combiner.landed(&batch.claims);
+    assert!(combiner.take(9).is_none(), "the fourth waits for the third");
+}
+
+#[test]
+fn a_key_that_is_in_flight_does_not_go_along_elsewhere() {
+    let mut combiner = Combiner::new(4);
+    combiner.add(keyed(1, &["a"], Some(1)));
+    let mut first = combiner.take(9).unwrap();
+    combiner.add(keyed(2, &["b"], Some(2)));
+    let second = combiner.take(9).unwrap();
+    combiner.add(keyed(3, &["a"], Some(2)));
+    combiner.add(keyed(4, &["a"], Some(4)));
+    assert_eq!(combiner.top_up(&mut first), 0, "the fourth would overtake the third");
+    combiner.landed(&second.claims);
+    assert_eq!(combiner.top_up(&mut first), 2);
+    assert_eq!(numbers(Some(&first)), [1, 3, 4]);
+    // Its keys are busy until it lands.
+    combiner.add(keyed(5, &["c"], Some(4)));
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&first.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [5]);
 }

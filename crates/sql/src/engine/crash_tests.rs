@@ -270,6 +270,19 @@ impl Shop {
         Ask::Command(Box::new(self.maker.wrap(maker::reserve_for(60, &[(&self.item, 1)]))))
     }
 
+    fn is_served(&mut self) {
+        let work = self.reserve();
+        let told = ask(&self.store, work);
+        assert!(matches!(told, Ok(Answer::Outcome(Outcome::Done(_)))), "{told:?}");
+    }
+
+    /// Another instance moves the item, and this one sees that.
+    fn shares_its_item(&mut self) {
+        self.is_served();
+        self.maps.with(|state| state.items.values_mut().for_each(|item| item.figures.sequence += 5));
+        self.is_served();
+    }
+
     /// What is asked is told that nobody knows, more often than the queue is long; and served when nothing panics.
     fn survives(&mut self, step: Step, mut asked: impl FnMut(&mut Self) -> Ask) {
         for _ in 0..=QUEUE {
@@ -297,6 +310,34 @@ impl Shop {
 #[test]
 fn a_batch_that_panics_before_its_commit_frees_its_items() {
     Shop::new(None).survives(Step::Lock, Shop::reserve);
+}
+
+#[test]
+fn a_batch_that_panics_while_its_items_are_locked_ahead_frees_them() {
+    let mut shop = Shop::new(None);
+    for _ in 0..=QUEUE {
+        shop.shares_its_item();
+        shop.maps.panic_at(Step::LockAhead);
+        let work = shop.reserve();
+        assert!(matches!(ask(&shop.store, work), Err(Failure::OutcomeUnknown)));
+    }
+    assert_eq!(shop.maps.with(|state| state.panicked), QUEUE + 1);
+    shop.is_served();
+}
+
+#[test]
+fn a_batch_whose_items_were_locked_ahead_is_decided_as_any_other() {
+    let mut shop = Shop::new(None);
+    let ahead = |shop: &Shop| shop.maps.with(|state| state.done.get(&Step::LockAhead).copied().unwrap_or(0));
+    shop.is_served();
+    assert_eq!(ahead(&shop), 0, "nobody else moves it");
+    shop.shares_its_item();
+    shop.is_served();
+    assert!(ahead(&shop) >= 1);
+    shop.maps.panic_at(Step::Lock);
+    let work = shop.reserve();
+    assert!(matches!(ask(&shop.store, work), Err(Failure::OutcomeUnknown)));
+    shop.is_served();
 }
 
 #[test]
