@@ -183,7 +183,9 @@ mod tests {
         let packed = packed_events_body(&many);
         assert_eq!(packed.first(), Some(&COMPRESSED));
         assert!(packed.len() < events_body(&many).len());
-        for (body, count, events) in [(events_body(&few), 1, few), (packed, 100, many.clone()), (events_body(&many), 100, many)] {
+        for (body, count, events) in
+            [(events_body(&few), 1, few), (packed, 100, many.clone()), (events_body(&many), 100, many)]
+        {
             assert_eq!(read(&body, count).unwrap(), events);
         }
     }
