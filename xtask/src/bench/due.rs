@@ -6,8 +6,8 @@ use super::lab::{Lab, On, TTL_SECONDS};
 use crate::clock::wall_millis;
 use crate::http::{Connection, Request};
 use crate::load::http::{Reserves, sku};
-use crate::load::open::{Sample, open};
-use crate::load::{LOAD_CPU, Plan, closed, histogram, pin};
+use crate::load::open::{Sample, latency, millis, open};
+use crate::load::{LOAD_CPU, Plan, closed, pin};
 use crate::rng::Rng;
 use crate::{Outcome, fail};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,14 +70,11 @@ pub(super) fn measure(lab: &Lab, seed: u64) -> Outcome<Reclaimed> {
     hot_books.audit(samples.len() as u64, 0)?;
     running.stop()?;
 
-    let mut latency = histogram()?;
-    for sample in samples.iter().filter(|sample| sample.intended >= due_instant) {
-        latency.record(u64::try_from(sample.latency.as_nanos())?.max(1))?;
-    }
+    let latency = latency(&samples, due_instant)?;
     Ok(Reclaimed {
         seconds: (reclaimed - due_instant).as_secs_f64(),
-        p50_millis: latency.value_at_quantile(0.5) as f64 / 1e6,
-        p99_millis: latency.value_at_quantile(0.99) as f64 / 1e6,
+        p50_millis: millis(&latency, 0.5),
+        p99_millis: millis(&latency, 0.99),
     })
 }
 

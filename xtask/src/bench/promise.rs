@@ -3,9 +3,9 @@
 use super::books::{Books, HOT};
 use super::lab::{Lab, On, TTL_SECONDS};
 use crate::load::http::{Reserves, sku};
-use crate::load::open::{Sample, open};
+use crate::load::open::{Sample, latency, millis, open};
 use crate::load::reads::Constant;
-use crate::load::{LOAD_CPU, Plan, Traffic, histogram, pin};
+use crate::load::{LOAD_CPU, Plan, Traffic, pin};
 use crate::rng::Rng;
 use crate::spawn::Server;
 use crate::{Outcome, fail};
@@ -62,10 +62,6 @@ fn steady<'scope, 'env>(
 }
 
 fn percentiles(samples: &[Sample], begin: Instant) -> Outcome<(f64, f64)> {
-    let mut latency = histogram()?;
-    for sample in samples.iter().filter(|sample| sample.intended >= begin) {
-        latency.record(u64::try_from(sample.latency.as_nanos())?.max(1))?;
-    }
-    let millis = |quantile| latency.value_at_quantile(quantile) as f64 / 1e6;
-    Ok((millis(0.5), millis(0.99)))
+    let latency = latency(samples, begin)?;
+    Ok((millis(&latency, 0.5), millis(&latency, 0.99)))
 }

@@ -89,11 +89,22 @@ impl Reserves {
         }
     }
 
-    /// Stops after so many and keeps the ids.
-    pub(crate) fn keep(mut self, count: u64) -> Self {
-        self.left = Some(count);
-        self.ids = Some(Vec::new());
+    /// Of the SKU of this number alone.
+    pub(crate) fn only(mut self, number: usize) -> Self {
+        write_digits(&mut self.template[self.digits_at..self.digits_at + SKU_DIGITS], number);
+        self.skus = 1;
         self
+    }
+
+    /// Stops after so many.
+    pub(crate) fn first(mut self, count: u64) -> Self {
+        self.left = Some(count);
+        self
+    }
+
+    /// Stops after so many and keeps the ids.
+    pub(crate) fn keep(self, count: u64) -> Self {
+        Self { ids: Some(Vec::new()), ..self.first(count) }
     }
 
     /// Every one is to be refused: there is no stock.
@@ -269,6 +280,17 @@ mod tests {
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(body["ttl_seconds"], 600);
         assert_eq!(body["owner_id"].as_str().unwrap().len(), UUID_TEXT);
+    }
+
+    #[test]
+    fn reserves_of_one_sku_of_a_family_end_after_the_first_of_them() {
+        let mut reserves = Reserves::new("hall", 1, 600, Rng::new(1)).only(7).first(2);
+        for _ in 0..2 {
+            let mut out = Vec::new();
+            assert!(reserves.request(0, &mut out));
+            assert!(out.starts_with(b"POST /v1/inventory/hall-000007/reserve HTTP/1.1\r\n"));
+        }
+        assert!(!reserves.request(0, &mut Vec::new()));
     }
 
     #[test]

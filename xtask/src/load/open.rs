@@ -1,9 +1,10 @@
 //! The open loop: requests leave at a fixed rate whatever the server does, and latency counts from the moment a request
 //! was meant to leave, so that a stall is felt by everything that should have been sent during it.
 
-use super::{Traffic, Wire, chunk};
+use super::{Traffic, Wire, chunk, histogram};
 use crate::http::ANSWER_TIMEOUT;
 use crate::{Outcome, fail};
+use hdrhistogram::Histogram;
 use mio::{Events, Poll};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,4 +63,18 @@ pub(crate) fn open(
             return fail(format!("requests were not answered within {ANSWER_TIMEOUT:?}"));
         }
     }
+}
+
+/// Latencies in nanoseconds of what was meant to leave at that moment or after it.
+pub(crate) fn latency(samples: &[Sample], from: Instant) -> Outcome<Histogram<u64>> {
+    let mut latency = histogram()?;
+    for sample in samples.iter().filter(|sample| sample.intended >= from) {
+        latency.record(u64::try_from(sample.latency.as_nanos())?.max(1))?;
+    }
+    Ok(latency)
+}
+
+/// A quantile of them in milliseconds.
+pub(crate) fn millis(latency: &Histogram<u64>, quantile: f64) -> f64 {
+    latency.value_at_quantile(quantile) as f64 / 1e6
 }

@@ -2,8 +2,8 @@
 //! is theirs divided. It can't send several at once, as pgbench can; a call of a procedure takes one round trip for the whole
 //! transaction, and what the program would decide stands in the database.
 
-use super::Rivals;
 use super::machine::{Account, done, program, three, until};
+use super::{LONG_WAIT_MILLIS, Rivals};
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use std::cell::{Cell, RefCell};
@@ -37,6 +37,23 @@ const INSERTS: [&str; 2] = [
     "INSERT INTO rival_keys VALUES (UUID(), @id)",
 ];
 
+/// What it has counted of row locks that somebody waited for, since it was started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    count: u64,
+    millis: u64,
+    longest_millis: u64,
+}
+
+impl Waits {
+    /// How many of those since `before` were longer than the limit, or may have been: it keeps no more than their sum.
+    fn long(self, before: Self) -> u64 {
+        let within = |millis| millis <= LONG_WAIT_MILLIS;
+        let none = within(self.millis - before.millis) || within(self.longest_millis);
+        if none { 0 } else { self.count - before.count }
+    }
+}
+
 /// See the module.
 pub(super) struct MariaDb {
     account: Account,
@@ -45,6 +62,7 @@ pub(super) struct MariaDb {
     process: Process,
     name: String,
     before: Cell<u64>,
+    waits: Cell<Waits>,
     /// Requests a second as last measured, by form and connections.
     rates: RefCell<BTreeMap<(String, usize), f64>>,
 }
@@ -82,8 +100,8 @@ impl MariaDb {
         for client in ["mariadb", "mariadb-slap"] {
             clients.insert(client, program(client, &packaged)?);
         }
-        let (before, rates) = (Cell::default(), RefCell::default());
-        let this = Self { account, clients, port, process, name, before, rates };
+        let (before, waits, rates) = (Cell::default(), Cell::default(), RefCell::default());
+        let this = Self { account, clients, port, process, name, before, waits, rates };
         until("MariaDB takes connections", || this.ask("SELECT 1"))?;
         Ok(this)
     }
@@ -97,6 +115,14 @@ impl MariaDb {
 
     fn ask(&self, query: &str) -> Outcome<String> {
         done(self.client("mariadb")?.args(["-N", "-B", USER, "-e", query]))
+    }
+
+    fn counted_waits(&self) -> Outcome<Waits> {
+        let figures = ["WAITS", "TIME", "TIME_MAX"].map(|name| {
+            format!("(SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_{name}')")
+        });
+        let [count, millis, longest_millis] = three(&self.ask(&format!("SELECT {}", figures.join(", ")))?)?;
+        Ok(Waits { count, millis, longest_millis })
     }
 
     /// Seconds that so many statements took.
@@ -205,5 +231,32 @@ impl Rivals for MariaDb {
                      (SELECT COUNT(*) FROM rival_keys)";
         let [held, reservations, keys] = three(&self.ask(query)?)?;
         Ok([held, reservations - self.before.get(), keys - self.before.get()])
+    }
+
+    fn settle(&self) -> Outcome<()> {
+        // It counts anew by itself once a tenth of a table has changed.
+        Ok(())
+    }
+
+    fn watch(&self) -> Outcome<()> {
+        self.waits.set(self.counted_waits()?);
+        Ok(())
+    }
+
+    fn long_waits(&self) -> Outcome<u64> {
+        Ok(self.counted_waits()?.long(self.waits.get()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_may_have_been_long_unless_their_sum_or_the_longest_says_otherwise() {
+        let of = |count, millis, longest_millis| Waits { count, millis, longest_millis };
+        assert_eq!(of(12, 104, 50).long(of(10, 100, 50)), 0);
+        assert_eq!(of(30, 40, 3).long(of(10, 10, 3)), 0);
+        assert_eq!(of(13, 120, 50).long(of(10, 100, 50)), 3);
     }
 }

@@ -4,37 +4,43 @@
 //! Every round measures every part once, in turns. The database, the server and whoever drives it share the machine, for the
 //! rivals as for the store: nothing is pinned. A rival's request does what ours does: stock, reservation and key in one durable
 //! transaction; it has no HTTP and no JSON to pay for, and no due holds to look for. All rounds grow the same tables.
+//!
+//! With `--halls` it is items whose units have ids.
 
+mod halls;
 mod machine;
 mod mariadb;
 mod postgres;
 mod report;
+mod store;
 
-use super::base::{Contents, fill, start};
-use super::books::{Books, HOT};
-use super::lab::{TTL_SECONDS, run as drive};
+use super::base::{Contents, fill};
 use super::machine::{describe, provenance};
-use super::promise;
-use crate::load::http::Reserves;
-use crate::load::{Plan, Run, closed, raise_open_files};
+use crate::load::{Plan, raise_open_files};
 use crate::rng::Rng;
-use crate::spawn::{Launch, Server, scratch, server_binary};
+use crate::spawn::{scratch, server_binary};
 use crate::{Outcome, fail};
 use report::{Series, Taken};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
+use store::Store;
 
 /// Connections of the store's callers.
 const CONNECTIONS: usize = 64;
 /// Connections that rivals are tried with: each is one caller.
 const RIVAL_CONNECTIONS: [usize; 3] = [1, 8, 32];
-/// The server's setting of how many commands go into one transaction.
-const BATCH_VARIABLE: &str = "STOCKHOLD_STORE_BATCH";
+/// How long everything runs before it is measured.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// A lock that is waited for longer than this is a long wait.
+const LONG_WAIT_MILLIS: u64 = 5;
 
 /// How the databases are measured.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
+    /// Items whose units have ids, on the embedded store as well: claims of any unit of a hall of 100,000 beside a counter row, at a
+    /// steady rate, and 1,000 buyers of two units
+    #[arg(long)]
+    halls: bool,
     /// Only this one: postgresql or mariadb
     #[arg(long, value_parser = ["postgresql", "mariadb"])]
     only: Option<String>,
@@ -71,6 +77,12 @@ trait Rivals {
     fn measure(&self, form: &str, connections: usize, seconds: u64) -> Outcome<f64>;
     /// Units held, reservations and keys that the rivals have made since they were prepared.
     fn made(&self) -> Outcome<[u64; 3]>;
+    /// Has the planner know what is in the tables, as it does some time after they were filled.
+    fn settle(&self) -> Outcome<()>;
+    /// Begins to watch how long locks are waited for.
+    fn watch(&self) -> Outcome<()>;
+    /// Ends it: how many were waited for longer than [`LONG_WAIT_MILLIS`], or may have been.
+    fn long_waits(&self) -> Outcome<u64>;
 }
 
 /// What must be, and what should.
@@ -90,28 +102,70 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     machine::let_in(folder.path())?;
     raise_open_files()?;
     println!("{}\n{}", provenance()?, describe(folder.path())?.join("\n"));
+    let lab = Lab { binary: &binary, folder: folder.path(), options };
     let wanted = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
+    if options.halls && options.only.is_none() {
+        lab.embedded()?;
+    }
     if wanted("postgresql") {
-        let rivals = postgres::Postgres::start(folder.path())?;
-        of(&rivals, &binary, folder.path(), options, &G6)?;
+        lab.over(&postgres::Postgres::start(folder.path())?, &G6)?;
     }
     if wanted("mariadb") {
-        let rivals = mariadb::MariaDb::start(folder.path())?;
-        of(&rivals, &binary, folder.path(), options, &G7)?;
+        lab.over(&mariadb::MariaDb::start(folder.path())?, &G7)?;
     }
     Ok(())
 }
 
-fn of(rivals: &impl Rivals, binary: &Path, folder: &Path, options: &Options, limits: &Limits) -> Outcome<()> {
-    println!("\n{}: {} closed reservations beforehand", rivals.name(), options.closed);
-    rivals.prepare(options.closed)?;
-    let store = Store { binary, folder, url: rivals.url() };
-    let server = store.serve(None)?;
-    let contents = Contents { items: 100, active: 0, keys: 0, closed: options.closed };
-    fill(&server, Contents::default(), contents)?;
-    server.stop()?;
+/// Where it is measured, and how.
+struct Lab<'a> {
+    binary: &'a Path,
+    folder: &'a Path,
+    options: &'a Options,
+}
 
-    let plan = Plan { warm_up: Duration::from_secs(1), measure: Duration::from_secs(options.seconds) };
+impl Lab<'_> {
+    fn over(&self, rivals: &impl Rivals, limits: &Limits) -> Outcome<()> {
+        rivals.prepare(self.options.closed)?;
+        let store = self.store(rivals.name(), "server", Some(rivals.url()))?;
+        let tables = if self.options.halls {
+            halls::over(rivals, &store, self.options)?
+        } else {
+            of(rivals, &store, self.options, limits)?
+        };
+        let [held, reservations, keys] = rivals.made()?;
+        if held != reservations || held != keys || held == 0 {
+            return fail(format!(
+                "void: the rivals hold {held} units by {reservations} reservations and {keys} keys"
+            ));
+        }
+        finish(&store, &tables)
+    }
+
+    fn embedded(&self) -> Outcome<()> {
+        let store = self.store("embedded store", "embedded", None)?;
+        finish(&store, &halls::embedded(&store, self.options)?)
+    }
+
+    /// A store with what is closed beforehand.
+    fn store(&self, name: &str, data: &str, url: Option<String>) -> Outcome<Store<'_>> {
+        let closed = self.options.closed;
+        println!("\n{name}: {closed} closed reservations beforehand");
+        let store = Store { binary: self.binary, data: self.folder.join(data), url };
+        let server = store.serve(None)?;
+        fill(&server, Contents::default(), Contents { items: 100, active: 0, keys: 0, closed })?;
+        server.stop()?;
+        Ok(store)
+    }
+}
+
+fn finish(store: &Store<'_>, tables: &str) -> Outcome<()> {
+    store.verify()?;
+    println!("\n{tables}\nevery run was audited, and `stockhold verify` says that it adds up");
+    Ok(())
+}
+
+fn of(rivals: &impl Rivals, store: &Store<'_>, options: &Options, limits: &Limits) -> Outcome<String> {
+    let plan = Plan { warm_up: WARM_UP, measure: Duration::from_secs(options.seconds) };
     let mut taken = Taken::default();
     for round in 1..=options.rounds {
         let seed = |part: u64| Rng::new((round << 8) | part).next();
@@ -121,99 +175,20 @@ fn of(rivals: &impl Rivals, binary: &Path, folder: &Path, options: &Options, lim
         taken.alone.push(store.reserves(Some(1), plan, seed(2))?.rate);
         taken.two.push(store.two_servers(plan, seed(3))?);
         println!("round {round}: {:.0}/s, p50 {p50:.1} ms, p99 {p99:.1} ms", run.rate);
-        for (forms, of) in [(rivals.forms(), &mut taken.forms), (rivals.procedures(), &mut taken.procedures)]
-        {
-            let ways =
-                forms.iter().flat_map(|form| RIVAL_CONNECTIONS.map(|connections| (*form, connections)));
-            of.resize_with(forms.len() * RIVAL_CONNECTIONS.len(), Series::default);
-            for (series, (form, connections)) in of.iter_mut().zip(ways) {
-                series.name = format!("{form}, {connections} connections");
-                series.rates.push(rivals.measure(form, connections, options.seconds)?);
-            }
-        }
-    }
-    let [held, reservations, keys] = rivals.made()?;
-    if held != reservations || held != keys || held == 0 {
-        return fail(format!(
-            "void: the rivals hold {held} units by {reservations} reservations and {keys} keys"
-        ));
+        tried(rivals, rivals.forms(), options.seconds, &mut taken.forms)?;
+        tried(rivals, rivals.procedures(), options.seconds, &mut taken.procedures)?;
     }
     taken.steady = store.steady(plan, Rng::new(options.rounds).next())?;
-    store.verify()?;
-    println!(
-        "\n{}\nevery run was audited, and `stockhold verify` says that it adds up",
-        report::of(&taken, limits)?
-    );
+    report::of(&taken, limits)
+}
+
+/// Measures every one of these forms with every number of connections once.
+fn tried(rivals: &impl Rivals, forms: &[&'static str], seconds: u64, taken: &mut Vec<Series>) -> Outcome<()> {
+    let ways = forms.iter().flat_map(|form| RIVAL_CONNECTIONS.map(|connections| (*form, connections)));
+    taken.resize_with(forms.len() * RIVAL_CONNECTIONS.len(), Series::default);
+    for (series, (form, connections)) in taken.iter_mut().zip(ways) {
+        series.name = format!("{form}, {connections} connections");
+        series.rates.push(rivals.measure(form, connections, seconds)?);
+    }
     Ok(())
-}
-
-/// The binary over the database.
-struct Store<'a> {
-    binary: &'a Path,
-    folder: &'a Path,
-    url: String,
-}
-
-impl Store<'_> {
-    fn serve(&self, batch: Option<usize>) -> Outcome<Server> {
-        let mut launch = Launch::new(self.binary, &self.folder.join("server"));
-        launch.env.push(("STOCKHOLD_STORE".to_owned(), self.url.clone()));
-        if let Some(batch) = batch {
-            launch.env.push((BATCH_VARIABLE.to_owned(), batch.to_string()));
-        }
-        start(&launch)
-    }
-
-    fn reserves(&self, batch: Option<usize>, plan: Plan, seed: u64) -> Outcome<Run> {
-        let server = self.serve(batch)?;
-        let mut reserves = Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(seed));
-        let made = |_: &Reserves, run: &Run| (run.answered, 0);
-        let run = drive(&server, (HOT, 1), CONNECTIONS, plan, &mut reserves, made)?;
-        server.stop()?;
-        Ok(run)
-    }
-
-    /// Reserves of one SKU by half of the connections at each of two servers, together a second.
-    fn two_servers(&self, plan: Plan, seed: u64) -> Outcome<f64> {
-        let servers = [self.serve(None)?, self.serve(None)?];
-        let books = Books::open(servers[0].address, HOT, 1)?;
-        let halves = std::thread::scope(|scope| {
-            let halves = servers.each_ref().map(|server| {
-                let mut reserves =
-                    Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(seed ^ u64::from(server.address.port())));
-                scope.spawn(move || {
-                    closed(server.address, CONNECTIONS / 2, plan, Some(server.process.pid()), &mut reserves)
-                })
-            });
-            halves.map(|half| half.join().unwrap_or_else(|_| fail("the load panicked")))
-        });
-        let (mut rate, mut answered) = (0.0, 0);
-        for half in halves {
-            let half = half?;
-            rate += half.rate;
-            answered += half.answered;
-        }
-        books.audit(answered, 0)?;
-        for server in servers {
-            server.stop()?;
-        }
-        Ok(rate)
-    }
-
-    fn steady(&self, plan: Plan, seed: u64) -> Outcome<[(f64, f64); 2]> {
-        let server = self.serve(None)?;
-        let measured = promise::on(&server, plan, seed)?;
-        server.stop()?;
-        Ok(measured)
-    }
-
-    fn verify(&self) -> Outcome<()> {
-        let mut command = Command::new(self.binary);
-        let output = command.arg("verify").env("STOCKHOLD_STORE", &self.url).output()?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = [output.stdout, output.stderr].concat();
-        fail(format!("verify: {}\n{}", output.status, String::from_utf8_lossy(&said)))
-    }
 }

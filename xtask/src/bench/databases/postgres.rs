@@ -1,7 +1,7 @@
 //! PostgreSQL, and pgbench as the rival: prepared statements, pipelined where there are several, by a client in C.
 
-use super::Rivals;
 use super::machine::{Account, done, program, three, until};
+use super::{LONG_WAIT_MILLIS, Rivals};
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,9 @@ INSERT INTO rival.reservations VALUES (md5(:client_id || '-' || :n || '-' || :ru
 INSERT INTO rival.keys VALUES (:client_id || '-' || :n || '-' || :run, md5(:client_id || '-' || :n || '-' || :run)::uuid);
 ";
 
+/// What its log says of a lock that is waited for longer than its limit.
+const LONG_WAIT: &str = " still waiting for ";
+
 /// See the module.
 pub(super) struct Postgres {
     binaries: PathBuf,
@@ -43,6 +46,8 @@ pub(super) struct Postgres {
     name: String,
     runs: std::cell::Cell<u64>,
     before: std::cell::Cell<u64>,
+    /// Long waits in its log when it was last looked at.
+    waits: std::cell::Cell<u64>,
 }
 
 impl Postgres {
@@ -68,9 +73,8 @@ impl Postgres {
         }
         let process = Process::start(command, &folder.join("log"))?;
         let name = done(account.command(&postgres).arg("--version"))?;
-        let cells = (std::cell::Cell::default(), std::cell::Cell::default());
-        let (runs, before) = cells;
-        let this = Self { binaries, account, folder, port, process, name, runs, before };
+        let [runs, before, waits] = [0; 3].map(std::cell::Cell::new);
+        let this = Self { binaries, account, folder, port, process, name, runs, before, waits };
         until("PostgreSQL takes connections", || this.ask("postgres", "SELECT 1"))?;
         this.ask("postgres", &format!("CREATE DATABASE {USER}"))?;
         Ok(this)
@@ -87,6 +91,16 @@ impl Postgres {
 
     fn ask(&self, database: &str, query: &str) -> Outcome<String> {
         done(self.client("psql", database).args(["-c", query]))
+    }
+
+    /// Statements that can't stand in one transaction.
+    fn each(&self, statements: &[&str]) -> Outcome<()> {
+        let commands = statements.iter().flat_map(|statement| ["-c", statement]);
+        done(self.client("psql", USER).args(commands)).map(drop)
+    }
+
+    fn logged_waits(&self) -> u64 {
+        self.process.log().matches(LONG_WAIT).count() as u64
     }
 }
 
@@ -179,5 +193,23 @@ impl Rivals for Postgres {
                      (SELECT count(*) FROM rival.keys)";
         let [held, reservations, keys] = three(&self.ask(USER, query)?)?;
         Ok([held, reservations - self.before.get(), keys - self.before.get()])
+    }
+
+    fn settle(&self) -> Outcome<()> {
+        self.each(&["VACUUM ANALYZE"])
+    }
+
+    fn watch(&self) -> Outcome<()> {
+        self.waits.set(self.logged_waits());
+        self.each(&[
+            "ALTER SYSTEM SET log_lock_waits = on",
+            &format!("ALTER SYSTEM SET deadlock_timeout = '{LONG_WAIT_MILLIS}ms'"),
+            "SELECT pg_reload_conf()",
+        ])
+    }
+
+    fn long_waits(&self) -> Outcome<u64> {
+        self.each(&["ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()"])?;
+        Ok(self.logged_waits() - self.waits.get())
     }
 }

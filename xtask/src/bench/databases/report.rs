@@ -26,12 +26,15 @@ pub(super) struct Series {
     pub(super) rates: Vec<f64>,
 }
 
+impl Series {
+    pub(super) fn row(&self) -> (&str, &[f64]) {
+        (&self.name, &self.rates)
+    }
+}
+
 /// As Markdown.
 pub(super) fn of(taken: &Taken, limits: &Limits) -> Outcome<String> {
     let Taken { together, alone, two, forms, procedures, steady } = taken;
-    let best = |some: &[Series], round: usize| {
-        some.iter().filter_map(|series| series.rates.get(round).copied()).fold(0.0, f64::max)
-    };
     let ratios = |of: &dyn Fn(usize) -> f64| -> Vec<f64> {
         together.iter().enumerate().map(|(round, rate)| rate / of(round)).collect()
     };
@@ -66,18 +69,25 @@ pub(super) fn of(taken: &Taken, limits: &Limits) -> Outcome<String> {
         "\n{per_second} reserves/s on one SKU beside as many looks, open loop: reserve p50 {p50:.1} ms, p99 {p99:.1} ms \
          (< 50); availability p50 {look50:.1} ms, p99 {look99:.1} ms (< 10)\n"
     )?;
-    text.push_str("| requests a second | median | worst |\n|---|---:|---:|\n");
-    let mut row = |name: &str, rates: &[f64]| {
-        let (median, worst) = middle(rates);
-        writeln!(text, "| {name} | {median:.0} | {worst:.0} |")
-    };
-    row(&format!("store, {CONNECTIONS} connections"), together)?;
-    row("store, batches of one", alone)?;
-    row(&format!("store, two servers, {} connections each", CONNECTIONS / 2), two)?;
-    for Series { name, rates } in forms.iter().chain(procedures) {
-        row(name, rates)?;
-    }
+    let store = format!("store, {CONNECTIONS} connections");
+    let two_stores = format!("store, two servers, {} connections each", CONNECTIONS / 2);
+    let own = [(store.as_str(), &together[..]), ("store, batches of one", alone), (&two_stores, two)];
+    text.push_str(&rates(own.into_iter().chain(forms.iter().chain(procedures).map(Series::row))));
     Ok(text)
+}
+
+/// Rates by name.
+pub(super) fn rates<'a>(rows: impl Iterator<Item = (&'a str, &'a [f64])>) -> String {
+    let head = "| requests a second | median | worst |\n|---|---:|---:|\n".to_owned();
+    rows.fold(head, |text, (name, rates)| {
+        let (median, worst) = middle(rates);
+        text + &format!("| {name} | {median:.0} | {worst:.0} |\n")
+    })
+}
+
+/// The best of several rates in a round.
+pub(super) fn best(some: &[Series], round: usize) -> f64 {
+    some.iter().filter_map(|series| series.rates.get(round).copied()).fold(0.0, f64::max)
 }
 
 /// Median and least.

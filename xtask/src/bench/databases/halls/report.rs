@@ -1,0 +1,166 @@
+//! What was measured of halls, beside what must be.
+
+use super::super::report::{best, rates};
+use super::locks::Phases;
+use super::{BUYERS, CONNECTIONS, LAST_UNITS, PER_SECOND, Series, UNITS};
+
+/// Everything that the rounds gave over one database.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// Claims a second in each round.
+    pub(super) rates: Vec<f64>,
+    pub(super) steady: Vec<Steady>,
+    /// The 99th percentile of each crowd in milliseconds.
+    pub(super) crowds: Vec<f64>,
+    /// The rivals that lock a counter row.
+    pub(super) counters: Vec<Series>,
+    pub(super) procedures: Vec<Series>,
+}
+
+/// A round at a steady rate: percentiles in milliseconds.
+pub(super) struct Steady {
+    pub(super) p95: f64,
+    pub(super) p99: f64,
+    pub(super) locks: Phases,
+    /// Locks that the database says were waited for too long.
+    pub(super) long_waits: u64,
+}
+
+/// What a figure has to be.
+#[derive(Clone, Copy)]
+enum Must {
+    Least(f64),
+    Most(f64),
+    Below(f64),
+    /// Zero, in every round.
+    Never,
+    /// Nothing, but more is better.
+    Nothing,
+}
+
+impl Must {
+    fn words(self) -> String {
+        match self {
+            Self::Least(limit) => format!("≥ {limit}"),
+            Self::Most(limit) => format!("≤ {limit}"),
+            Self::Below(limit) => format!("< {limit}"),
+            Self::Never => "0".to_owned(),
+            Self::Nothing => String::new(),
+        }
+    }
+
+    fn verdict(self, median: f64, worst: f64) -> &'static str {
+        let reached = match self {
+            Self::Least(limit) => median >= limit,
+            Self::Most(limit) => median <= limit,
+            Self::Below(limit) => median < limit,
+            Self::Never => worst <= 0.0,
+            Self::Nothing => return "",
+        };
+        if reached { "must" } else { "MISSED" }
+    }
+}
+
+struct Row {
+    what: String,
+    values: Vec<f64>,
+    unit: &'static str,
+    must: Must,
+}
+
+impl Row {
+    /// The worst is the least where more is better.
+    fn line(&self) -> String {
+        let Self { what, values, unit, must } = self;
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median = sorted.get(sorted.len() / 2);
+        let worst =
+            if matches!(must, Must::Least(_) | Must::Nothing) { sorted.first() } else { sorted.last() };
+        let [median, worst] = [median, worst].map(|value| value.copied().unwrap_or(f64::NAN));
+        let (words, verdict) = (must.words(), must.verdict(median, worst));
+        format!("| {what} | {median:.2}{unit} | {worst:.2}{unit} | {words} | {verdict} |\n")
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let head = "| | median | worst | must | |\n|---|---:|---:|---:|---|\n";
+    rows.iter().fold(head.to_owned(), |text, row| text + &row.line())
+}
+
+/// As Markdown.
+pub(super) fn over(taken: &Taken) -> String {
+    let ratios = |rivals: &[Series]| -> Vec<f64> {
+        taken.rates.iter().enumerate().map(|(round, rate)| rate / best(rivals, round)).collect()
+    };
+    let steady = |of: fn(&Steady) -> f64| taken.steady.iter().map(of).collect();
+    let at_rate = |what: &str| format!("at {PER_SECOND} claims/s, open loop: {what}");
+    let mut rows = vec![Row {
+        what: format!("claims/s of one hall of {UNITS} units ÷ the best FOR UPDATE of a counter row"),
+        values: ratios(&taken.counters),
+        unit: " ×",
+        must: Must::Least(5.0),
+    }];
+    if !taken.procedures.is_empty() {
+        rows.push(Row {
+            what: "the same ÷ the best FOR UPDATE in a procedure".to_owned(),
+            values: ratios(&taken.procedures),
+            unit: " ×",
+            must: Must::Nothing,
+        });
+    }
+    for (what, values, unit, must) in [
+        ("p95", steady(|steady| steady.p95), " ms", Must::Below(34.0)),
+        ("p99", steady(|steady| steady.p99), " ms", Must::Below(61.0)),
+        (
+            "batches with their locks, and their state read, within 1 ms",
+            steady(|steady| steady.locks.short_percent()),
+            " %",
+            Must::Least(95.0),
+        ),
+        ("the same within 5 ms", steady(|steady| steady.locks.not_long_percent()), " %", Must::Nothing),
+        (
+            "lock waits that were or may have been longer than 5 ms, by the database",
+            steady(|steady| steady.long_waits as f64),
+            "",
+            Must::Never,
+        ),
+    ] {
+        rows.push(Row { what: at_rate(what), values, unit, must });
+    }
+    rows.push(crowd(&taken.crowds));
+    let store = format!("claims of one hall, {CONNECTIONS} connections");
+    let rivals = taken.counters.iter().chain(&taken.procedures).map(Series::row);
+    let rates = rates(std::iter::once((store.as_str(), &taken.rates[..])).chain(rivals));
+    format!("{}\n{rates}", table(&rows))
+}
+
+/// As Markdown.
+pub(super) fn embedded(crowds: &[f64]) -> String {
+    table(&[crowd(crowds)])
+}
+
+fn crowd(crowds: &[f64]) -> Row {
+    let refused = BUYERS - LAST_UNITS;
+    Row {
+        what: format!("{BUYERS} buyers at once, {LAST_UNITS} holds and {refused} refusals: p99"),
+        values: crowds.to_vec(),
+        unit: " ms",
+        must: Must::Most(50.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_judged_unless_it_must_never_be() {
+        let line = |values: &[f64], must| {
+            Row { what: "x".to_owned(), values: values.to_vec(), unit: " ms", must }.line()
+        };
+        assert_eq!(line(&[3.0, 9.0, 6.0], Must::Least(5.0)), "| x | 6.00 ms | 3.00 ms | ≥ 5 | must |\n");
+        assert_eq!(line(&[3.0, 9.0, 6.0], Must::Below(6.0)), "| x | 6.00 ms | 9.00 ms | < 6 | MISSED |\n");
+        assert_eq!(line(&[0.0, 1.0, 0.0], Must::Never), "| x | 0.00 ms | 1.00 ms | 0 | MISSED |\n");
+    }
+}
