@@ -46,11 +46,13 @@ struct Waits {
 }
 
 impl Waits {
-    /// How many of those since `before` were longer than the limit, or may have been: it keeps no more than their sum.
+    /// How many of those since `before` may have been longer than the limit: it keeps no more than their sum.
     fn long(self, before: Self) -> u64 {
-        let within = |millis| millis <= LONG_WAIT_MILLIS;
-        let none = within(self.millis - before.millis) || within(self.longest_millis);
-        if none { 0 } else { self.count - before.count }
+        if self.longest_millis <= LONG_WAIT_MILLIS {
+            return 0;
+        }
+        let most = (self.millis - before.millis) / (LONG_WAIT_MILLIS + 1);
+        most.min(self.count - before.count)
     }
 }
 
@@ -253,10 +255,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_may_have_been_long_unless_their_sum_or_the_longest_says_otherwise() {
+    fn so_many_waits_may_have_been_long_as_their_sum_has_room_for() {
         let of = |count, millis, longest_millis| Waits { count, millis, longest_millis };
-        assert_eq!(of(12, 104, 50).long(of(10, 100, 50)), 0);
+        assert_eq!(of(12, 105, 50).long(of(10, 100, 50)), 0);
         assert_eq!(of(30, 40, 3).long(of(10, 10, 3)), 0);
-        assert_eq!(of(13, 120, 50).long(of(10, 100, 50)), 3);
+        assert_eq!(of(19, 113, 50).long(of(10, 100, 50)), 2);
+        assert_eq!(of(13, 190, 50).long(of(10, 100, 50)), 3);
     }
 }
