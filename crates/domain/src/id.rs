@@ -156,6 +156,7 @@ impl fmt::Display for RequestId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
     use alloc::string::ToString;
 
     #[test]
@@ -168,11 +169,26 @@ mod tests {
         assert_eq!((early.bucket(), late.bucket()), (1_023, 7));
     }
 
+    fn key(location: &str, sku: &str) -> ItemKey {
+        ItemKey::new(&Label::new(location).unwrap(), &Label::new(sku).unwrap())
+    }
+
+    #[test]
+    fn an_item_stays_in_its_bucket() {
+        // Rows were written under these: another number would lose them.
+        for (location, sku, bucket) in [
+            ("default", "x", 518),
+            ("hub", "ticket-1", 50),
+            ("zürich", "hall/9", 319),
+            ("a", "bc", 291),
+            ("ab", "c", 103),
+        ] {
+            assert_eq!(bucket_of(&key(location, sku)), bucket, "{location} {sku}");
+        }
+    }
+
     #[test]
     fn buckets_tell_location_from_sku() {
-        let key = |location: &str, sku: &str| {
-            ItemKey::new(&Label::new(location).unwrap(), &Label::new(sku).unwrap())
-        };
         assert_ne!(bucket_of(&key("a", "bc")), bucket_of(&key("ab", "c")));
         assert!(bucket_of(&key("default", "x")) < BUCKETS);
     }
@@ -184,5 +200,32 @@ mod tests {
         assert_ne!(expiry, id.as_u128());
         assert_eq!(expiry >> 64, id.as_u128() >> 64);
         assert_eq!(expiry & VARIANT_MASK, VARIANT);
+    }
+
+    #[test]
+    fn expiries_of_two_reservations_have_two_ids() {
+        let expiry = |bits| EventId::of_expiry(ReservationId::from_u128(bits)).as_u128();
+        assert_eq!(
+            expiry(0x018b_cfe5_6800_7fff_bfff_ffff_ffff_ffff),
+            0x018b_cfe5_6800_7fff_9555_5555_5555_5555
+        );
+        assert_eq!(
+            expiry(0x018b_cfe5_6801_7000_8000_0000_0000_0007),
+            0x018b_cfe5_6801_7000_aaaa_aaaa_aaaa_aaad
+        );
+        // They differ where the reservations do.
+        let id = 0x018b_cfe5_6801_7000_8000_0000_0000_0007;
+        assert!((0..62).all(|bit| expiry(id ^ (1 << bit)) == expiry(id) ^ (1 << bit)));
+    }
+
+    #[test]
+    fn ids_read_as_uuids_for_programs_and_people() {
+        let bits = 0x018b_cfe5_6801_7000_8000_0000_0000_0007;
+        let text = "018bcfe5-6801-7000-8000-000000000007";
+        let (reservation, event) = (ReservationId::from_u128(bits), EventId::from_u128(bits));
+        assert_eq!((reservation.to_string().as_str(), format!("{reservation:?}").as_str()), (text, text));
+        assert_eq!((event.to_string().as_str(), format!("{event:?}").as_str()), (text, text));
+        assert_eq!(RequestId::Made(bits).to_string(), text);
+        assert_eq!(RequestId::Given(Label::new("order 7").unwrap()).to_string(), "order 7");
     }
 }

@@ -73,6 +73,7 @@ impl fmt::Display for LabelError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn bounds_and_bytes() {
@@ -83,5 +84,12 @@ mod tests {
         assert_eq!(Label::new("é\u{85}"), Err(LabelError::Control(2)));
         assert_ne!(Label::new("abc"), Label::new("ABC"));
         assert_ne!(Label::new("abc"), Label::new("abc "));
+    }
+
+    #[test]
+    fn an_error_says_what_is_wrong_and_where() {
+        assert_eq!(LabelError::Empty.to_string(), "must not be empty");
+        assert_eq!(LabelError::TooLong(129).to_string(), "is 129 bytes long, at most 128 are allowed");
+        assert_eq!(LabelError::Control(3).to_string(), "has a control character at byte 3");
     }
 }

@@ -139,3 +139,45 @@ impl Rejection {
         Self::InvalidRequest(FieldError { pointer: pointer.into(), detail })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_time_may_mend_may_be_tried_again_unchanged() {
+        let label = || Label::new("a").unwrap();
+        let item = || ItemKey::new(&label(), &label());
+        let (id, at) = (ReservationId::from_u128(7), Instant::default());
+        let again = [
+            Rejection::SalePaused(Scope::Everything),
+            Rejection::SalePaused(Scope::Location(label())),
+            Rejection::SalePaused(Scope::Item(item())),
+            Rejection::UnitsUnavailable(Vec::new()),
+            Rejection::InsufficientInventory(Vec::new()),
+        ];
+        for rejection in again {
+            assert!(rejection.retryable(), "{rejection:?}");
+        }
+        let never = [
+            Rejection::invalid("", String::new()),
+            Rejection::UnknownItem([item()].into()),
+            Rejection::QuantityLimit { item: item(), requested: 2 },
+            Rejection::IdempotencyMismatch,
+            Rejection::UnknownReservation(id),
+            Rejection::ReservationConfirmed { id, order_id: None },
+            Rejection::ReservationCancelled(id),
+            Rejection::ReservationExpired { id, expires_at: at },
+            Rejection::ReservationNotConfirmed(id),
+            Rejection::ExtensionLimit { max_expires_at: at },
+            Rejection::ReturnExceedsSold { item: item(), requested: 2, sold: 1 },
+            Rejection::BelowCommitted { confirmed_sold: 1, held: 1, total_units: 2 },
+            Rejection::UnknownUnit { item: item(), unit: label() },
+            Rejection::UnitInUse { item: item(), unit: label(), status: UnitStatus::Held(id) },
+            Rejection::PreconditionFailed { version: None },
+        ];
+        for rejection in never {
+            assert!(!rejection.retryable(), "{rejection:?}");
+        }
+    }
+}

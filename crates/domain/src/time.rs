@@ -80,6 +80,7 @@ impl fmt::Display for SecondsError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn deadlines_are_whole_milliseconds_rounded_up() {
@@ -102,5 +103,10 @@ mod tests {
         assert_eq!(Seconds::new(2_592_000).map(Seconds::get), Ok(2_592_000));
         assert_eq!(Seconds::new(2_592_001), Err(SecondsError));
         assert_eq!(Seconds::new(u64::MAX), Err(SecondsError));
+    }
+
+    #[test]
+    fn an_error_says_what_would_be_right() {
+        assert_eq!(SecondsError.to_string(), "must be between 1 and 2592000 seconds");
     }
 }

@@ -134,4 +134,12 @@ mod tests {
         assert!(all.include(&Attributes::default()));
         assert!(!Attributes::default().include(&all));
     }
+
+    #[test]
+    fn a_unit_that_is_held_or_sold_is_somebodys() {
+        let id = ReservationId::from_u128(7);
+        assert_eq!(UnitStatus::Available.holder(), None);
+        assert_eq!(UnitStatus::Held(id).holder(), Some(id));
+        assert_eq!(UnitStatus::Sold(id).holder(), Some(id));
+    }
 }

@@ -128,4 +128,25 @@ mod tests {
         bits.set(usize::MAX, true);
         assert!(!bits.has(usize::MAX));
     }
+
+    #[test]
+    fn where_all_are_in_the_next_out_is_past_the_end() {
+        let mut bits = Bits::new(2 * WORD);
+        (0..2 * WORD).for_each(|at| bits.set(at, true));
+        assert_eq!((bits.next_out(0), bits.next_out(70)), (128, 128));
+        bits.set(127, false);
+        assert_eq!((bits.next_out(0), bits.next_out(70)), (127, 127));
+    }
+
+    #[test]
+    fn words_have_the_lowest_number_first() {
+        let mut bits = Bits::new(65);
+        assert_eq!(bits.words(), [0, 0]);
+        for at in [0, 3, 64] {
+            bits.set(at, true);
+        }
+        assert_eq!(bits.words(), [0b1001, 1]);
+        bits.grow(129);
+        assert_eq!(bits.words(), [0b1001, 1, 0]);
+    }
 }

@@ -308,3 +308,41 @@ pub fn moved<'a>(
 fn order(unit: &Unit) -> (u64, &Label) {
     (unit.place.position, &unit.id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    fn unit(number: u64) -> Unit {
+        let place = Place { position: number, ..Place::default() };
+        let id = Label::new(&format!("u{number}")).unwrap();
+        Unit { id, place, status: UnitStatus::Available, version: 1 }
+    }
+
+    fn pool(count: u64) -> Pool {
+        let mut pool = Pool::default();
+        pool.add((0..count).map(unit).collect());
+        pool
+    }
+
+    #[test]
+    fn retired_units_are_forgotten_once_they_are_most_of_the_pool() {
+        let mut pool = pool(6);
+        for (number, gone) in [(0, 1), (1, 2), (2, 3), (3, 0), (4, 1), (5, 0)] {
+            pool.retire(&unit(number).id);
+            assert_eq!(pool.gone, gone, "after {number}");
+        }
+        assert!(pool.is_empty() && pool.units.is_empty());
+        pool.retire(&unit(5).id);
+        assert_eq!((pool.gone, pool.len()), (0, 0));
+    }
+
+    #[test]
+    fn retired_units_are_forgotten_when_others_come() {
+        let mut pool = pool(6);
+        pool.retire(&unit(2).id);
+        pool.add([unit(6)].into());
+        assert_eq!((pool.gone, pool.units.len()), (0, 6));
+    }
+}

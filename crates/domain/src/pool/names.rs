@@ -66,3 +66,28 @@ fn hash(name: &Label) -> usize {
     let mixed = (fnv ^ (fnv >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(mixed >> 33).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn a_table_has_room_for_as_many_as_were_asked_for_and_is_never_more_than_half_full() {
+        for count in [0, 1, 8, 9, 20, 32] {
+            let mut names = Names::with_room(count);
+            let most = names.places.len() / ROOM;
+            assert!(most >= count.max(SMALLEST / ROOM), "{count}");
+            let name = |number: u32| Label::new(&format!("u{number}")).unwrap();
+            let mut number = 0;
+            while names.has_room() {
+                names.put(&name(number), number);
+                number += 1;
+            }
+            assert_eq!(names.count, most, "{count}");
+            let known = |name: Label| names.get(&name, |at| Label::new(&format!("u{at}")).unwrap() == name);
+            assert!((0..number).all(|number| known(name(number)) == Some(number)));
+            assert_eq!(known(name(number)), None);
+        }
+    }
+}

@@ -67,3 +67,22 @@ fn a_batch_has_one_budget() {
     // Besides the budget: four reserves and two holds that were expired by their own commands.
     assert_eq!(expiries, limits::EXPIRIES_PER_BATCH + 4 + 2);
 }
+
+#[test]
+fn a_batch_expires_no_more_once_it_has_all_the_lines_it_may() {
+    const BASKETS: u32 = 8;
+    let mut played = check("");
+    let lines: Vec<String> =
+        (0..limits::EXPIRED_LINES_PER_BATCH / BASKETS).map(|n| format!("i{n}=1")).collect();
+    for n in 0..lines.len() {
+        played.run(&format!("stock i{n} {}", BASKETS + 1), instant("0"));
+    }
+    for n in 0..BASKETS {
+        let outcome = played.run(&format!("reserve r{n} {} ttl=5", lines.join(",")), instant("0"));
+        assert!(said(&outcome).starts_with("active until 5000"), "{outcome:?}");
+    }
+    played.run("reserve s i0=1 ttl=5", instant("0"));
+    for (command, expected) in [("sweep", "swept 8"), ("sweep", "swept 1"), ("sweep", "swept 0")] {
+        assert_eq!(said(&played.run(command, instant("5000"))), expected);
+    }
+}

@@ -75,3 +75,22 @@ fn what_finds_its_work_done_takes_its_key_all_the_same() {
         ",
     );
 }
+
+#[test]
+fn what_is_the_same_done_twice_takes_no_key() {
+    check(
+        "
+        0 stock a 9 key=k                     -> created total=9 available=9 v=1
+        0 reserve r a=1 ttl=5 key=k           -> active until 5000 a=1
+        0 stock a 8 key=k                     -> item total=8 available=7 v=2
+        0 stock hall - units key=k            -> created total=0 available=0 v=1
+        0 add hall x,y key=k                  -> added 2 unchanged 0 total=2 v=2
+        0 retire hall x key=k                 -> item total=1 available=1 v=3
+        0 pause a key=k                       -> paused
+        0 resume a key=k                      -> open
+        0 sweep key=k                         -> swept 0
+        0 adjust a 1 key=k                    -> idempotency_mismatch
+        0 reserve s a=1 ttl=5 key=k           -> again active until 5000 a=1
+        ",
+    );
+}

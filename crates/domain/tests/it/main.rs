@@ -4,9 +4,12 @@ mod shop;
 mod table;
 
 mod budget;
+mod counted_only;
 mod deadlines;
+mod effects;
 mod figures;
 mod footprints;
+mod items;
 mod keys;
 mod order_of_rejections;
 mod pools;
