@@ -7,6 +7,7 @@ mod budget;
 mod counted_only;
 mod deadlines;
 mod effects;
+mod events;
 mod figures;
 mod footprints;
 mod items;
