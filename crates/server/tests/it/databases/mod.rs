@@ -23,6 +23,8 @@ const PASSWORD: &str = "correct-Horse-7";
 trait Database {
     /// What `serve` says of its store.
     const KIND: &'static str;
+    /// The schema that this program knows.
+    const SCHEMA: i32;
     /// A clock that shows what it was two days ago.
     const TWO_DAYS_AGO: &'static str;
 
@@ -66,6 +68,7 @@ impl Postgres {
 
 impl Database for Postgres {
     const KIND: &'static str = "postgresql";
+    const SCHEMA: i32 = stockhold_sql::postgres::SCHEMA_VERSION;
     const TWO_DAYS_AGO: &'static str =
         "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - 172800000000";
 
@@ -160,6 +163,7 @@ struct Mariadb {
 
 impl Database for Mariadb {
     const KIND: &'static str = "mysql";
+    const SCHEMA: i32 = stockhold_sql::mysql::SCHEMA_VERSION;
     const TWO_DAYS_AGO: &'static str =
         "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6)) - 172800000000";
 
