@@ -8,6 +8,7 @@ mod bugs;
 mod clock;
 mod crash;
 mod curves;
+mod database;
 mod failover;
 mod faults;
 mod http;

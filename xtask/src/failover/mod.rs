@@ -5,13 +5,14 @@
 //!
 //! All of it runs on one machine, so what is lost is the server and its disk, not the network in between, and both read one clock.
 
+mod ends;
 mod events;
 mod forward;
-mod machine;
 mod mariadb;
 mod postgres;
 
 use crate::clock::wall_millis;
+use crate::database::let_in;
 use crate::http::{Connection, Request};
 use crate::rng::Rng;
 use crate::spawn::{Launch, Readiness, START_TIMEOUT, Server, scratch, server_binary, verify_store};
@@ -117,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
 
 fn rounds(options: &Options, kind: Kind, seed: u64, binary: &Path) -> Outcome<()> {
     let mut folder = scratch(options.disk.as_deref(), "stockhold-failover-")?;
-    machine::let_in(folder.path())?;
+    let_in(folder.path())?;
     let began = Instant::now();
     let result = (|| {
         let pair: Box<dyn Pair> = match kind {

@@ -42,16 +42,23 @@ struct State {
     panicked: usize,
     lost: bool,
     done: BTreeMap<Step, usize>,
+    /// Sessions within a transaction.
+    open: usize,
+    /// Holds that another instance makes while two items are being locked.
+    unseen: Vec<Hold>,
 }
 
 /// The maps, and what is to go wrong.
 #[derive(Clone, Default)]
-struct Maps(Arc<(Mutex<State>, Condvar)>);
+struct Maps {
+    shared: Arc<(Mutex<State>, Condvar)>,
+    in_transaction: bool,
+}
 
 impl Maps {
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let changed = change(&mut self.0.0.lock().unwrap());
-        self.0.1.notify_all();
+        let changed = change(&mut self.shared.0.lock().unwrap());
+        self.shared.1.notify_all();
         changed
     }
 
@@ -66,13 +73,25 @@ impl Maps {
         assert!(!panics, "{step:?} was told to panic");
     }
 
+    fn begin(&mut self) {
+        if !core::mem::replace(&mut self.in_transaction, true) {
+            self.with(|state| state.open += 1);
+        }
+    }
+
+    fn end(&mut self) {
+        if core::mem::take(&mut self.in_transaction) {
+            self.with(|state| state.open -= 1);
+        }
+    }
+
     fn panic_at(&self, step: Step) {
         self.with(|state| state.panics.insert(step));
     }
 
     fn wait_until(&self, what: &str, mut so: impl FnMut(&mut State) -> bool) {
-        let state = self.0.0.lock().unwrap();
-        let (state, late) = self.0.1.wait_timeout_while(state, PATIENCE, |state| !so(state)).unwrap();
+        let state = self.shared.0.lock().unwrap();
+        let (state, late) = self.shared.1.wait_timeout_while(state, PATIENCE, |state| !so(state)).unwrap();
         drop(state);
         assert!(!late.timed_out(), "never: {what}");
     }
@@ -118,6 +137,7 @@ impl Session for Maps {
     }
 
     async fn lock(&mut self, wants: &Wants) -> Result<Locked, Trouble> {
+        self.begin();
         self.step(Step::Lock);
         let now = Instant::from_micros(self.with(|state| state.now));
         Ok(Locked { now, serial: 1, rows: self.rows(wants) })
@@ -133,12 +153,14 @@ impl Session for Maps {
                 state.holds.insert(hold.id, (*hold).clone());
             }
         });
+        self.end();
         // After it took effect: whoever waits must not be told that nothing was done.
         self.step(Step::Commit);
         Ok(Committed::Durable)
     }
 
     async fn roll_back(&mut self) -> Result<(), Trouble> {
+        self.end();
         Ok(())
     }
 
@@ -192,8 +214,16 @@ impl Session for Maps {
         Ok(items.clone())
     }
 
-    async fn lock_ahead(&mut self, _: &BTreeSet<ItemKey>) -> Result<(), Trouble> {
+    async fn lock_ahead(&mut self, items: &BTreeSet<ItemKey>) -> Result<(), Trouble> {
+        assert!(!self.in_transaction, "a session comes back with a transaction");
+        self.begin();
         self.step(Step::LockAhead);
+        if items.len() > 1 {
+            self.with(|state| {
+                let unseen = core::mem::take(&mut state.unseen);
+                state.holds.extend(unseen.into_iter().map(|hold| (hold.id, hold)));
+            });
+        }
         Ok(())
     }
 
@@ -338,6 +368,34 @@ fn a_batch_whose_items_were_locked_ahead_is_decided_as_any_other() {
     let work = shop.reserve();
     assert!(matches!(ask(&shop.store, work), Err(Failure::OutcomeUnknown)));
     shop.is_served();
+}
+
+#[test]
+fn a_batch_that_needs_items_beyond_those_locked_ahead_gives_these_back_first() {
+    let mut shop = Shop::new(None);
+    for other in ["b", "c"] {
+        let other = shop.maker.item(other);
+        ask(&shop.store, Ask::Command(Box::new(shop.maker.wrap(maker::set_stock(&other, 1))))).unwrap();
+        let basket = maker::reserve_for(60, &[(&shop.item, 1), (&other, 1)]);
+        ask(&shop.store, Ask::Command(Box::new(shop.maker.wrap(basket)))).unwrap();
+    }
+    shop.shares_its_item();
+    let last = shop.maker.item("c");
+    shop.maps.with(|state| {
+        state.now = 61_000_000;
+        let (unseen, seen) = core::mem::take(&mut state.holds)
+            .into_iter()
+            .partition(|(_, hold)| hold.lines.iter().any(|line| line.item == last));
+        state.holds = seen;
+        state.unseen = BTreeMap::into_values(unseen).collect();
+    });
+    let all = Ask::Command(Box::new(shop.maker.wrap(maker::reserve_for(60, &[(&shop.item, 1_000)]))));
+    let told = ask(&shop.store, all);
+    assert!(matches!(told, Ok(Answer::Outcome(Outcome::Done(_)))), "{told:?}");
+    shop.maps.with(|state| {
+        assert!(state.unseen.is_empty(), "the item was locked with another");
+        assert_eq!(state.open, 0, "no session is left within a transaction");
+    });
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! is theirs divided. It can't send several at once, as pgbench can; a call of a procedure takes one round trip for the whole
 //! transaction, and what the program would decide stands in the database.
 
-use super::machine::{Account, done, program, three, until};
-use super::{LONG_WAIT_MILLIS, Rivals};
+use super::{LONG_WAIT_MILLIS, Rivals, three};
+use crate::database::{Account, done, program, until};
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use std::cell::{Cell, RefCell};
@@ -104,7 +104,7 @@ impl MariaDb {
         }
         let (before, waits, rates) = (Cell::default(), Cell::default(), RefCell::default());
         let this = Self { account, clients, port, process, name, before, waits, rates };
-        until("MariaDB takes connections", || this.ask("SELECT 1"))?;
+        until("MariaDB takes connections", || this.ask("SELECT 1").map(|_| true))?;
         Ok(this)
     }
 

@@ -8,7 +8,6 @@
 //! With `--halls` it is items whose units have ids.
 
 mod halls;
-mod machine;
 mod mariadb;
 mod postgres;
 mod report;
@@ -16,6 +15,7 @@ mod store;
 
 use super::base::{Contents, fill};
 use super::machine::{describe, provenance};
+use crate::database::let_in;
 use crate::load::{Plan, raise_open_files};
 use crate::rng::Rng;
 use crate::spawn::{scratch, server_binary};
@@ -99,7 +99,7 @@ const G7: Limits = Limits { figure: "G7", rival: [3.0, 6.0], alone: [3.0, 8.0] }
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let binary = server_binary(options.server.as_deref())?;
     let folder = scratch(options.disk.as_deref(), "stockhold-databases-")?;
-    machine::let_in(folder.path())?;
+    let_in(folder.path())?;
     raise_open_files()?;
     println!("{}\n{}", provenance()?, describe(folder.path())?.join("\n"));
     let lab = Lab { binary: &binary, folder: folder.path(), options };
@@ -191,4 +191,10 @@ fn tried(rivals: &impl Rivals, forms: &[&'static str], seconds: u64, taken: &mut
         series.rates.push(rivals.measure(form, connections, seconds)?);
     }
     Ok(())
+}
+
+/// Three figures in one line.
+fn three(text: &str) -> Outcome<[u64; 3]> {
+    let figures: Vec<u64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    <[u64; 3]>::try_from(figures).map_err(|found| format!("three figures, found {found:?}").into())
 }

@@ -1,7 +1,7 @@
 //! PostgreSQL, and pgbench as the rival: prepared statements, pipelined where there are several, by a client in C.
 
-use super::machine::{Account, done, program, three, until};
-use super::{LONG_WAIT_MILLIS, Rivals};
+use super::{LONG_WAIT_MILLIS, Rivals, three};
+use crate::database::{Account, done, program, until};
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl Postgres {
         let name = done(account.command(&postgres).arg("--version"))?;
         let [runs, before, waits] = [0; 3].map(std::cell::Cell::new);
         let this = Self { binaries, account, folder, port, process, name, runs, before, waits };
-        until("PostgreSQL takes connections", || this.ask("postgres", "SELECT 1"))?;
+        until("PostgreSQL takes connections", || this.ask("postgres", "SELECT 1").map(|_| true))?;
         this.ask("postgres", &format!("CREATE DATABASE {USER}"))?;
         Ok(this)
     }
