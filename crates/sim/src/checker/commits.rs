@@ -156,7 +156,8 @@ impl Checker {
                 }
             }
             // A command that comes too late expires its own in any case.
-            let counts = matches!(envelope.command, Command::Reserve(_) | Command::Sweep);
+            let counts =
+                matches!(envelope.command, Command::Reserve(_) | Command::RetireUnit(_) | Command::Sweep);
             if *change == HoldChange::Expired && counts {
                 if rest.is_full() {
                     return broken("2.3", format!("a batch expired more than {} holds", rest.expired));
