@@ -20,6 +20,7 @@ mod instances;
 mod replica;
 mod schema;
 mod servers;
+mod shared;
 mod sweeper;
 
 mod mysql;
