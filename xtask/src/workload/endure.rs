@@ -1,6 +1,6 @@
 //! Load on several servers over one database that goes on whatever becomes of the database: what is unavailable is left
-//! alone, what is unknown is asked again with its key, of the other server, until it is answered. An answer that never comes
-//! is unknown as well.
+//! alone, what is unknown is asked again with its key, of the other server, until it is answered, and then the client goes back
+//! to its own. An answer that never comes is unknown as well.
 
 use super::Fleet;
 use super::client::{Client, Flow, Tolerance};
@@ -63,7 +63,8 @@ impl Fleet {
 
 impl Client {
     fn endure(&mut self, servers: &[SocketAddr], stop: &AtomicBool, watch: &Watch) -> Outcome<()> {
-        let mut server = self.home(servers.len());
+        let home = self.home(servers.len());
+        let mut server = home;
         let mut open: Option<Connection> = None;
         while !stop.load(Ordering::Relaxed) {
             let mut connection = match open.take() {
@@ -79,7 +80,9 @@ impl Client {
                     if self.counts.effects() > effects {
                         watch.success(server, sent);
                     }
-                    open = Some(connection);
+                    // Else a server whose clients all went to ask elsewhere would have none left.
+                    open = Some(connection).filter(|_| server == home);
+                    server = home;
                 }
                 Flow::Unavailable => {
                     self.pending = unknown;

@@ -1,12 +1,13 @@
 //! One attempt at a batch: from no transaction to a commit, or to nothing.
 
-use super::dialect::{Changes, CommitSent, Committed, Locked, Session, Trouble};
+use super::dialect::{Changes, CommitSent, Committed, Locked, Session, Trouble, Wants};
 use super::slice::Slice;
 use super::wants::{Asked, Needs, Plan, explore, named_hold};
 use core::time::Duration;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use stockhold_domain::{
-    Command, Effects, Envelope, Halt, ItemKey, Name, Outcome, Rules, State, Subject, decide, footprint,
+    Command, Effects, Envelope, Halt, ItemKey, Mode, Name, Outcome, Rules, State, Subject, Want, decide,
+    footprint,
 };
 
 /// What bounds an attempt.
@@ -45,14 +46,68 @@ impl From<Trouble> for Stop {
     }
 }
 
-/// Decides and commits. `claims` are the items that no other transaction of this instance touches meanwhile.
-pub(super) async fn attempt<S: Session>(
+/// What a batch locks, and what was found then. Those who come for it until it is decided may join it.
+#[derive(Debug)]
+pub(super) struct Boarded {
+    needs: Needs,
+    locked: Locked,
+    /// Commands that were there when it was locked; those behind them have joined.
+    first: usize,
+}
+
+/// What there is for those who come for a batch that is locked.
+pub(super) struct Room<'a> {
+    wants: &'a Wants,
+    /// Units of counted items when they were locked.
+    there: HashMap<&'a ItemKey, u64>,
+}
+
+impl Room<'_> {
+    /// Whether all that a command may touch is locked and loaded, but for its key, which is taken for new: a reserve that succeeds
+    /// puts it in, and the database refuses one that is there. Whatever else it comes to is decided again, with its key read.
+    pub(super) fn takes(&self, asked: &Asked) -> bool {
+        let Command::Reserve(reserve) = &asked.envelope.command else { return false };
+        let mut names = Vec::new();
+        footprint(&Slice::default(), &asked.envelope, &mut names);
+        let is_there = |name: &Name| match name {
+            Name::Item(item) => self.wants.items.contains(item),
+            Name::Pause(location) => self.wants.pauses.contains(&Slice::pause_key(location.as_ref())),
+            // What is due is asked for when stock falls short.
+            Name::Key(_) | Name::Due(_) => true,
+            _ => false,
+        };
+        let enough = |want: &Want| self.there.get(&want.item).is_some_and(|there| *there >= want.quantity);
+        names.iter().all(is_there) && reserve.basket.wants().iter().all(enough)
+    }
+}
+
+impl Boarded {
+    /// For those who come now.
+    pub(super) fn room(&self) -> Room<'_> {
+        let counted = self.locked.rows.items.iter().filter(|item| item.mode == Mode::Counted);
+        let there = counted.map(|item| (&item.key, item.available())).collect();
+        Room { wants: &self.needs.wants, there }
+    }
+
+    /// Takes in what those name who have joined.
+    fn join(&mut self, joined: &[&Asked]) {
+        for asked in joined {
+            let mut names = Vec::new();
+            footprint(&Slice::default(), &asked.envelope, &mut names);
+            self.needs.of_command.push(names);
+        }
+    }
+}
+
+/// Finds out what to lock, locks it and loads it. `claims` are the items that no other transaction of this instance touches
+/// meanwhile.
+pub(super) async fn board<S: Session>(
     session: &mut S,
     bounds: &Bounds,
     batch: &[&Asked],
     claims: &HashSet<ItemKey>,
     plan: &mut Plan,
-) -> Result<Vec<Outcome>, Stop> {
+) -> Result<Boarded, Stop> {
     let found = in_time(bounds.batch_deadline, async {
         let needs = explore(session, batch, plan).await?;
         let beyond: BTreeSet<_> =
@@ -63,16 +118,33 @@ pub(super) async fn attempt<S: Session>(
         let begun = std::time::Instant::now();
         let locked = session.lock(&needs.wants).await?;
         super::meters::locked(begun.elapsed());
-        Ok((needs, locked))
+        Ok(Boarded { needs, locked, first: batch.len() })
     });
-    let (needs, Locked { now, serial, rows }) = found.await?;
+    found.await
+}
+
+/// Decides and commits what was locked for a batch, and for those who joined it.
+pub(super) async fn depart<S: Session>(
+    session: &mut S,
+    bounds: &Bounds,
+    batch: &[&Asked],
+    mut boarded: Boarded,
+    plan: &mut Plan,
+) -> Result<Vec<Outcome>, Stop> {
+    let (first, joined) = batch.split_at(boarded.first.min(batch.len()));
+    boarded.join(joined);
+    let Boarded { needs, locked: Locked { now, serial, rows }, .. } = boarded;
     let mut slice = Slice::with_maps(&needs.wants, rows, &plan.maps);
     if plan.lose(&slice) {
         return Err(Stop::Missing);
     }
-    check_footprints(batch, &needs, &slice, plan, now)?;
+    check_footprints(first, &needs, &slice, plan, now)?;
+    for asked in joined {
+        slice.take_key_for_new(&asked.envelope);
+    }
     let mut effects = Effects::default();
-    let outcomes = decide_all(batch, &needs, &mut slice, &bounds.rules, now, &mut effects, plan)?;
+    let deciding = Deciding { rules: &bounds.rules, now, first: first.len() };
+    let outcomes = deciding.all(batch, &needs, &mut slice, &mut effects, plan)?;
     if plan.lock_what_was_planned(&slice) {
         return Err(Stop::Missing);
     }
@@ -125,45 +197,56 @@ fn guarded(batch: &[&Asked], needs: &Needs, slice: &Slice) -> impl Iterator<Item
         .cloned()
 }
 
-fn decide_all(
-    batch: &[&Asked],
-    needs: &Needs,
-    slice: &mut Slice,
-    rules: &Rules,
+/// By what a batch is decided.
+struct Deciding<'a> {
+    rules: &'a Rules,
     now: stockhold_domain::Instant,
-    effects: &mut Effects,
-    plan: &mut Plan,
-) -> Result<Vec<Outcome>, Stop> {
-    let mut outcomes = Vec::with_capacity(batch.len());
-    let mut postponed = Postponed::default();
-    for (n, asked) in batch.iter().enumerate() {
-        if postponed.concerns(needs, n, asked) {
-            postponed.add(needs, n, asked);
-            outcomes.push(Outcome::Later);
-            continue;
-        }
-        let decided = match without_key(asked, slice) {
-            Some(envelope) => decide(slice, rules, &envelope, now, effects),
-            None => decide(slice, rules, &asked.envelope, now, effects),
-        };
-        if let Some(what) = slice.contradiction {
-            return Err(Stop::Broken(n, what));
-        }
-        match decided {
-            Ok(outcome) => {
-                if outcome == Outcome::Later {
-                    postponed.add(needs, n, asked);
+    /// Commands whose keys were read; those behind them have joined.
+    first: usize,
+}
+
+impl Deciding<'_> {
+    fn all(
+        &self,
+        batch: &[&Asked],
+        needs: &Needs,
+        slice: &mut Slice,
+        effects: &mut Effects,
+        plan: &mut Plan,
+    ) -> Result<Vec<Outcome>, Stop> {
+        let mut outcomes = Vec::with_capacity(batch.len());
+        let mut postponed = Postponed::default();
+        for (n, asked) in batch.iter().enumerate() {
+            if postponed.concerns(needs, n, asked) {
+                postponed.add(needs, n, asked);
+                outcomes.push(Outcome::Later);
+                continue;
+            }
+            let decided = match without_key(asked, slice) {
+                Some(envelope) => decide(slice, self.rules, &envelope, self.now, effects),
+                None => decide(slice, self.rules, &asked.envelope, self.now, effects),
+            };
+            if let Some(what) = slice.contradiction {
+                return Err(Stop::Broken(n, what));
+            }
+            match decided {
+                Ok(outcome) => {
+                    let is_final = n < self.first || matches!(outcome, Outcome::Done(_));
+                    let outcome = if is_final { outcome } else { Outcome::Later };
+                    if outcome == Outcome::Later {
+                        postponed.add(needs, n, asked);
+                    }
+                    outcomes.push(outcome);
                 }
-                outcomes.push(outcome);
+                Err(Halt::Missing(missing)) => {
+                    plan.learn(&missing, slice, self.now)?;
+                    return Err(Stop::Missing);
+                }
+                Err(Halt::Broken(what)) => return Err(Stop::Broken(n, what)),
             }
-            Err(Halt::Missing(missing)) => {
-                plan.learn(&missing, slice, now)?;
-                return Err(Stop::Missing);
-            }
-            Err(Halt::Broken(what)) => return Err(Stop::Broken(n, what)),
         }
+        Ok(outcomes)
     }
-    Ok(outcomes)
 }
 
 /// A command about a reservation that is not there, though its key is: the key was used when the reservation had ended long
@@ -229,3 +312,7 @@ impl<'a> Postponed<'a> {
         self.sequences.extend(asked.sequence);
     }
 }
+
+#[cfg(test)]
+#[path = "attempt_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! One batch of commands, attempt after attempt, until each has its result. Answers are not given here: nothing is known
 //! before the commit is.
 
-use super::attempt::{Bounds, Stop, attempt};
+use super::attempt::{Boarded, Bounds, Stop, board, depart};
 use super::dialect::{Session, Trouble};
 use super::meters;
 use super::wants::{Asked, Plan};
@@ -43,8 +43,8 @@ pub(super) struct Settled<S> {
     pub(super) tries: Tries,
 }
 
-/// Decides and commits. [`Outcome::Later`] is among the results, for the caller to bring again. `ahead` says that items are locked
-/// already, by a transaction to go on in.
+/// Decides and commits. [`Outcome::Later`] is among the results, for the caller to bring again. `boarded` is what became of the
+/// first attempt so far, if there was one.
 pub(super) async fn settle<S: Session>(
     session: S,
     bounds: &Bounds,
@@ -52,12 +52,12 @@ pub(super) async fn settle<S: Session>(
     claims: &HashSet<ItemKey>,
     plan: Plan,
     tries: Tries,
-    ahead: bool,
+    boarded: Option<Result<Boarded, Stop>>,
 ) -> Settled<S> {
     let mut run = Run {
         bounds,
         claims,
-        ahead,
+        boarded,
         settled: Settled {
             session: Some(session),
             lost: None,
@@ -108,7 +108,7 @@ enum Verdict {
 struct Run<'a, S> {
     bounds: &'a Bounds,
     claims: &'a HashSet<ItemKey>,
-    ahead: bool,
+    boarded: Option<Result<Boarded, Stop>>,
     settled: Settled<S>,
 }
 
@@ -147,14 +147,22 @@ impl<S: Session> Run<'_, S> {
                 let why = self.settled.lost.clone().unwrap_or_default();
                 return self.give_up(&open, &Failure::Unavailable(why));
             };
-            let stop =
-                match attempt(session, self.bounds, &commands, self.claims, &mut self.settled.plan).await {
-                    Ok(outcomes) => {
-                        open.iter().zip(outcomes).for_each(|(n, outcome)| self.put(*n, Ok(outcome)));
-                        return Verdict::Done;
-                    }
-                    Err(stop) => stop,
-                };
+            let plan = &mut self.settled.plan;
+            let boarded = match self.boarded.take() {
+                Some(boarded) => boarded,
+                None => board(session, self.bounds, &commands, self.claims, plan).await,
+            };
+            let departed = match boarded {
+                Ok(boarded) => depart(session, self.bounds, &commands, boarded, plan).await,
+                Err(stop) => Err(stop),
+            };
+            let stop = match departed {
+                Ok(outcomes) => {
+                    open.iter().zip(outcomes).for_each(|(n, outcome)| self.put(*n, Ok(outcome)));
+                    return Verdict::Done;
+                }
+                Err(stop) => stop,
+            };
             if let Some(verdict) = self.after(stop, &open).await {
                 return verdict;
             }
@@ -167,9 +175,6 @@ impl<S: Session> Run<'_, S> {
             Stop::Missing => false,
             Stop::Beyond(items) => {
                 self.settled.beyond = items;
-                if core::mem::take(&mut self.ahead) {
-                    self.roll_back().await;
-                }
                 self.settled.tries.reruns += 1;
                 if self.settled.tries.reruns > RERUNS {
                     return Some(self.give_up(open, &Failure::Overloaded));

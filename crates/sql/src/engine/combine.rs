@@ -101,20 +101,6 @@ impl Unit {
         }
     }
 
-    /// Whether all that it does is making and moving reservations.
-    fn is_about_reservations(&self) -> bool {
-        self.asked.iter().all(|asked| {
-            matches!(
-                asked.envelope.command,
-                Command::Reserve(_)
-                    | Command::Confirm(_)
-                    | Command::Release(_)
-                    | Command::Extend(_)
-                    | Command::Return(_)
-            )
-        })
-    }
-
     /// Reservations that commands name and whose items are not known.
     pub(super) fn unresolved(&self) -> impl Iterator<Item = ReservationId> {
         let unknown = self.asked.iter().filter(|asked| asked.held.is_none());
@@ -297,16 +283,9 @@ impl Combiner {
         })
     }
 
-    /// Whether items may be locked ahead of a batch, since more may come for it meanwhile: it makes and moves reservations, and
-    /// is not full.
-    pub(super) fn has_room(&self, batch: &Batch) -> bool {
-        let Task::Commands(units) = &batch.task else { return false };
-        batch.asked().count() < self.most && units.iter().all(Unit::is_about_reservations)
-    }
-
-    /// Adds to a batch whose items are locked by now what has come for them since; its keys are busy from here on. Answers
-    /// with how many of it counted as waiting.
-    pub(super) fn top_up(&mut self, batch: &mut Batch) -> usize {
+    /// Adds to a batch whose items are locked by now what has come for them since and what the batch `takes`; its keys are busy
+    /// from here on. Answers with how many of it counted as waiting.
+    pub(super) fn top_up(&mut self, batch: &mut Batch, takes: impl Fn(&Asked) -> bool) -> usize {
         let Task::Commands(units) = &mut batch.task else { return 0 };
         let mut claims = Claims::clone(&batch.claims);
         let mut commands: usize = units.iter().map(|unit| unit.asked.len()).sum();
@@ -316,11 +295,15 @@ impl Combiner {
         self.ready.iter().for_each(|batch| blocked.add(&batch.claims));
         self.parked_claims = Claims::default();
         let mut counted = 0;
-        for mut unit in self.parked.drain(..).chain(core::mem::take(&mut self.waiting)) {
+        let mut others =
+            core::mem::take(&mut self.parked).into_iter().chain(core::mem::take(&mut self.waiting));
+        while commands < self.most
+            && let Some(mut unit) = others.next()
+        {
             let fits = commands + unit.asked.len() <= self.most && lines + unit.lines <= BATCH_LINES;
             let covered = unit.claims.items.is_subset(&claims.items)
                 && unit.claims.keys.is_disjoint(&self.busy.keys)
-                && unit.is_about_reservations();
+                && unit.asked.iter().all(&takes);
             if fits && covered && !unit.claims.meets(&blocked) {
                 (commands, lines) = (commands + unit.asked.len(), lines + unit.lines);
                 counted += core::mem::take(&mut unit.counted);
@@ -332,6 +315,7 @@ impl Combiner {
                 self.waiting.push_back(unit);
             }
         }
+        self.waiting.extend(others);
         batch.claims = Arc::new(claims);
         counted
     }

@@ -140,16 +140,14 @@ fn what_goes_on_later_stays_ahead() {
 fn whoever_comes_for_items_that_are_being_locked_goes_along_as_far_as_there_is_room() {
     let mut combiner = crowd(&[(1, &["a"])]);
     let mut batch = combiner.take(9).unwrap();
-    assert!(combiner.has_room(&batch));
     for number in 2..=6 {
         combiner.add(unit(number, &["a"]));
     }
     // Some of them were found to wait before.
     assert!(combiner.take(9).is_none());
-    assert_eq!(combiner.top_up(&mut batch), 3);
+    assert_eq!(combiner.top_up(&mut batch, |_| true), 3);
     assert_eq!(numbers(Some(&batch)), [1, 2, 3, 4]);
-    assert!(!combiner.has_room(&batch));
-    assert_eq!(combiner.top_up(&mut batch), 0);
+    assert_eq!(combiner.top_up(&mut batch, |_| true), 0);
     assert!(combiner.take(9).is_none());
     combiner.landed(&batch.claims);
     assert_eq!(numbers(combiner.take(9).as_ref()), [5, 6]);
@@ -162,7 +160,7 @@ fn nobody_goes_along_who_would_overtake_somebody_or_needs_more() {
     for (number, items) in [(2, ["a"].as_slice()), (3, &["b"]), (4, &["a", "b"]), (5, &["a"])] {
         combiner.add(unit(number, items));
     }
-    assert_eq!(combiner.top_up(&mut batch), 1);
+    assert_eq!(combiner.top_up(&mut batch, |_| true), 1);
     assert_eq!(numbers(Some(&batch)), [1, 2]);
     assert_eq!(numbers(combiner.take(9).as_ref()), [3]);
     combiner.landed(&batch.claims);
@@ -178,9 +176,9 @@ fn a_key_that_is_in_flight_does_not_go_along_elsewhere() {
     let second = combiner.take(9).unwrap();
     combiner.add(keyed(3, &["a"], Some(2)));
     combiner.add(keyed(4, &["a"], Some(4)));
-    assert_eq!(combiner.top_up(&mut first), 0, "the fourth would overtake the third");
+    assert_eq!(combiner.top_up(&mut first, |_| true), 0, "the fourth would overtake the third");
     combiner.landed(&second.claims);
-    assert_eq!(combiner.top_up(&mut first), 2);
+    assert_eq!(combiner.top_up(&mut first, |_| true), 2);
     assert_eq!(numbers(Some(&first)), [1, 3, 4]);
     // Its keys are busy until it lands.
     combiner.add(keyed(5, &["c"], Some(4)));

@@ -29,7 +29,6 @@ enum Step {
     Number,
     Overdue,
     LockFree,
-    LockAhead,
     ForgetKeys,
 }
 
@@ -42,10 +41,8 @@ struct State {
     panicked: usize,
     lost: bool,
     done: BTreeMap<Step, usize>,
-    /// Sessions within a transaction.
-    open: usize,
-    /// Holds that another instance makes while two items are being locked.
-    unseen: Vec<Hold>,
+    /// Whether a session came back within a transaction.
+    left_open: bool,
 }
 
 /// The maps, and what is to go wrong.
@@ -71,18 +68,6 @@ impl Maps {
             panics
         });
         assert!(!panics, "{step:?} was told to panic");
-    }
-
-    fn begin(&mut self) {
-        if !core::mem::replace(&mut self.in_transaction, true) {
-            self.with(|state| state.open += 1);
-        }
-    }
-
-    fn end(&mut self) {
-        if core::mem::take(&mut self.in_transaction) {
-            self.with(|state| state.open -= 1);
-        }
     }
 
     fn panic_at(&self, step: Step) {
@@ -128,7 +113,10 @@ impl Dialect for Maps {
 
 impl Session for Maps {
     fn is_lost(&self) -> bool {
-        self.with(|state| core::mem::take(&mut state.lost))
+        self.with(|state| {
+            state.left_open |= self.in_transaction;
+            core::mem::take(&mut state.lost)
+        })
     }
 
     async fn read(&mut self, wants: &Wants) -> Result<Rows, Trouble> {
@@ -137,7 +125,7 @@ impl Session for Maps {
     }
 
     async fn lock(&mut self, wants: &Wants) -> Result<Locked, Trouble> {
-        self.begin();
+        self.in_transaction = true;
         self.step(Step::Lock);
         let now = Instant::from_micros(self.with(|state| state.now));
         Ok(Locked { now, serial: 1, rows: self.rows(wants) })
@@ -153,14 +141,14 @@ impl Session for Maps {
                 state.holds.insert(hold.id, (*hold).clone());
             }
         });
-        self.end();
+        self.in_transaction = false;
         // After it took effect: whoever waits must not be told that nothing was done.
         self.step(Step::Commit);
         Ok(Committed::Durable)
     }
 
     async fn roll_back(&mut self) -> Result<(), Trouble> {
-        self.end();
+        self.in_transaction = false;
         Ok(())
     }
 
@@ -210,21 +198,9 @@ impl Session for Maps {
     }
 
     async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
+        self.in_transaction = true;
         self.step(Step::LockFree);
         Ok(items.clone())
-    }
-
-    async fn lock_ahead(&mut self, items: &BTreeSet<ItemKey>) -> Result<(), Trouble> {
-        assert!(!self.in_transaction, "a session comes back with a transaction");
-        self.begin();
-        self.step(Step::LockAhead);
-        if items.len() > 1 {
-            self.with(|state| {
-                let unseen = core::mem::take(&mut state.unseen);
-                state.holds.extend(unseen.into_iter().map(|hold| (hold.id, hold)));
-            });
-        }
-        Ok(())
     }
 
     async fn active_holds(&mut self) -> Result<u64, Trouble> {
@@ -276,6 +252,13 @@ struct Shop {
     item: ItemKey,
 }
 
+impl Drop for Shop {
+    fn drop(&mut self) {
+        let left_open = self.maps.with(|state| state.left_open);
+        assert!(!left_open || std::thread::panicking(), "a session came back within a transaction");
+    }
+}
+
 impl Shop {
     /// With the sweeper's pause.
     fn new(sweep_every: Option<Duration>) -> Self {
@@ -298,19 +281,6 @@ impl Shop {
 
     fn reserve(&mut self) -> Ask {
         Ask::Command(Box::new(self.maker.wrap(maker::reserve_for(60, &[(&self.item, 1)]))))
-    }
-
-    fn is_served(&mut self) {
-        let work = self.reserve();
-        let told = ask(&self.store, work);
-        assert!(matches!(told, Ok(Answer::Outcome(Outcome::Done(_)))), "{told:?}");
-    }
-
-    /// Another instance moves the item, and this one sees that.
-    fn shares_its_item(&mut self) {
-        self.is_served();
-        self.maps.with(|state| state.items.values_mut().for_each(|item| item.figures.sequence += 5));
-        self.is_served();
     }
 
     /// What is asked is told that nobody knows, more often than the queue is long; and served when nothing panics.
@@ -340,62 +310,6 @@ impl Shop {
 #[test]
 fn a_batch_that_panics_before_its_commit_frees_its_items() {
     Shop::new(None).survives(Step::Lock, Shop::reserve);
-}
-
-#[test]
-fn a_batch_that_panics_while_its_items_are_locked_ahead_frees_them() {
-    let mut shop = Shop::new(None);
-    for _ in 0..=QUEUE {
-        shop.shares_its_item();
-        shop.maps.panic_at(Step::LockAhead);
-        let work = shop.reserve();
-        assert!(matches!(ask(&shop.store, work), Err(Failure::OutcomeUnknown)));
-    }
-    assert_eq!(shop.maps.with(|state| state.panicked), QUEUE + 1);
-    shop.is_served();
-}
-
-#[test]
-fn a_batch_whose_items_were_locked_ahead_is_decided_as_any_other() {
-    let mut shop = Shop::new(None);
-    let ahead = |shop: &Shop| shop.maps.with(|state| state.done.get(&Step::LockAhead).copied().unwrap_or(0));
-    shop.is_served();
-    assert_eq!(ahead(&shop), 0, "nobody else moves it");
-    shop.shares_its_item();
-    shop.is_served();
-    assert!(ahead(&shop) >= 1);
-    shop.maps.panic_at(Step::Lock);
-    let work = shop.reserve();
-    assert!(matches!(ask(&shop.store, work), Err(Failure::OutcomeUnknown)));
-    shop.is_served();
-}
-
-#[test]
-fn a_batch_that_needs_items_beyond_those_locked_ahead_gives_these_back_first() {
-    let mut shop = Shop::new(None);
-    for other in ["b", "c"] {
-        let other = shop.maker.item(other);
-        ask(&shop.store, Ask::Command(Box::new(shop.maker.wrap(maker::set_stock(&other, 1))))).unwrap();
-        let basket = maker::reserve_for(60, &[(&shop.item, 1), (&other, 1)]);
-        ask(&shop.store, Ask::Command(Box::new(shop.maker.wrap(basket)))).unwrap();
-    }
-    shop.shares_its_item();
-    let last = shop.maker.item("c");
-    shop.maps.with(|state| {
-        state.now = 61_000_000;
-        let (unseen, seen) = core::mem::take(&mut state.holds)
-            .into_iter()
-            .partition(|(_, hold)| hold.lines.iter().any(|line| line.item == last));
-        state.holds = seen;
-        state.unseen = BTreeMap::into_values(unseen).collect();
-    });
-    let all = Ask::Command(Box::new(shop.maker.wrap(maker::reserve_for(60, &[(&shop.item, 1_000)]))));
-    let told = ask(&shop.store, all);
-    assert!(matches!(told, Ok(Answer::Outcome(Outcome::Done(_)))), "{told:?}");
-    shop.maps.with(|state| {
-        assert!(state.unseen.is_empty(), "the item was locked with another");
-        assert_eq!(state.open, 0, "no session is left within a transaction");
-    });
 }
 
 #[test]

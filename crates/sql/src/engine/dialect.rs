@@ -101,10 +101,6 @@ pub(crate) trait Session: Send + 'static {
         items: &BTreeSet<ItemKey>,
     ) -> impl Future<Output = Result<BTreeSet<ItemKey>, Trouble>> + Send;
 
-    /// Locks items as [`Session::lock`] does for commands that make or move reservations, by a transaction that is begun here and
-    /// that [`Session::lock`] goes on within.
-    fn lock_ahead(&mut self, items: &BTreeSet<ItemKey>) -> impl Future<Output = Result<(), Trouble>> + Send;
-
     /// How many reservations are active.
     fn active_holds(&mut self) -> impl Future<Output = Result<u64, Trouble>> + Send;
 

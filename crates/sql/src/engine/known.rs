@@ -9,8 +9,6 @@ use stockhold_domain::{Hold, ItemKey, LineUnits, Outcome, Reply, ReservationId};
 const RESERVATIONS: usize = 65_536;
 /// Items that are remembered to have fallen short.
 const SHORT: usize = 4_096;
-/// Items of which it is remembered whether they are shared.
-const SHARED: usize = 4_096;
 /// Items that are remembered to have units with ids.
 const HALLS: usize = 65_536;
 
@@ -46,10 +44,6 @@ pub(super) struct Known {
     held: HashMap<ReservationId, Held>,
     oldest: VecDeque<ReservationId>,
     short: HashSet<ItemKey>,
-    /// The sequence that an item had when this instance last moved it.
-    sequences: HashMap<ItemKey, u64>,
-    /// Items that somebody else has moved in between.
-    shared: HashSet<ItemKey>,
     halls: HashSet<ItemKey>,
 }
 
@@ -78,33 +72,6 @@ impl Known {
         {
             self.learn(hold);
         }
-        if let Outcome::Done(Reply::Reservation(hold)) = outcome {
-            for line in &*hold.lines {
-                self.moved(&line.item, line.sequence);
-            }
-        }
-    }
-
-    /// An item's sequence counts each of its moves, so whoever sees one left out is not alone.
-    fn moved(&mut self, item: &ItemKey, sequence: u64) {
-        let known = self.sequences.len();
-        match self.sequences.get_mut(item) {
-            Some(last) => {
-                if sequence > *last + 1 && self.shared.len() < SHARED {
-                    self.shared.insert(item.clone());
-                }
-                *last = sequence;
-            }
-            None if known < SHARED => {
-                self.sequences.insert(item.clone(), sequence);
-            }
-            None => {}
-        }
-    }
-
-    /// Whether other instances move one of the items too, as far as was seen lately.
-    pub(super) fn shares(&self, items: &HashSet<ItemKey>) -> bool {
-        !self.shared.is_empty() && items.iter().any(|item| self.shared.contains(item))
     }
 
     /// Remembers items of which deadlines were asked for.
@@ -139,10 +106,8 @@ impl Known {
         items.filter(|item| self.halls.contains(*item)).cloned()
     }
 
-    /// Stock comes back, so what fell short once is not expected to for ever; nor is what was shared once.
+    /// Stock comes back, so what fell short once is not expected to for ever.
     pub(super) fn forget_short(&mut self) {
         self.short.clear();
-        self.sequences.clear();
-        self.shared.clear();
     }
 }

@@ -3,7 +3,7 @@
 
 mod land;
 
-use super::attempt::Bounds;
+use super::attempt::{Boarded, Bounds, Stop, board};
 use super::batch::{Settled, settle};
 use super::chores::{Chores, forget_keys};
 use super::combine::{Batch, Claims, Combiner, Task, Teller, Unit, lines_of};
@@ -42,8 +42,8 @@ enum Landed<S> {
     Opened(Result<S, OpenError>),
     Settled(Box<Settled<S>>, Batch),
     Swept(Swept<S>),
-    /// With why its items are not locked, if they are not.
-    Boarded(Option<S>, Batch, Result<(), Failure>),
+    /// With what was locked for it, or why nothing was.
+    Boarded(S, Batch, Result<Box<Boarded>, Stop>),
     Resolved(Option<S>, Vec<Unit>, Result<Rows, Failure>),
     Quick(Option<S>),
     Slow(Option<S>),
@@ -60,7 +60,7 @@ enum Flight {
     /// With what it has claimed and the sequences that it has commands of.
     Batch(Arc<Claims>, Vec<u64>),
     Sweep(Arc<Claims>),
-    /// A batch whose items are locked ahead of it, and which more may join until then.
+    /// A batch whose items are being locked, and which more may join until then.
     Boarding(Arc<Claims>, Vec<u64>),
     /// With how many of its commands count as waiting, and the sequences that it has commands of.
     Resolve(usize, Vec<u64>),
@@ -386,46 +386,43 @@ impl<D: Dialect> Floor<D> {
                 self.combiner.add_batch(batch);
                 return;
             };
-            let shared = self.known.shares(&batch.claims.items) && self.combiner.has_room(&batch);
-            let hall = self.known.halls_of(batch.claims.items.iter()).next().is_some();
-            if shared && !hall { self.board(session, batch) } else { self.send(session, batch, false) }
+            match &batch.task {
+                Task::Commands(_) => self.board(session, batch),
+                Task::Sweep { .. } => self.send(session, batch, None),
+            }
         }
     }
 
-    /// Another instance moves these items too, so their locks may take a while: whoever comes for them meanwhile goes along,
-    /// where he would else wait for the locks once more.
+    /// Locks what a batch may touch. Whoever comes for it meanwhile goes along, where he would else wait for the next batch.
     fn board(&mut self, mut session: D::Session, mut batch: Batch) {
-        let Task::Commands(units) = &mut batch.task else { return self.send(session, batch, false) };
+        let Task::Commands(units) = &mut batch.task else { return };
         let begun = units.iter_mut().map(|unit| core::mem::take(&mut unit.counted)).sum();
         self.mailbox.begun(begun);
-        let (claims, deadline) = (Arc::clone(&batch.claims), self.options.batch_deadline);
+        let (claims, bounds) = (Arc::clone(&batch.claims), Arc::clone(&self.bounds));
+        batch.plan.expect(self.known.short_of(claims.items.iter()));
+        batch.plan.expect_halls(self.known.halls_of(claims.items.iter()));
         let sequences = units.iter().filter_map(Unit::sequence).collect();
         self.spawn(Flight::Boarding(Arc::clone(&claims), sequences), async move {
-            let items = claims.items.iter().cloned().collect();
-            match read::in_time(deadline, session.lock_ahead(&items)).await {
-                Ok(()) => Landed::Boarded(Some(session), batch, Ok(())),
-                Err(trouble) => {
-                    let (failure, session) = read::after(session, trouble, deadline).await;
-                    Landed::Boarded(session, batch, Err(failure))
-                }
-            }
+            let mut plan = core::mem::take(&mut batch.plan);
+            let boarded = {
+                let asked: Vec<&Asked> = batch.asked().collect();
+                board(&mut session, &bounds, &asked, &claims.items, &mut plan).await
+            };
+            batch.plan = plan;
+            Landed::Boarded(session, batch, boarded.map(Box::new))
         });
     }
 
-    fn send(&mut self, session: D::Session, mut batch: Batch, ahead: bool) {
+    fn send(&mut self, session: D::Session, mut batch: Batch, boarded: Option<Result<Boarded, Stop>>) {
         let (claims, bounds) = (Arc::clone(&batch.claims), Arc::clone(&self.bounds));
         match &mut batch.task {
             Task::Commands(units) => {
-                let begun = units.iter_mut().map(|unit| core::mem::take(&mut unit.counted)).sum();
-                self.mailbox.begun(begun);
-                batch.plan.expect(self.known.short_of(claims.items.iter()));
-                batch.plan.expect_halls(self.known.halls_of(claims.items.iter()));
                 let sequences = units.iter().filter_map(Unit::sequence).collect();
                 self.spawn(Flight::Batch(Arc::clone(&claims), sequences), async move {
                     let (plan, tries) = (core::mem::take(&mut batch.plan), batch.tries);
                     let settled = {
                         let asked: Vec<&Asked> = batch.asked().collect();
-                        settle(session, &bounds, &asked, &claims.items, plan, tries, ahead).await
+                        settle(session, &bounds, &asked, &claims.items, plan, tries, boarded).await
                     };
                     Landed::Settled(Box::new(settled), batch)
                 });

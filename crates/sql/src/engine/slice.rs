@@ -8,9 +8,9 @@ use super::hall::{Hall, Short};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{
-    Effects, Event, Figures, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label,
-    LineUnit, Missing, Mode, Name, Pool, ReservationId, Scope, State, Status, StockChange, Transition, Unit,
-    bucket_of, moved,
+    Effects, Envelope, Event, Figures, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord,
+    Label, LineUnit, Missing, Mode, Name, Pool, ReservationId, Scope, State, Status, StockChange, Transition,
+    Unit, bucket_of, moved,
 };
 
 /// What a batch has loaded.
@@ -149,6 +149,13 @@ impl Slice {
             Name::FreeUnits(key, _) => self.halls.get(key).is_some_and(|hall| hall.asked > 0),
             Name::LastUnit(key) => self.halls.get(key).is_some_and(|hall| hall.last_position().is_ok()),
             Name::SeatMap(key) => self.halls.get(key).is_some_and(|hall| hall.pool.is_some()),
+        }
+    }
+
+    /// Decides about a key that was not read as about one that nobody has used: the database's own key says otherwise if it was.
+    pub(super) fn take_key_for_new(&mut self, envelope: &Envelope) {
+        if let Some(key) = envelope.key {
+            self.keys.entry(key.hash).or_insert_with(|| Entry::loaded(None));
         }
     }
 

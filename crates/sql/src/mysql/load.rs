@@ -74,16 +74,6 @@ impl Connection {
         Ok(found.into_iter().map(|item| item.key).collect())
     }
 
-    /// Locks items, as [`Self::lock_and_load`] does.
-    pub(super) async fn lock_items_ahead(&mut self, items: &BTreeSet<ItemKey>) -> Result<(), Trouble> {
-        let mut script = Script::new();
-        statements::begin(&mut script, true, false);
-        statements::items(&mut script, items, Lock::Wait);
-        self.begin(&script).await?;
-        self.begun = true;
-        Ok(())
-    }
-
     /// Gives items whose units have ids their figures.
     pub(super) async fn count_all(&mut self, items: &mut [Item]) -> Result<(), Trouble> {
         let mut units = BTreeMap::new();

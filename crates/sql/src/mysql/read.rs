@@ -162,10 +162,6 @@ impl Session for Connection {
         self.lock_free_items(items).await
     }
 
-    async fn lock_ahead(&mut self, items: &BTreeSet<ItemKey>) -> Result<(), Trouble> {
-        self.lock_items_ahead(items).await
-    }
-
     async fn active_holds(&mut self) -> Result<u64, Trouble> {
         let rows = self.rows(statements::ACTIVE_HOLDS).await?;
         let row = rows.first().ok_or_else(|| Trouble::Alarm("a count has no row".to_owned()))?;

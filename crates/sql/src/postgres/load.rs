@@ -111,23 +111,6 @@ impl Connection {
         rows.iter().map(|row| Ok(rows::item(row)?.key)).collect()
     }
 
-    /// Locks items, as [`Self::lock_and_load`] does.
-    pub(super) async fn lock_items_ahead(&mut self, items: &BTreeSet<ItemKey>) -> Result<(), Trouble> {
-        let this = &*self;
-        let arrays = ItemArrays::new(items.iter());
-        tokio::try_join!(
-            biased;
-            async { Ok::<_, Trouble>(this.client.batch_execute(BEGIN_READING_PAUSES).await?) },
-            this.query(
-                &this.statements.lock_items,
-                arrays.keys.len(),
-                vec![&arrays.buckets, &arrays.locations, &arrays.skus]
-            ),
-        )?;
-        self.begun = true;
-        Ok(())
-    }
-
     /// What needs no lock of its own: items' locks, or the lock of the pauses, keep it as it is.
     fn load_unlocked<'a>(
         &'a self,

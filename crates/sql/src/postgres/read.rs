@@ -180,10 +180,6 @@ impl Session for Connection {
         self.lock_free_items(items).await
     }
 
-    async fn lock_ahead(&mut self, items: &BTreeSet<ItemKey>) -> Result<(), Trouble> {
-        self.lock_items_ahead(items).await
-    }
-
     async fn active_holds(&mut self) -> Result<u64, Trouble> {
         let text = "SELECT count(*) FROM stockhold.active_lines WHERE leads";
         let count: i64 = self.client.query_one(text, &[]).await?.try_get(0)?;

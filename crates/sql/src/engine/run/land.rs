@@ -1,5 +1,6 @@
 //! What comes back from the database: sessions, results, what has to go on, what is answered.
 
+use super::super::attempt::{Boarded, Stop};
 use super::super::batch::{self, Settled};
 use super::super::combine::{Batch, Claims, Task, Teller, Unit, fitting};
 use super::super::dialect::{Dialect, Rows};
@@ -39,7 +40,7 @@ impl<D: Dialect> Floor<D> {
         match landed {
             Landed::Opened(opened) => self.opened(opened),
             Landed::Settled(settled, batch) => self.settled(*settled, batch),
-            Landed::Boarded(session, batch, locked) => self.boarded(session, batch, locked),
+            Landed::Boarded(session, batch, boarded) => self.boarded(session, batch, boarded),
             Landed::Swept(swept) => {
                 self.give(swept.session);
                 self.sweeper.failed(&swept.failed);
@@ -163,26 +164,14 @@ impl<D: Dialect> Floor<D> {
         }
     }
 
-    /// The items of a batch are locked, or could not be: then it is tried without, as long as there is a connection.
-    fn boarded(&mut self, session: Option<D::Session>, mut batch: Batch, locked: Result<(), Failure>) {
-        match (session, locked) {
-            (Some(session), Ok(())) => {
-                let counted = self.combiner.top_up(&mut batch);
-                self.mailbox.begun(counted);
-                self.send(session, batch, true);
-            }
-            (Some(session), Err(_)) => self.send(session, batch, false),
-            (None, locked) => {
-                self.give(None);
-                self.combiner.landed(&batch.claims);
-                let failure = locked.err().unwrap_or(Failure::Internal("a session was lost".to_owned()));
-                let Task::Commands(units) = batch.task else { return };
-                let mut post = Post::default();
-                for unit in units {
-                    self.refuse(unit, &failure, &mut post);
-                }
-            }
+    /// What a batch may touch is locked: whoever has come for it since goes along. Or it could not be, which is settled with it.
+    fn boarded(&mut self, session: D::Session, mut batch: Batch, boarded: Result<Box<Boarded>, Stop>) {
+        if let Ok(boarded) = &boarded {
+            let room = boarded.room();
+            let counted = self.combiner.top_up(&mut batch, |asked| room.takes(asked));
+            self.mailbox.begun(counted);
         }
+        self.send(session, batch, Some(boarded.map(|boarded| *boarded)));
     }
 
     fn settled(&mut self, settled: Settled<D::Session>, batch: Batch) {

@@ -1,4 +1,4 @@
-//! An item that two instances move, whatever the dialect.
+//! An item whose row others hold, whatever the dialect.
 
 mod boarding;
 
@@ -6,5 +6,7 @@ use crate::books::for_every_dialect;
 
 for_every_dialect! { shared:
     boarding:
-        who_comes_while_the_lock_is_waited_for_goes_along;
+        who_comes_while_the_lock_is_waited_for_goes_along
+        who_goes_along_and_repeats_a_key_is_told_of_the_first
+        who_goes_along_and_would_be_refused_is_judged_with_his_key;
 }
