@@ -4,7 +4,7 @@
 use crate::batch::Batch;
 use crate::filter::Filter;
 use crate::housekeeper::WAL_PAGES;
-use crate::index::{Chunk, EVERYTHING, Index};
+use crate::index::{Chunk, EVERYTHING, Index, Position};
 use crate::log;
 use crate::mentions::{Fresh, Terms};
 use crate::units;
@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::bug;
 use stockhold_domain::{
-    Hold, HoldChange, Item, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
+    Hold, HoldChange, Instant, Item, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
 };
 use stockhold_store::fault;
 
@@ -61,6 +61,19 @@ impl Behind {
             keys: Vec::new(),
             mentions,
             untended: (0, 0),
+        }
+    }
+
+    /// Leaves out keys that were used before an instant and that the index does not have. The log has every use there ever was: a key
+    /// that was used again after it had been forgotten would come back twice.
+    pub(crate) fn forget_old(&mut self, batch: &mut Batch, retire_before: i64) {
+        let Position { keyed, forgotten, .. } = &mut self.index.position;
+        let before = batch.keys.len();
+        if batch.number > *keyed {
+            batch.keys.retain(|key| key.at.micros() >= retire_before);
+        }
+        if batch.keys.len() < before {
+            *forgotten = (*forgotten).max(Instant::from_micros(retire_before));
         }
     }
 

@@ -87,6 +87,7 @@ fn recover_in(
     let from = log.head(indexed.min(keyed))?;
     log.walk(from.number, from.sum, |mut batch, sum| {
         fault!("start.applying" => "a fault point".to_owned());
+        behind.forget_old(&mut batch, retire_before);
         replay(&mut memory, &mut head, indexed_head, keyed, &mut batch, sum);
         behind.take(batch, sum);
         let large = behind.weight() >= chunk_weight || behind.keys() >= START_KEYS;
@@ -281,7 +282,7 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{Outcome, Reply};
+    use stockhold_domain::{Fingerprint, Instant, KeyHash, KeyRecord, Outcome, Reply, Subject};
     use stockhold_store::conformance::Maker;
     use stockhold_store::conformance::maker::{reserve, set_stock};
 
@@ -321,6 +322,48 @@ mod tests {
             let text = |id| found.memory.known_hold(id).unwrap().lines[0].item.sku().as_ptr();
             assert!(ids.iter().all(|id| text(*id) == text(ids[0])), "stopped: {stopped}");
         }
+    }
+
+    /// One that was used again once it had been forgotten would else stand in the index twice.
+    #[test]
+    fn a_start_that_makes_the_index_leaves_out_keys_that_were_forgotten() {
+        const DAY: i64 = 86_400_000_000;
+        let mut bench = crate::testing::Bench::new();
+        let mut maker = Maker::new(1, "");
+        let shirt = maker.item("shirt");
+        bench.run(maker.wrap(set_stock(&shirt, 9))).unwrap();
+        bench.crash();
+        for end in ["", "-wal", "-shm"] {
+            fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX))).unwrap();
+        }
+        let used = |number: u64, day: i64| KeyRecord {
+            hash: KeyHash(number.into()),
+            fingerprint: Fingerprint(day.unsigned_abs().into()),
+            subject: Subject::Item(shirt.clone()),
+            at: Instant::from_micros(day * DAY),
+        };
+        let mut log = Log::open(&bench.dir().join(files::LOG)).unwrap();
+        for keys in [vec![used(1, 1), used(2, 1)], vec![used(1, 4)]] {
+            let (last, _) = log.last().unwrap().unwrap();
+            let before = log.head(last).unwrap();
+            let batch = Batch {
+                number: last + 1,
+                position: before.next_position,
+                at: before.at,
+                events: Vec::new(),
+                keys,
+            };
+            log.append(&batch, before.sum).unwrap();
+        }
+        drop(log);
+        let mut found = recover(&bench.dir(), 3 * DAY, 0).unwrap();
+        assert_eq!(found.memory.key(KeyHash(2)), Ok(None));
+        found.behind.write_runs().unwrap();
+        let db = &found.behind.index.db;
+        assert_eq!(crate::runs::count::<crate::keys::Keys>(db), 1);
+        assert_eq!(crate::keys::find(db, KeyHash(1)).unwrap(), Some(used(1, 4)));
+        drop(found);
+        assert_eq!(crate::verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());
     }
 
     #[test]

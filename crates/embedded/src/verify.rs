@@ -17,6 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
+use std::slice;
 use stockhold_domain::{
     Event, EventId, Figures, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status,
     StockChange, Transition,
@@ -83,13 +84,16 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
         }
         for event in &batch.events {
             fold.event(event);
+            // Items are published event by event, and the index may take them in between.
+            if batch.number > index.position.indexed {
+                fold.newer_items(slice::from_ref(event));
+            }
         }
         fold.verdict.keys += batch.keys.len() as u64;
         fold.verdict.batches = batch.number;
         if batch.number == index.position.indexed {
             fold.compare(&index);
         }
-        fold.newer_items(&batch.events);
         if let Some(db) = &index_db {
             damage = lookups.take(&batch, db).err();
         }
@@ -435,7 +439,7 @@ impl Fold {
         }
     }
 
-    /// After a batch beyond the index: the index takes items as they are published, which may be a moment later.
+    /// After events beyond the index: it takes items as they are published, which may be a moment later.
     fn newer_items(&mut self, events: &[Event]) {
         if self.unmatched.is_empty() {
             return;

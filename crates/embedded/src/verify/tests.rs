@@ -212,6 +212,28 @@ fn what_is_right_adds_up_before_and_after_what_the_index_has() {
     assert_eq!(recount(copy.path()).findings, Vec::<String>::new());
 }
 
+#[test]
+fn an_item_that_the_index_took_in_the_middle_of_a_later_batch_adds_up() {
+    let shop = Shop::new();
+    let copy = shop.copy();
+    let [first, last] = [1, 2].map(|adjusted| {
+        let change = StockChange::Adjusted { delta: 1, reason: label("found") };
+        shop.stock(&shop.tins, change, |item| {
+            item.version = shop.tins.version + adjusted;
+            item.figures.sequence = shop.tins.figures.sequence + adjusted;
+            item.figures.total_units += adjusted;
+        })
+    });
+    let Transition::Stock { item: between, .. } = &first.transition else { panic!("{first:?}") };
+    let (mut index, _) = Index::open(&copy.path().join(files::INDEX)).unwrap();
+    let chunk = Chunk { items: vec![between.clone()], ..Chunk::default() };
+    let at = (index.position.indexed, index.position.indexed_sum);
+    index.write(&chunk, at, 0).unwrap();
+    drop(index);
+    append(copy.path(), vec![first.clone(), last], |_| ());
+    assert_eq!(recount(copy.path()).findings, Vec::<String>::new());
+}
+
 type Forge = fn(&Shop) -> Event;
 
 const IN_THE_LOG: [(&str, Forge); 16] = [

@@ -28,7 +28,11 @@
 //! 6. Texts are compared byte by byte and come back as they went in. Instants are microseconds since 1970.
 //! 7. Errors are told apart in one function of the dialect, which makes [`Trouble`] of them. No text in it shows a password.
 //!
-//! Everything else is the engine's: what is combined ([`combine`]), what an attempt locks ([`wants`]), retries ([`batch`]),
+//! 8. [`Session::lock_free`] begins a transaction as well, which [`Session::lock`] then goes on within; between the two nothing else is
+//!    called but [`Session::roll_back`].
+//!
+//! Everything else is the engine's: what is combined ([`combine`]), what an attempt locks ([`wants`]), who joins it then
+//! ([`attempt`]), retries ([`batch`]),
 //! sweeping ([`sweep`]), what it knows of an item's units ([`hall`]), numbering and old keys ([`chores`]), connections ([`pool`]), answers ([`post`]). Beside all of it, a
 //! read replica may answer what is to be had ([`replica`]).
 //!
