@@ -18,8 +18,8 @@ use stockhold_store::{Cursor, EventRow, Filter, Found, Page, Query};
 /// Reservations that are looked at for one page at most: a page that would need more is given as far as it came, with where
 /// to go on. Each may take two reads at random places of the index: half a millisecond where those come from the disk.
 const LOOKED_AT: usize = 2_000;
-/// Events, and batches, that are read in one go: a few more events when a single batch has them.
-const EVENTS_TOGETHER: u64 = 4_096;
+/// Bytes of rows, and batches, that are read in one go: more bytes when a single batch has them. Read they take several times that.
+const BYTES_TOGETHER: u64 = 8 << 20;
 const BATCHES_TOGETHER: u64 = 64;
 
 /// See the module. One for each thread that reads.
@@ -167,7 +167,7 @@ impl Lists {
         for range in self.mentioned(shared, |terms| terms.reservation(id))? {
             let (mut first, last) = ((*range.start()).max(made_in), *range.end());
             while first <= last {
-                let to = last.min(first + BATCHES_TOGETHER);
+                let to = self.log.reach(first, last.min(first + BATCHES_TOGETHER - 1), BYTES_TOGETHER)?;
                 for batch in self.log.range(first, to)? {
                     about(batch, &mut rows);
                 }
@@ -235,7 +235,7 @@ impl<'a> Pieces<'a> {
         }
         let Some((first, last)) = self.left.take() else { return Ok(None) };
         let few = first.max(last.saturating_sub(BATCHES_TOGETHER - 1));
-        let from = log.back_from(last, few, EVENTS_TOGETHER)?;
+        let from = log.reach(last, few, BYTES_TOGETHER)?;
         self.left = (from > first).then(|| (first, from - 1));
         Ok(Some(log.range(from, last)?))
     }

@@ -262,22 +262,27 @@ impl Log {
         Ok(batches)
     }
 
-    /// How far to read back from a batch: to the first of those that have so many events together, at least that batch and
-    /// no further than `first`.
-    pub(crate) fn back_from(&self, last: u64, first: u64, events: u64) -> Result<u64, OpenError> {
-        let failed = |error| OpenError::sqlite(&self.file, "counting events", error);
-        let sql = "SELECT number, events FROM batches WHERE number BETWEEN ?1 AND ?2 ORDER BY number DESC";
+    /// How far to read from a batch towards another, on either side of it: as far as their rows have so many bytes together, and that
+    /// batch in any case.
+    pub(crate) fn reach(&self, from: u64, towards: u64, bytes: u64) -> Result<u64, OpenError> {
+        let failed = |error| OpenError::sqlite(&self.file, "measuring batches", error);
+        let sql = if towards < from {
+            "SELECT number, length(data) FROM batches WHERE number BETWEEN ?1 AND ?2 ORDER BY number DESC"
+        } else {
+            "SELECT number, length(data) FROM batches WHERE number BETWEEN ?1 AND ?2 ORDER BY number"
+        };
         let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
-        let mut rows = statement.query([first.cast_signed(), last.cast_signed()]).map_err(failed)?;
-        let (mut from, mut counted) = (last, 0);
+        let ends = [from.min(towards), from.max(towards)].map(u64::cast_signed);
+        let mut rows = statement.query(ends).map_err(failed)?;
+        let (mut reached, mut measured) = (from, 0);
         while let Some(row) = rows.next().map_err(failed)? {
-            counted += row.get::<_, u64>(1).map_err(failed)?;
-            if counted > events {
+            measured += row.get::<_, u64>(1).map_err(failed)?;
+            if measured > bytes {
                 break;
             }
-            from = row.get(0).map_err(failed)?;
+            reached = row.get(0).map_err(failed)?;
         }
-        Ok(from)
+        Ok(reached)
     }
 
     /// Number of the first batch that was decided at an instant or later; one past the last when there is none.
@@ -442,6 +447,27 @@ mod tests {
 
         fn reader(&self) -> Log {
             Log::open_reader(&self.dir.path().join("log.db")).unwrap()
+        }
+    }
+
+    #[test]
+    fn it_is_read_as_far_as_so_many_bytes_reach() {
+        let mut written = Written::new();
+        written.append(9);
+        let reader = written.reader();
+        let row: u64 =
+            reader.db.query_row("SELECT max(length(data)) FROM batches", [], |row| row.get(0)).unwrap();
+        for (from, towards, rows, reached) in [
+            (2, 8, 3, 4),
+            (8, 2, 3, 6),
+            (2, 8, 99, 8),
+            (8, 2, 99, 2),
+            (5, 5, 99, 5),
+            // A batch that is larger comes alone.
+            (2, 8, 0, 2),
+            (8, 2, 0, 8),
+        ] {
+            assert_eq!(reader.reach(from, towards, rows * row).unwrap(), reached, "{from} to {towards}");
         }
     }
 
