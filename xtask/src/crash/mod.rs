@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// A server that was hurt has to end, or to serve, within this time.
 const DECIDE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Operations of each client after a recovery.
+const AFTERWARDS: usize = 3;
 
 /// How the harness is run.
 #[derive(Args, Clone, Debug)]
@@ -166,7 +168,7 @@ impl Harness {
         let stop = AtomicBool::new(false);
         let (fleet, rng, address) = (&mut self.fleet, &mut self.rng, server.address);
         std::thread::scope(|scope| {
-            let load = scope.spawn(|| fleet.load(address, &stop, usize::MAX, tolerance));
+            let load = scope.spawn(|| fleet.load(address, &stop, tolerance));
             let result = meanwhile(server, rng);
             stop.store(true, Ordering::Relaxed);
             load.join().unwrap_or_else(|_| fail("the load panicked"))?;
@@ -174,7 +176,8 @@ impl Harness {
         })
     }
 
-    /// Starts again on the same data, repeats what was not answered, and asks about everything that was touched.
+    /// Starts again on the same data, repeats what was not answered, asks about everything that was touched, and has the
+    /// server do its work.
     fn recover(&mut self, launch: &Launch) -> Outcome<Server> {
         let begin = Instant::now();
         let server = Server::start(launch)?;
@@ -183,6 +186,7 @@ impl Harness {
         }
         self.fleet.resolve(server.address)?;
         self.fleet.audit(server.address, Depth::Recent)?;
+        self.fleet.works(server.address, AFTERWARDS)?;
         Ok(server)
     }
 }

@@ -8,13 +8,12 @@ use crate::load::http::{Reserves, Script, sku};
 use crate::load::{Plan, closed};
 use crate::rng::Rng;
 use crate::spawn::{Launch, Readiness, STOP_TIMEOUT, Server, copy_dir, verify};
-use crate::workload::{Depth, Fleet, Tolerance};
+use crate::workload::{Depth, Fleet};
 use crate::{Outcome, fail};
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const CLIENTS: usize = 16;
@@ -105,10 +104,10 @@ fn prepare(bench: &Bench<'_>, image: &Path, kind: Image) -> Outcome<Fleet> {
     let mut server = Server::start(&launch)?;
     let mut fleet = Fleet::new(bench.seed, CLIENTS, false);
     fleet.set_stock(server.address)?;
-    fleet.load(server.address, &AtomicBool::new(false), OPERATIONS, Tolerance::None)?;
+    fleet.works(server.address, OPERATIONS)?;
     if kind == Image::Aged {
         bury(server.address)?;
-        fleet.load(server.address, &AtomicBool::new(false), LATE_OPERATIONS, Tolerance::None)?;
+        fleet.works(server.address, LATE_OPERATIONS)?;
         fleet.audit(server.address, Depth::Everything)?;
     }
     if kind == Image::Killed {

@@ -30,6 +30,8 @@ const LOAD_MILLIS: (u64, u64) = (5, 400);
 /// A server on a new directory is cut off within so many milliseconds of its beginning.
 const BEGINNING_MILLIS: u64 = 150;
 const CLIENTS: usize = 24;
+/// Operations of each client on an image.
+const AFTERWARDS: usize = 2;
 const PROGRESS_EVERY: u64 = 100;
 
 /// How the harness is run.
@@ -183,7 +185,7 @@ impl Bench {
         let stop = AtomicBool::new(false);
         let address = server.address;
         std::thread::scope(|scope| {
-            let load = scope.spawn(|| fleet.load(address, &stop, usize::MAX, Tolerance::None));
+            let load = scope.spawn(|| fleet.load(address, &stop, Tolerance::None));
             std::thread::sleep(wait);
             let ended = server.process.ended()?;
             server.process.kill()?;
@@ -196,7 +198,7 @@ impl Bench {
         })
     }
 
-    /// Starts an image and asks it about everything that was told.
+    /// Starts an image, asks it about everything that was told, and has it do its work.
     fn held_to(&mut self, disk: &Disk, keep: Keep, fleet: &mut Fleet, empty: bool) -> Outcome<()> {
         let data = &self.launch.data;
         remove(data)?;
@@ -204,11 +206,12 @@ impl Bench {
         let mut server = Server::start(&self.launch)?;
         if empty {
             fleet.set_stock(server.address)?;
-            fleet.load(server.address, &AtomicBool::new(false), 2, Tolerance::None)?;
         }
         fleet.resolve(server.address)?;
         let depth = if self.rng.percent(20) { Depth::Everything } else { Depth::Recent };
         fleet.audit(server.address, depth)?;
+        fleet.works(server.address, AFTERWARDS)?;
+        fleet.audit(server.address, Depth::Recent)?;
         if self.rng.percent(50) {
             server.stop()?;
         } else {

@@ -41,8 +41,10 @@ struct Sum {
 }
 
 impl Fleet {
-    /// Asks the server about what was acknowledged and compares all sums.
+    /// Asks the server about what was acknowledged and compares all sums. What was not answered would be in no sum, so all
+    /// has to be.
     pub(crate) fn audit(&mut self, address: SocketAddr, depth: Depth) -> Outcome<()> {
+        self.all_answered()?;
         self.operator.audit(address)?;
         self.each(|client| client.audit(address, depth))?;
         if depth == Depth::Everything {

@@ -99,15 +99,27 @@ impl Fleet {
         self.operator.operate(address);
     }
 
-    /// All clients at it until `stop`, until the server is gone, or until each has done `limit` operations.
+    /// All clients at it until `stop`, or until the server is gone, which is no failure here.
     pub(crate) fn load(
         &mut self,
         address: SocketAddr,
         stop: &AtomicBool,
-        limit: usize,
         tolerance: Tolerance,
     ) -> Outcome<()> {
-        self.each(|client| client.load(address, stop, limit, tolerance))
+        self.each(|client| client.load(address, stop, tolerance))
+    }
+
+    /// A server that is well does its work: so many operations of each client, every one of them answered.
+    pub(crate) fn works(&mut self, address: SocketAddr, operations: usize) -> Outcome<()> {
+        self.each(|client| client.work(address, operations))
+    }
+
+    /// Nobody waits for an answer that never came, so nothing is uncertain.
+    pub(crate) fn all_answered(&self) -> Outcome<()> {
+        match self.clients.iter().find_map(|client| client.pending.as_ref()) {
+            None => Ok(()),
+            Some(op) => fail(format!("never answered: {op:?}")),
+        }
     }
 
     /// Repeats every request whose answer never came, with its key, until it is answered.
@@ -141,5 +153,58 @@ impl Fleet {
             }
         });
         if wrong.is_empty() { Ok(()) } else { fail(wrong.trim_end()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write as _};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    const UNKNOWN: &str = r#"{"reason":"outcome_unknown"}"#;
+
+    /// Answers every request with this problem; closes the connection where it has none.
+    fn server(problem: Option<&'static str>) -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, mut request) = (stream.unwrap(), [0; 4_096]);
+                if let Some(problem) = problem
+                    && stream.read(&mut request).unwrap() > 0
+                {
+                    let head = format!("HTTP/1.1 503 x\r\nContent-Length: {}\r\n\r\n", problem.len());
+                    stream.write_all((head + problem).as_bytes()).unwrap();
+                }
+            }
+        });
+        address
+    }
+
+    fn wrong(result: Outcome<()>) -> String {
+        result.expect_err("a server that does no work is well").to_string()
+    }
+
+    #[test]
+    fn a_server_that_is_well_answers_everything() {
+        let fleet = || Fleet::new(1, 2, false);
+        assert!(wrong(fleet().works(server(Some(UNKNOWN)), 1)).contains("for no reason"));
+        assert!(wrong(fleet().works(server(None), 1)).contains("never answered"));
+        let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        assert!(wrong(fleet().works(nobody, 1)).contains("refused"));
+    }
+
+    #[test]
+    fn an_outcome_is_unknown_only_where_something_may_fail() {
+        let address = server(Some(UNKNOWN));
+        for tolerance in [Tolerance::None, Tolerance::Stopping] {
+            let load = Fleet::new(1, 2, false).load(address, &AtomicBool::new(false), tolerance);
+            assert!(wrong(load).contains("for no reason"), "{tolerance:?}");
+        }
+        let mut fleet = Fleet::new(1, 2, false);
+        fleet.load(address, &AtomicBool::new(false), Tolerance::Failure).unwrap();
+        assert_eq!(fleet.counts().outcome_unknown, 2);
+        assert!(wrong(fleet.audit(address, Depth::Recent)).contains("never answered"));
     }
 }
