@@ -177,7 +177,7 @@ fn attempt_once(
             let starts = point.starts_with("start.");
             let soon = starts || point.starts_with("stop.") || point == "checkpoint.last";
             let address = server.address;
-            harness.fleet.operate(address);
+            harness.fleet.operate(address, tolerance(action))?;
             let fate = harness.under_load(&mut server, tolerance(action), |server, rng| {
                 let until = Instant::now() + if soon { BRIEFLY } else { PATIENCE };
                 while Instant::now() < until && !seen.happened_now(point, action) {

@@ -16,7 +16,7 @@ use crate::database::let_in;
 use crate::http::{Connection, Request};
 use crate::rng::Rng;
 use crate::spawn::{Launch, Readiness, START_TIMEOUT, Server, scratch, server_binary, verify_store};
-use crate::workload::{Depth, Fleet, Watch};
+use crate::workload::{Depth, Fleet, Tolerance, Watch};
 use crate::{Outcome, fail};
 use clap::{Args, ValueEnum};
 use events::Events;
@@ -184,7 +184,7 @@ impl Bench {
     }
 
     fn round(&mut self, times: &mut Times) -> Outcome<()> {
-        self.fleet.operate(self.addresses[0]);
+        self.fleet.operate(self.addresses[0], Tolerance::Failover)?;
         self.kill_under_load(times)?;
         self.fleet.resolve(self.addresses[0])?;
         self.fleet.audit(self.addresses[1], Depth::Everything)?;

@@ -1,6 +1,7 @@
 //! One flipped byte in any file of the data directory: after a clean stop, after a kill, and of old data. A start either refuses
-//! with a message, or everything it serves is right (the byte lay in unused space) or withheld with a server error.
-//! What must never come of it: a wrong figure, something lost in silence, a panic.
+//! with a message, or everything it serves is right (the byte lay in unused space) or withheld with a server error, or by a
+//! server that ends with a message. What must never come of it: a wrong figure, something lost in silence, a panic, an end
+//! by a signal.
 
 use super::Bench;
 use crate::http::Request;
@@ -14,6 +15,7 @@ use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 const CLIENTS: usize = 16;
@@ -177,19 +179,27 @@ impl Flip<'_> {
         let mut server = Server::spawn(&launch)?;
         let fate = match server.until_ready(DECIDE_TIMEOUT)? {
             Readiness::Ended(status) => {
-                if status.code().is_none_or(|code| code == 0) || server.process.log().trim().is_empty() {
+                if !ended_in_order(status, &server.process.log()) {
                     return fail(format!("refused with {status}\n{}", server.process.log_tail()));
                 }
                 Fate::Refused
             }
             Readiness::Ready => {
                 let withheld = fleet.compare(server.address)?;
-                server.process.terminate()?;
-                server.process.wait(STOP_TIMEOUT)?;
-                match withheld {
-                    0 if verify(bench.binary, &data).is_ok() => Fate::Harmless,
-                    0 => Fate::Verified,
-                    _ => Fate::Withheld,
+                if !withheld.ends() {
+                    server.process.terminate()?;
+                }
+                let status = server.process.wait(STOP_TIMEOUT)?;
+                if !status.success() && !ended_in_order(status, &server.process.log()) {
+                    return fail(format!("ended with {status}\n{}", server.process.log_tail()));
+                }
+                if withheld.ends() && status.success() {
+                    return fail("ended by itself as if nothing were wrong");
+                }
+                match withheld.any() {
+                    false if verify(bench.binary, &data).is_ok() => Fate::Harmless,
+                    false => Fate::Verified,
+                    true => Fate::Withheld,
                 }
             }
         };
@@ -198,5 +208,24 @@ impl Flip<'_> {
             return fail(format!("a panic\n{}", server.process.log_tail()));
         }
         Ok((fate, log.lines().last().unwrap_or_default().to_owned()))
+    }
+}
+
+/// Whether a server that ended because of what it found says so, by its code and in words.
+fn ended_in_order(status: ExitStatus, log: &str) -> bool {
+    status.code().is_some_and(|code| code != 0) && !log.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn an_end_by_a_signal_or_without_a_word_is_a_crash() {
+        let (bus, silent, said) =
+            (ExitStatus::from_raw(7), ExitStatus::from_raw(0), ExitStatus::from_raw(4 << 8));
+        assert!(!ended_in_order(bus, "damaged") && !ended_in_order(silent, "damaged"));
+        assert!(!ended_in_order(said, " ") && ended_in_order(said, "damaged"));
     }
 }

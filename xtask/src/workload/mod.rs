@@ -95,8 +95,8 @@ impl Fleet {
     }
 
     /// One round of what an operator does, of items that no client asks for.
-    pub(crate) fn operate(&mut self, address: SocketAddr) {
-        self.operator.operate(address);
+    pub(crate) fn operate(&mut self, address: SocketAddr, tolerance: Tolerance) -> Outcome<()> {
+        self.operator.operate(address, tolerance)
     }
 
     /// All clients at it until `stop`, or until the server is gone, which is no failure here.
@@ -162,20 +162,20 @@ mod tests {
     use std::io::{Read, Write as _};
     use std::net::{Ipv4Addr, TcpListener};
 
-    const UNKNOWN: &str = r#"{"reason":"outcome_unknown"}"#;
+    const UNKNOWN: Option<(u16, &str)> = Some((503, r#"{"reason":"outcome_unknown"}"#));
 
-    /// Answers every request with this problem; closes the connection where it has none.
-    fn server(problem: Option<&'static str>) -> SocketAddr {
+    /// Gives every request this answer; closes the connection where it has none.
+    fn server(answer: Option<(u16, &'static str)>) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (mut stream, mut request) = (stream.unwrap(), [0; 4_096]);
-                if let Some(problem) = problem
+                if let Some((status, body)) = answer
                     && stream.read(&mut request).unwrap() > 0
                 {
-                    let head = format!("HTTP/1.1 503 x\r\nContent-Length: {}\r\n\r\n", problem.len());
-                    stream.write_all((head + problem).as_bytes()).unwrap();
+                    let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", body.len());
+                    stream.write_all((head + body).as_bytes()).unwrap();
                 }
             }
         });
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_server_that_is_well_answers_everything() {
         let fleet = || Fleet::new(1, 2, false);
-        assert!(wrong(fleet().works(server(Some(UNKNOWN)), 1)).contains("for no reason"));
+        assert!(wrong(fleet().works(server(UNKNOWN), 1)).contains("for no reason"));
         assert!(wrong(fleet().works(server(None), 1)).contains("never answered"));
         let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         assert!(wrong(fleet().works(nobody, 1)).contains("refused"));
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn an_outcome_is_unknown_only_where_something_may_fail() {
-        let address = server(Some(UNKNOWN));
+        let address = server(UNKNOWN);
         for tolerance in [Tolerance::None, Tolerance::Stopping] {
             let load = Fleet::new(1, 2, false).load(address, &AtomicBool::new(false), tolerance);
             assert!(wrong(load).contains("for no reason"), "{tolerance:?}");
@@ -206,5 +206,16 @@ mod tests {
         fleet.load(address, &AtomicBool::new(false), Tolerance::Failure).unwrap();
         assert_eq!(fleet.counts().outcome_unknown, 2);
         assert!(wrong(fleet.audit(address, Depth::Recent)).contains("never answered"));
+    }
+
+    #[test]
+    fn what_an_operator_is_refused_is_a_failure() {
+        let operate = |status, tolerance| {
+            Fleet::new(1, 1, false).operate(server(Some((status, "{}"))), tolerance).is_ok()
+        };
+        let (none, failure, failover) = (Tolerance::None, Tolerance::Failure, Tolerance::Failover);
+        assert!(operate(503, failover) && operate(503, failure) && operate(500, failure));
+        assert!(!operate(400, failure) && !operate(409, failover) && !operate(500, failover));
+        assert!(!operate(503, none) && operate(200, none));
     }
 }
