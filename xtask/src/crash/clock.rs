@@ -14,9 +14,6 @@ const HOUR: i64 = 3_600;
 const LOAD_MILLIS: (u64, u64) = (50, 800);
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    if options.jumps == 0 {
-        return Ok(());
-    }
     let binary = server_binary(options.server.as_deref())?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let result = jumps(&mut harness, options.jumps);

@@ -17,9 +17,6 @@ const VERIFY_EVERY: u64 = 50;
 const PROGRESS_EVERY: u64 = 100;
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    if options.kills == 0 {
-        return Ok(());
-    }
     let binary = server_binary(options.server.as_deref())?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let mut early = 0;

@@ -50,6 +50,9 @@ impl Action {
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
     let points = literals("fault")?;
+    if !points.keys().any(|name| name.starts_with(&options.point)) {
+        return fail(format!("no fault point begins with {:?}", options.point));
+    }
     let shipped = server_binary(options.server.as_deref())?;
     let names = || points.keys().map(String::as_str).chain(["FAULT_POINTS"]);
     let found = words_in(&shipped, names())?;

@@ -25,7 +25,7 @@ const LATE_OPERATIONS: usize = 10;
 const DECIDE_TIMEOUT: Duration = Duration::from_secs(10);
 /// This many offsets of each file lie in its first bytes, where formats keep what everything hangs on.
 const HEADER_BYTES: u64 = 128;
-const HEADER_SHARE: usize = 4;
+const HEADER_SHARE: u64 = 4;
 
 /// Holds that bury what came before.
 const BURY_HOLDS: u64 = 320_000;
@@ -58,7 +58,7 @@ enum Fate {
 }
 
 /// Flips `flips` bytes of every file of both images.
-pub(super) fn run(bench: &Bench<'_>, flips: usize) -> Outcome<()> {
+pub(super) fn run(bench: &Bench<'_>, flips: u64) -> Outcome<()> {
     let mut rng = Rng::new(bench.seed);
     let images =
         [("flip-stopped", Image::Stopped), ("flip-killed", Image::Killed), ("flip-aged", Image::Aged)];

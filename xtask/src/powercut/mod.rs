@@ -14,7 +14,7 @@ use crate::shim::library;
 use crate::spawn::{Launch, Server, scratch, server_binary, verify};
 use crate::workload::{Depth, Fleet, Tolerance};
 use crate::{Outcome, fail};
-use clap::Args;
+use clap::{Args, value_parser};
 use disk::{Disk, Keep, POLICIES};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ const PROGRESS_EVERY: u64 = 100;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Images that are started and audited
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, value_parser = value_parser!(u64).range(1..))]
     images: u64,
     /// Repeats a run's choices; the moments at which cuts hit stay the machine's
     #[arg(long)]
