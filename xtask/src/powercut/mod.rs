@@ -184,18 +184,19 @@ impl Bench {
         let wait = Duration::from_millis(self.rng.between(LOAD_MILLIS.0, LOAD_MILLIS.1));
         let stop = AtomicBool::new(false);
         let address = server.address;
-        std::thread::scope(|scope| {
+        let killed = std::thread::scope(|scope| {
             let load = scope.spawn(|| fleet.load(address, &stop, Tolerance::None));
             std::thread::sleep(wait);
-            let ended = server.process.ended()?;
+            let (ended, killed) = (server.process.ended()?, Instant::now());
             server.process.kill()?;
             stop.store(true, Ordering::Relaxed);
             load.join().unwrap_or_else(|_| fail("the load panicked"))?;
             match ended {
-                None => Ok(()),
+                None => Ok(killed),
                 Some(status) => fail(format!("ended by itself: {status}\n{}", server.process.log_tail())),
             }
-        })
+        })?;
+        fleet.none_lost_before(killed)
     }
 
     /// Starts an image, asks it about everything that was told, and has it do its work.

@@ -69,6 +69,8 @@ pub(super) struct Client {
     pub(super) pending: Option<Op>,
     /// When the request was sent whose answer never came.
     pub(super) cut: Option<Instant>,
+    /// When its last load ended for want of a connection, or of an outcome.
+    pub(super) lost: Option<Instant>,
     pub(super) counts: Counts,
 }
 
@@ -146,6 +148,7 @@ impl Client {
             touched: Vec::new(),
             pending: None,
             cut: None,
+            lost: None,
             counts: Counts::default(),
         }
     }
@@ -156,7 +159,11 @@ impl Client {
         stop: &AtomicBool,
         tolerance: Tolerance,
     ) -> Outcome<()> {
-        let Ok(mut connection) = Connection::open(address) else { return Ok(()) };
+        self.lost = None;
+        let Ok(mut connection) = Connection::open(address) else {
+            self.lost = Some(Instant::now());
+            return Ok(());
+        };
         let mut troubled = false;
         while !stop.load(Ordering::Relaxed) {
             let op = self.choose();
@@ -173,7 +180,10 @@ impl Client {
                     troubled = true;
                     std::thread::sleep(TROUBLE_PAUSE);
                 }
-                Flow::Unknown => return Ok(()),
+                Flow::Unknown => {
+                    self.lost = Some(Instant::now());
+                    return Ok(());
+                }
             }
         }
         Ok(())

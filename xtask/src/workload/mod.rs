@@ -132,6 +132,14 @@ impl Fleet {
         self.clients.iter().filter(|client| client.cut.is_some_and(|sent| sent < moment)).count()
     }
 
+    /// Up to `moment` the server of the last load was there for every client.
+    pub(crate) fn none_lost_before(&self, moment: Instant) -> Outcome<()> {
+        match self.clients.iter().filter(|client| client.lost.is_some_and(|lost| lost < moment)).count() {
+            0 => Ok(()),
+            lost => fail(format!("a server that was well lost {lost} clients")),
+        }
+    }
+
     /// What all clients have counted.
     pub(crate) fn counts(&self) -> Counts {
         self.clients.iter().fold(Counts::default(), |sum, client| sum.plus(&client.counts))
@@ -206,6 +214,17 @@ mod tests {
         fleet.load(address, &AtomicBool::new(false), Tolerance::Failure).unwrap();
         assert_eq!(fleet.counts().outcome_unknown, 2);
         assert!(wrong(fleet.audit(address, Depth::Recent)).contains("never answered"));
+    }
+
+    #[test]
+    fn clients_are_lost_to_a_server_that_goes_and_to_no_other() {
+        let mut fleet = Fleet::new(1, 2, false);
+        let before = Instant::now();
+        fleet.load(server(None), &AtomicBool::new(false), Tolerance::None).unwrap();
+        fleet.none_lost_before(before).unwrap();
+        assert!(wrong(fleet.none_lost_before(Instant::now())).contains("lost 2 clients"));
+        fleet.load(server(None), &AtomicBool::new(true), Tolerance::None).unwrap();
+        fleet.none_lost_before(Instant::now()).unwrap();
     }
 
     #[test]
