@@ -9,6 +9,7 @@ mod clock;
 mod crash;
 mod curves;
 mod database;
+mod ends;
 mod failover;
 mod faults;
 mod http;

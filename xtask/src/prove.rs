@@ -5,6 +5,7 @@ use crate::spawn::server_binary;
 use crate::{Outcome, bugs, crash, failover, faults, powercut, sim};
 use clap::Args;
 use std::time::Instant;
+use stockhold_sim::ENOUGH;
 
 /// How much is proved.
 #[derive(Args, Debug)]
@@ -23,7 +24,7 @@ struct Amounts {
     disk_faults: u64,
     jumps: u64,
     images: u64,
-    flips: usize,
+    flips: u64,
     histories: u64,
     /// Of each database.
     failovers: u64,
@@ -37,7 +38,7 @@ const SHORT: Amounts = Amounts {
     jumps: 5,
     images: 40,
     flips: 6,
-    histories: 200,
+    histories: ENOUGH,
     failovers: 2,
     bugs: 10,
 };
@@ -61,6 +62,9 @@ const LONG: Amounts = Amounts {
     failovers: 50,
     bugs: 1,
 };
+
+// With fewer the simulator does not insist that every kind of fault has happened.
+const _: () = assert!(SHORT.histories >= ENOUGH && USUAL.histories >= ENOUGH && LONG.histories >= ENOUGH);
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {

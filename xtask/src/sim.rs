@@ -3,7 +3,7 @@
 
 use crate::spawn::server_binary;
 use crate::{Outcome, fail};
-use clap::Args;
+use clap::{Args, value_parser};
 use std::path::Path;
 use std::process::Command;
 use stockhold_embedded::testing::Bench;
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long, requires = "whole", default_value_t = 1)]
     seed: u64,
     /// How many
-    #[arg(long, requires = "whole", default_value_t = WHOLE_HISTORIES)]
+    #[arg(long, requires = "whole", default_value_t = WHOLE_HISTORIES, value_parser = value_parser!(u64).range(1..))]
     histories: u64,
     /// Steps of each
     #[arg(long, requires = "whole", default_value_t = WHOLE_STEPS)]

@@ -1,3 +1,6 @@
+//! Which units with ids a wish is for: these by name, or the best there are. It only says what is wanted; what is best is found
+//! where it is decided, over the pool as it is then.
+
 use crate::label::Label;
 use crate::unit::Attributes;
 use alloc::vec::Vec;

@@ -1,3 +1,6 @@
+//! What can be asked of the rules. A command brings along whatever deciding can't make by itself: ids, the digests of its key
+//! and of its request, who asks. What can't be written down here can't be asked.
+
 use crate::bug;
 use crate::choice::Choice;
 use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};

@@ -1,3 +1,6 @@
+//! What happened: what a batch leaves in a log, and what recovery and `verify` fold. An event must be enough by itself:
+//! the rules that made it may have changed when it is read.
+
 use crate::command::Origin;
 use crate::hold::Hold;
 use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};

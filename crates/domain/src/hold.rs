@@ -1,3 +1,5 @@
+//! A reservation: its lines, its terms, and where it stands. Values alone; what may become of one is for deciding.
+
 use crate::id::{EventId, ReservationId};
 use crate::item::ItemKey;
 use crate::label::Label;

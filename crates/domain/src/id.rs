@@ -1,3 +1,6 @@
+//! What reservations, events, keys and requests are called. None is drawn here: random bits and time are given by whoever has
+//! them.
+
 use crate::item::ItemKey;
 use crate::label::Label;
 use crate::time::Instant;

@@ -1,3 +1,5 @@
+//! An item: what it is called, its figures and its settings. Values alone; what may move the figures is for deciding.
+
 use crate::bug;
 use crate::label::Label;
 use crate::time::{Instant, Seconds};

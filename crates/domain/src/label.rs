@@ -1,3 +1,5 @@
+//! Names that callers give, checked once: behind this type none is empty, too long or has a control character in it.
+
 use crate::limits::LABEL_BYTES;
 use alloc::sync::Arc;
 use core::fmt;

@@ -1,3 +1,5 @@
+//! What deciding comes to. That a store could not answer is none of it: the rules know no failure.
+
 use crate::hold::Hold;
 use crate::item::Item;
 use crate::rejection::Rejection;

@@ -1,3 +1,5 @@
+//! Why the rules refuse, each reason with the figures that tell its caller what to do. Never the failure of a store.
+
 use crate::id::ReservationId;
 use crate::item::ItemKey;
 use crate::label::Label;

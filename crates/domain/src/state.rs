@@ -1,3 +1,6 @@
+//! What the rules can see of the world, and how it is named. What a store has not loaded must never look as if it were not
+//! there.
+
 use crate::event::{Event, KeyRecord};
 use crate::hold::Hold;
 use crate::id::{KeyHash, ReservationId};

@@ -1,3 +1,6 @@
+//! Instants and spans as the rules compute with them. Arithmetic saturates, and a deadline is rounded up: never earlier than it
+//! was asked for.
+
 use crate::limits::{DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, TTL_CEILING_SECONDS, TTL_MIN_SECONDS};
 use core::fmt;
 

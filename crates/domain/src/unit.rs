@@ -1,3 +1,5 @@
+//! Units with ids: where each stands, where it is and what is said of it, and what a line keeps of those it has.
+
 use crate::id::ReservationId;
 use crate::label::Label;
 use alloc::boxed::Box;

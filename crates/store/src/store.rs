@@ -1,3 +1,5 @@
+//! What a store is to whoever uses it, and what it promises them. How it keeps that is the adapter's.
+
 use crate::work::Work;
 use stockhold_domain::{Event, Item, ItemKey};
 

@@ -1,3 +1,6 @@
+//! What goes into a store and what comes out of it: a question with the place that its answer is put in, so that nobody
+//! waits in a call.
+
 use crate::query::{Found, Query};
 use core::fmt;
 use std::sync::Arc;

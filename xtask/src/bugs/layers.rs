@@ -1,12 +1,12 @@
 //! The layers of tests as programs that fail or do not.
 
-use crate::spawn::{scratch, server_with, workspace};
+use crate::ends::ended_within;
+use crate::spawn::{Process, scratch, server_with, workspace};
 use crate::{Outcome, fail};
 use serde_json::Value;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The crates whose tests meet a bug, in this order.
 const CRATES: [&str; 4] = ["stockhold-domain", "stockhold-store", "stockhold-embedded", "stockhold-sim"];
@@ -20,7 +20,6 @@ const SERVER_ROUNDS: [(&str, &[&str]); 3] = [
 ];
 /// A test that a bug keeps from ending is a test that caught it.
 const PATIENCE: Duration = Duration::from_mins(5);
-const POLL: Duration = Duration::from_millis(5);
 const WORDS: usize = 160;
 
 /// One layer.
@@ -109,34 +108,18 @@ impl Layer {
     /// Runs it with a bug; with none when the name is empty.
     pub(super) fn run(&self, bug: &str) -> Outcome<Verdict> {
         let folder = scratch(None, "stockhold-bugs-")?;
-        let said = folder.path().join("said");
-        let out = File::create(&said)?;
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(&self.arguments)
             .current_dir(&self.folder)
             .env("SEEDED_BUG", bug)
             // A failure is enough: nobody reads the smallest one.
             .env("PROPTEST_MAX_SHRINK_ITERS", "0")
-            .env("RUST_BACKTRACE", "0")
-            .stdin(Stdio::null())
-            .stderr(out.try_clone()?)
-            .stdout(out)
-            .spawn()?;
-        let until = Instant::now() + PATIENCE;
-        let status = loop {
-            match child.try_wait()? {
-                Some(status) => break Some(status),
-                None if Instant::now() > until => {
-                    child.kill()?;
-                    child.wait()?;
-                    break None;
-                }
-                None => std::thread::sleep(POLL),
-            }
-        };
-        match status {
+            .env("RUST_BACKTRACE", "0");
+        let mut process = Process::start(command, &folder.path().join("said"))?;
+        match ended_within(&mut process, PATIENCE)? {
             Some(status) if status.success() => Ok(Verdict::Passed),
-            Some(_) => Ok(Verdict::Caught(first_words(&String::from_utf8_lossy(&std::fs::read(&said)?)))),
+            Some(_) => Ok(Verdict::Caught(first_words(&process.log()))),
             None => Ok(Verdict::Caught(format!("it does not end within {PATIENCE:?}"))),
         }
     }

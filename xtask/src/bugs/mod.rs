@@ -5,6 +5,7 @@
 
 mod layers;
 
+use crate::clock::wall_millis;
 use crate::source::{Place, literals};
 use crate::{Outcome, fail};
 use clap::Args;
@@ -37,13 +38,7 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let began = Instant::now();
     let all = literals("bug")?;
-    let turn = usize::try_from(crate::clock::wall_millis())? % options.one_in.max(1);
-    let bugs: Vec<(&String, &Place)> = all
-        .iter()
-        .enumerate()
-        .filter(|(number, (name, _))| number % options.one_in.max(1) == turn && name.contains(&options.bug))
-        .map(|(_, bug)| bug)
-        .collect();
+    let bugs = chosen(&all, options, usize::try_from(wall_millis())?)?;
     let layers = layers::build(options.tests_only)?;
     for layer in &layers {
         if let Verdict::Caught(what) = layer.run("")? {
@@ -77,6 +72,20 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     if survived.is_empty() { Ok(()) } else { fail(format!("{} survived: {survived:?}", survived.len())) }
 }
 
+/// The bugs to run, at least one: those of the name that is asked for, one in so many of them.
+fn chosen<'a>(
+    all: &'a BTreeMap<String, Place>,
+    options: &Options,
+    turn: usize,
+) -> Outcome<Vec<(&'a String, &'a Place)>> {
+    let named: Vec<_> = all.iter().filter(|(name, _)| name.contains(&options.bug)).collect();
+    if named.is_empty() {
+        return fail(format!("no bug has {:?} in its name", options.bug));
+    }
+    let one_in = options.one_in.clamp(1, named.len());
+    Ok(named.into_iter().skip(turn % one_in).step_by(one_in).collect())
+}
+
 /// The first layer that catches a bug, and by what. Tests of crates that do not have the bug in them are left out.
 fn catch<'a>(layers: &'a [Layer], bug: &str, place: &Place) -> Outcome<Option<(&'a str, String)>> {
     let meets = |layer: &&Layer| layer.name.starts_with(&place.krate);
@@ -86,4 +95,29 @@ fn catch<'a>(layers: &'a [Layer], bug: &str, place: &Place) -> Outcome<Option<(&
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_bug_is_run_or_the_run_fails() {
+        let place = Place { krate: "domain".to_owned(), rest: String::new() };
+        let names = ["a.one", "a.two", "b.one", "b.three", "b.two"];
+        let all: BTreeMap<_, _> = names.iter().map(|name| ((*name).to_owned(), place.clone())).collect();
+        let run = |bug: &str, one_in, turn| {
+            let options = Options { bug: bug.to_owned(), one_in, tests_only: true };
+            chosen(&all, &options, turn).map(|bugs| bugs.into_iter().map(|(name, _)| name.as_str()).collect())
+        };
+        let names = |bug, one_in, turn| -> Vec<&str> { run(bug, one_in, turn).unwrap() };
+        assert_eq!(names("", 1, 7), ["a.one", "a.two", "b.one", "b.three", "b.two"]);
+        assert_eq!(
+            (names("", 2, 4), names("", 2, 5)),
+            (vec!["a.one", "b.one", "b.two"], vec!["a.two", "b.three"])
+        );
+        assert_eq!(names("b.", 10, 5), ["b.two"]);
+        assert_eq!(names("", 0, 0).len(), 5);
+        assert!(run("typo", 1, 0).is_err());
+    }
 }

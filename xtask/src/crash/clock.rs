@@ -7,16 +7,13 @@ use crate::shim::Clock;
 use crate::spawn::{Launch, Server, server_binary, verify};
 use crate::workload::Tolerance;
 use crate::{Outcome, fail};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const HOUR: i64 = 3_600;
 /// The load lasts this long on either side of a jump, in milliseconds.
 const LOAD_MILLIS: (u64, u64) = (50, 800);
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    if options.jumps == 0 {
-        return Ok(());
-    }
     let binary = server_binary(options.server.as_deref())?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let result = jumps(&mut harness, options.jumps);
@@ -42,17 +39,20 @@ fn jumps(harness: &mut Harness, jumps: u64) -> Outcome<Server> {
         servers_are_ahead(ahead);
         let hurt = harness.recover(&launch).and_then(|started| {
             server = started;
-            harness.under_load(&mut server, Tolerance::None, |server, rng| {
+            let killed = harness.under_load(&mut server, Tolerance::None, |server, rng| {
                 let mut wait =
                     || std::thread::sleep(Duration::from_millis(rng.between(LOAD_MILLIS.0, LOAD_MILLIS.1)));
                 wait();
                 clock.set(at_start + meanwhile)?;
                 wait();
-                match server.process.ended()? {
-                    None => server.process.kill(),
-                    Some(status) => fail(format!("ended by itself: {status}\n{}", server.process.log_tail())),
+                match (server.process.ended()?, Instant::now()) {
+                    (None, killed) => server.process.kill().map(|()| killed),
+                    (Some(status), _) => {
+                        fail(format!("ended by itself: {status}\n{}", server.process.log_tail()))
+                    }
                 }
-            })
+            })?;
+            harness.fleet.none_lost_before(killed)
         });
         hurt.map_err(|error| {
             format!("jump {jump}, {at_start} s at the start, {meanwhile} s after: {error}")

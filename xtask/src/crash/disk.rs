@@ -21,9 +21,6 @@ const NTH: u64 = 400;
 const ROOM_BYTES: u64 = 6_000_000;
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    if options.disk_faults == 0 {
-        return Ok(());
-    }
     let binary = server_binary(options.server.as_deref())?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let result = rounds(&mut harness, options.disk_faults);

@@ -5,7 +5,7 @@ use crate::rng::Rng;
 use crate::spawn::{Launch, Server, server_binary, verify};
 use crate::workload::Tolerance;
 use crate::{Outcome, fail};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The load lasts this long before the kill, in milliseconds.
 const LOAD_MILLIS: (u64, u64) = (10, 300);
@@ -17,9 +17,6 @@ const VERIFY_EVERY: u64 = 50;
 const PROGRESS_EVERY: u64 = 100;
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    if options.kills == 0 {
-        return Ok(());
-    }
     let binary = server_binary(options.server.as_deref())?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let mut early = 0;
@@ -31,7 +28,8 @@ pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
 fn kills(harness: &mut Harness, kills: u64, early: &mut u64) -> Outcome<Server> {
     let mut server = harness.begin()?;
     for kill in 1..=kills {
-        harness.under_load(&mut server, Tolerance::None, kill_soon)?;
+        let killed = harness.under_load(&mut server, Tolerance::None, kill_soon)?;
+        harness.fleet.none_lost_before(killed)?;
         let launch = harness.launch.clone();
         if kill % VERIFY_EVERY == 0 || kill == kills {
             verify(&launch.binary, &launch.data)?;
@@ -48,12 +46,12 @@ fn kills(harness: &mut Harness, kills: u64, early: &mut u64) -> Outcome<Server> 
     Ok(server)
 }
 
-fn kill_soon(server: &mut Server, rng: &mut Rng) -> Outcome<()> {
+fn kill_soon(server: &mut Server, rng: &mut Rng) -> Outcome<Instant> {
     std::thread::sleep(Duration::from_millis(rng.between(LOAD_MILLIS.0, LOAD_MILLIS.1)));
-    let ended = server.process.ended()?;
+    let (ended, killed) = (server.process.ended()?, Instant::now());
     server.process.kill()?;
     match ended {
-        None => Ok(()),
+        None => Ok(killed),
         Some(status) => fail(format!("the server ended by itself: {status}\n{}", server.process.log_tail())),
     }
 }

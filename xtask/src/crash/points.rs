@@ -2,7 +2,7 @@
 //! and error where the step can fail. The server is one that was built with the points in it; the one that is shipped must
 //! not have a single name of them. A point that is never reached, or where an action never happened, fails the run.
 
-use super::{Fate, Harness, Options, ended_in_order, fate};
+use super::{AFTERWARDS, Fate, Harness, Options, ended_in_order, fate};
 use crate::rng::Rng;
 use crate::source::{Place, literals, words_in};
 use crate::spawn::{
@@ -50,6 +50,9 @@ impl Action {
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
     let points = literals("fault")?;
+    if !points.keys().any(|name| name.starts_with(&options.point)) {
+        return fail(format!("no fault point begins with {:?}", options.point));
+    }
     let shipped = server_binary(options.server.as_deref())?;
     let names = || points.keys().map(String::as_str).chain(["FAULT_POINTS"]);
     let found = words_in(&shipped, names())?;
@@ -105,7 +108,7 @@ fn rounds(
         }
         for action in actions {
             // So that the start after the kill has something to apply.
-            harness.fleet.load(server.address, &false.into(), FRESH, Tolerance::None)?;
+            harness.fleet.works(server.address, FRESH)?;
             server.process.kill()?;
             let hurt = hurt(harness, point, action, seen).and_then(|()| {
                 let launch = Launch { env: seen.env(""), ..harness.launch.clone() };
@@ -128,7 +131,7 @@ fn hurt(harness: &mut Harness, point: &str, action: Action, seen: &mut Seen) -> 
         if attempt > 0 {
             let launch = Launch { env: seen.env(""), ..harness.launch.clone() };
             let mut server = harness.recover(&launch)?;
-            harness.fleet.load(server.address, &false.into(), FRESH, Tolerance::None)?;
+            harness.fleet.works(server.address, FRESH)?;
             server.process.kill()?;
         }
         let old = harness.launch.data.clone();
@@ -177,7 +180,7 @@ fn attempt_once(
             let starts = point.starts_with("start.");
             let soon = starts || point.starts_with("stop.") || point == "checkpoint.last";
             let address = server.address;
-            harness.fleet.operate(address);
+            harness.fleet.operate(address, tolerance(action))?;
             let fate = harness.under_load(&mut server, tolerance(action), |server, rng| {
                 let until = Instant::now() + if soon { BRIEFLY } else { PATIENCE };
                 while Instant::now() < until && !seen.happened_now(point, action) {
@@ -198,10 +201,14 @@ fn attempt_once(
                 Some(Fate::Killed) => return Ok(()),
                 Some(Fate::Serves) | None => {}
             }
+            if action == Action::Pause || !seen.happened_now(point, action) {
+                // Nothing came between requests and their answers.
+                harness.fleet.all_answered()?;
+            }
             if seen.happened_now(point, action) && action != Action::Pause {
                 // It goes on: then it has to do its work.
                 harness.fleet.resolve(address)?;
-                harness.fleet.load(address, &false.into(), 3, Tolerance::None)?;
+                harness.fleet.works(address, AFTERWARDS)?;
                 harness.fleet.audit(address, Depth::Recent)?;
             }
         }

@@ -3,6 +3,7 @@
 
 use crate::http::{Answer, Connection, Request};
 use crate::{Outcome, fail};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,8 @@ const AGAIN: usize = 5_000;
 pub(super) struct Events {
     /// By position, from 1.
     ids: Vec<String>,
+    /// The same, by id.
+    positions: BTreeMap<String, usize>,
     created: usize,
 }
 
@@ -58,15 +61,7 @@ impl Events {
             if read.is_empty() {
                 return fail(format!("events after position {after} are gone; they were read up to {known}"));
             }
-            for (position, id) in read {
-                after = position;
-                if self.ids.get(position - 1).is_some_and(|was| *was != id) {
-                    return fail(format!(
-                        "position {position} was {} and is {id} now",
-                        self.ids[position - 1]
-                    ));
-                }
-            }
+            after = self.read_again(after, read)?;
         }
         while self.take(&page(server, self.ids.len())?)? > 0 {}
         if self.created != reservations {
@@ -78,12 +73,31 @@ impl Events {
         Ok(())
     }
 
+    /// What comes behind `after` is what came there before, position by position. How far it goes.
+    fn read_again(&self, mut after: usize, read: Vec<(usize, String)>) -> Outcome<usize> {
+        for (position, id) in read {
+            if position != after + 1 {
+                return fail(format!("position {position} follows {after} now"));
+            }
+            if let Some(was) = self.ids.get(after)
+                && *was != id
+            {
+                return fail(format!("position {position} was {was} and is {id} now"));
+            }
+            after = position;
+        }
+        Ok(after)
+    }
+
     /// What comes behind what is known. How many it were.
     fn take(&mut self, answer: &Answer) -> Outcome<usize> {
         let read = ids(answer)?;
         for (position, id) in &read {
             if *position != self.ids.len() + 1 {
                 return fail(format!("position {position} follows {}", self.ids.len()));
+            }
+            if let Some(other) = self.positions.insert(id.clone(), *position) {
+                return fail(format!("{id} is at position {other} and at {position}"));
             }
             self.ids.push(id.clone());
         }
@@ -112,4 +126,46 @@ fn ids(answer: &Answer) -> Outcome<Vec<(usize, String)>> {
         }
     }
     Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn page(events: &[(usize, &str)]) -> Answer {
+        let event = |(position, id): &(usize, &str)| json!({"position": position, "id": id, "type": "reservation.created"});
+        let data: Vec<_> = events.iter().map(event).collect();
+        Answer { status: 200, replayed: false, body: json!({ "data": data }).to_string().into_bytes() }
+    }
+
+    fn known() -> Events {
+        let mut events = Events::default();
+        assert_eq!(events.take(&page(&[(1, "a"), (2, "b"), (3, "c")])).unwrap(), 3);
+        events
+    }
+
+    #[test]
+    fn what_is_read_again_has_every_position_and_what_was_there() {
+        let again = |after, read: &[(usize, &str)]| known().read_again(after, ids(&page(read)).unwrap());
+        assert_eq!(again(1, &[(2, "b"), (3, "c"), (4, "d")]).unwrap(), 4);
+        for wrong in [
+            [(1, "a"), (3, "c")],
+            [(1, "a"), (3, "b")],
+            [(2, "b"), (3, "c")],
+            [(1, "a"), (2, "x")],
+            [(1, "a"), (1, "a")],
+        ] {
+            assert!(again(0, &wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn no_position_is_left_out_and_no_event_is_under_two() {
+        assert_eq!(known().take(&page(&[(4, "d"), (5, "e")])).unwrap(), 2);
+        for wrong in [[(5, "d"), (6, "e")], [(4, "d"), (6, "e")], [(4, "d"), (5, "a")], [(4, "d"), (5, "d")]]
+        {
+            assert!(known().take(&page(&wrong)).is_err(), "{wrong:?}");
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! MariaDB with a lossless semi-synchronous replica: a commit is answered, and seen by others, when the replica has it. The
 //! servers know an address that moves. Every other primary goes with its machine, so that its connections stay open.
 
-use super::ends::end;
 use super::forward::Forwarder;
 use super::{Loss, Pair};
 use crate::database::{Account, PATIENCE, done, program, until};
+use crate::ends::end;
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use rustix::process::Signal;

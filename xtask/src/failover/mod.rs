@@ -5,7 +5,6 @@
 //!
 //! All of it runs on one machine, so what is lost is the server and its disk, not the network in between, and both read one clock.
 
-mod ends;
 mod events;
 mod forward;
 mod mariadb;
@@ -16,9 +15,9 @@ use crate::database::let_in;
 use crate::http::{Connection, Request};
 use crate::rng::Rng;
 use crate::spawn::{Launch, Readiness, START_TIMEOUT, Server, scratch, server_binary, verify_store};
-use crate::workload::{Depth, Fleet, Watch};
+use crate::workload::{Depth, Fleet, Tolerance, Watch};
 use crate::{Outcome, fail};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use events::Events;
 use mariadb::MariaDb;
 use postgres::Postgres;
@@ -48,7 +47,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     store: Option<Kind>,
     /// How often the primary of each database is killed
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = value_parser!(u64).range(1..))]
     rounds: u64,
     /// Repeats a run's choices; the moments at which kills hit stay the machine's
     #[arg(long)]
@@ -184,7 +183,7 @@ impl Bench {
     }
 
     fn round(&mut self, times: &mut Times) -> Outcome<()> {
-        self.fleet.operate(self.addresses[0]);
+        self.fleet.operate(self.addresses[0], Tolerance::Failover)?;
         self.kill_under_load(times)?;
         self.fleet.resolve(self.addresses[0])?;
         self.fleet.audit(self.addresses[1], Depth::Everything)?;

@@ -1,10 +1,10 @@
 //! PostgreSQL with a synchronous standby. The servers know both by one address, `target_session_attrs=read-write`, and find
 //! out for themselves which of them is the primary.
 
-use super::ends::{end, kill_all};
 use super::{Loss, Pair};
 use crate::Outcome;
 use crate::database::{Account, done, program, until};
+use crate::ends::{end, kill_all};
 use crate::spawn::{Process, free_address};
 use rustix::process::Signal;
 use std::fmt::Write;

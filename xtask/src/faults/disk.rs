@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// The disk works this long under load before it stops.
 const HEALTHY: Duration = Duration::from_millis(150);
+/// Operations of each client after the restart.
+const AFTERWARDS: usize = 50;
 
 /// One disk that fails in one way; what the clients saw.
 pub(super) fn fail(bench: &Bench<'_>, name: &str, trick: Trick) -> Outcome<Counts> {
@@ -24,7 +26,7 @@ pub(super) fn fail(bench: &Bench<'_>, name: &str, trick: Trick) -> Outcome<Count
     let stop = AtomicBool::new(false);
     let address = server.address;
     let status = std::thread::scope(|scope| {
-        let load = scope.spawn(|| fleet.load(address, &stop, usize::MAX, Tolerance::Failure));
+        let load = scope.spawn(|| fleet.load(address, &stop, Tolerance::Failure));
         std::thread::sleep(HEALTHY);
         let armed = shim.arm();
         let status = server.process.wait(STOP_TIMEOUT);
@@ -46,7 +48,7 @@ pub(super) fn fail(bench: &Bench<'_>, name: &str, trick: Trick) -> Outcome<Count
     let recovered = fleet
         .resolve(server.address)
         .and_then(|()| fleet.audit(server.address, Depth::Everything))
-        .and_then(|()| fleet.load(server.address, &AtomicBool::new(false), 50, Tolerance::None))
+        .and_then(|()| fleet.works(server.address, AFTERWARDS))
         .and_then(|()| fleet.audit(server.address, Depth::Everything))
         .and_then(|()| server.stop())
         .and_then(|()| verify(bench.binary, &healthy.data));

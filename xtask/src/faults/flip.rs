@@ -1,6 +1,7 @@
 //! One flipped byte in any file of the data directory: after a clean stop, after a kill, and of old data. A start either refuses
-//! with a message, or everything it serves is right (the byte lay in unused space) or withheld with a server error.
-//! What must never come of it: a wrong figure, something lost in silence, a panic.
+//! with a message, or everything it serves is right (the byte lay in unused space) or withheld with a server error, or by a
+//! server that ends with a message. What must never come of it: a wrong figure, something lost in silence, a panic, an end
+//! by a signal.
 
 use super::Bench;
 use crate::http::Request;
@@ -8,13 +9,13 @@ use crate::load::http::{Reserves, Script, sku};
 use crate::load::{Plan, closed};
 use crate::rng::Rng;
 use crate::spawn::{Launch, Readiness, STOP_TIMEOUT, Server, copy_dir, verify};
-use crate::workload::{Depth, Fleet, Tolerance};
+use crate::workload::{Depth, Fleet};
 use crate::{Outcome, fail};
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 const CLIENTS: usize = 16;
@@ -24,7 +25,7 @@ const LATE_OPERATIONS: usize = 10;
 const DECIDE_TIMEOUT: Duration = Duration::from_secs(10);
 /// This many offsets of each file lie in its first bytes, where formats keep what everything hangs on.
 const HEADER_BYTES: u64 = 128;
-const HEADER_SHARE: usize = 4;
+const HEADER_SHARE: u64 = 4;
 
 /// Holds that bury what came before.
 const BURY_HOLDS: u64 = 320_000;
@@ -57,7 +58,7 @@ enum Fate {
 }
 
 /// Flips `flips` bytes of every file of both images.
-pub(super) fn run(bench: &Bench<'_>, flips: usize) -> Outcome<()> {
+pub(super) fn run(bench: &Bench<'_>, flips: u64) -> Outcome<()> {
     let mut rng = Rng::new(bench.seed);
     let images =
         [("flip-stopped", Image::Stopped), ("flip-killed", Image::Killed), ("flip-aged", Image::Aged)];
@@ -105,10 +106,10 @@ fn prepare(bench: &Bench<'_>, image: &Path, kind: Image) -> Outcome<Fleet> {
     let mut server = Server::start(&launch)?;
     let mut fleet = Fleet::new(bench.seed, CLIENTS, false);
     fleet.set_stock(server.address)?;
-    fleet.load(server.address, &AtomicBool::new(false), OPERATIONS, Tolerance::None)?;
+    fleet.works(server.address, OPERATIONS)?;
     if kind == Image::Aged {
         bury(server.address)?;
-        fleet.load(server.address, &AtomicBool::new(false), LATE_OPERATIONS, Tolerance::None)?;
+        fleet.works(server.address, LATE_OPERATIONS)?;
         fleet.audit(server.address, Depth::Everything)?;
     }
     if kind == Image::Killed {
@@ -178,19 +179,27 @@ impl Flip<'_> {
         let mut server = Server::spawn(&launch)?;
         let fate = match server.until_ready(DECIDE_TIMEOUT)? {
             Readiness::Ended(status) => {
-                if status.code().is_none_or(|code| code == 0) || server.process.log().trim().is_empty() {
+                if !ended_in_order(status, &server.process.log()) {
                     return fail(format!("refused with {status}\n{}", server.process.log_tail()));
                 }
                 Fate::Refused
             }
             Readiness::Ready => {
                 let withheld = fleet.compare(server.address)?;
-                server.process.terminate()?;
-                server.process.wait(STOP_TIMEOUT)?;
-                match withheld {
-                    0 if verify(bench.binary, &data).is_ok() => Fate::Harmless,
-                    0 => Fate::Verified,
-                    _ => Fate::Withheld,
+                if !withheld.ends() {
+                    server.process.terminate()?;
+                }
+                let status = server.process.wait(STOP_TIMEOUT)?;
+                if !status.success() && !ended_in_order(status, &server.process.log()) {
+                    return fail(format!("ended with {status}\n{}", server.process.log_tail()));
+                }
+                if withheld.ends() && status.success() {
+                    return fail("ended by itself as if nothing were wrong");
+                }
+                match withheld.any() {
+                    false if verify(bench.binary, &data).is_ok() => Fate::Harmless,
+                    false => Fate::Verified,
+                    true => Fate::Withheld,
                 }
             }
         };
@@ -199,5 +208,24 @@ impl Flip<'_> {
             return fail(format!("a panic\n{}", server.process.log_tail()));
         }
         Ok((fate, log.lines().last().unwrap_or_default().to_owned()))
+    }
+}
+
+/// Whether a server that ended because of what it found says so, by its code and in words.
+fn ended_in_order(status: ExitStatus, log: &str) -> bool {
+    status.code().is_some_and(|code| code != 0) && !log.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn an_end_by_a_signal_or_without_a_word_is_a_crash() {
+        let (bus, silent, said) =
+            (ExitStatus::from_raw(7), ExitStatus::from_raw(0), ExitStatus::from_raw(4 << 8));
+        assert!(!ended_in_order(bus, "damaged") && !ended_in_order(silent, "damaged"));
+        assert!(!ended_in_order(said, " ") && ended_in_order(said, "damaged"));
     }
 }

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Longest that a second server may take to refuse.
 const REFUSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Operations of each client on a server that goes on, or starts again.
+const AFTERWARDS: usize = 50;
 const STOPS: u64 = 20;
 /// The load lasts this long before the stop, in milliseconds.
 const LOAD_MILLIS: (u64, u64) = (20, 200);
@@ -30,7 +32,7 @@ pub(super) fn second_server(bench: &Bench<'_>) -> Outcome<()> {
     if status.code().is_none_or(|code| code == 0) || said.contains("panicked") || !said.contains("data") {
         return fail(format!("the second server ended with {status} and said: {said}"));
     }
-    fleet.load(first.address, &AtomicBool::new(false), 50, Tolerance::None)?;
+    fleet.works(first.address, AFTERWARDS)?;
     fleet.audit(first.address, Depth::Everything)?;
     first.stop()?;
     println!("second: refused with {status}: {said}; the first went on");
@@ -54,7 +56,7 @@ pub(super) fn drain(bench: &Bench<'_>) -> Outcome<()> {
         let stop = AtomicBool::new(false);
         let address = server.address;
         let (told, status) = std::thread::scope(|scope| {
-            let load = scope.spawn(|| fleet.load(address, &stop, usize::MAX, Tolerance::Stopping));
+            let load = scope.spawn(|| fleet.load(address, &stop, Tolerance::Stopping));
             std::thread::sleep(wait);
             let told = Instant::now();
             let status = server.process.terminate().and_then(|()| server.process.wait(STOP_TIMEOUT));
@@ -73,6 +75,7 @@ pub(super) fn drain(bench: &Bench<'_>) -> Outcome<()> {
     }
     let server = Server::start(&launch)?;
     fleet.resolve(server.address)?;
+    fleet.works(server.address, AFTERWARDS)?;
     fleet.audit(server.address, Depth::Everything)?;
     server.stop()?;
     println!("drain: {STOPS} stops under load, the slowest {slowest:?}; {}; nothing lost", fleet.counts());

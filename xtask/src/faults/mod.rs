@@ -9,7 +9,7 @@ use crate::shim::Trick;
 use crate::spawn::{scratch, server_binary};
 use crate::workload::Counts;
 use crate::{Outcome, fail};
-use clap::Args;
+use clap::{Args, value_parser};
 use std::path::{Path, PathBuf};
 
 /// Which sync is the first to fail: early and late in a run, at a commit or wherever else it falls.
@@ -21,13 +21,13 @@ const ROOM_BYTES: [u64; 4] = [1, 20_000, 400_000, 3_000_000];
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Bytes flipped in each file of each image of the data directory
-    #[arg(long, default_value_t = 40)]
-    flips: usize,
+    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..))]
+    flips: u64,
     /// Repeats a run's choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only these: sync, full, flip, second, drain
-    #[arg(long, value_delimiter = ',')]
+    /// Only these
+    #[arg(long, value_delimiter = ',', value_parser = ["sync", "full", "flip", "second", "drain"])]
     only: Vec<String>,
     /// Where the temporary data goes
     #[arg(long, value_name = "DIR")]
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// A run of `cargo xtask prove`.
-    pub(crate) fn of(flips: usize, server: &Path) -> Self {
+    pub(crate) fn of(flips: u64, server: &Path) -> Self {
         Self { flips, seed: 1, only: Vec::new(), disk: None, server: Some(server.to_owned()) }
     }
 }
@@ -84,9 +84,6 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
             println!("{name}: VIOLATION: {error}");
             failed.push(name);
         }
-    }
-    if ran == 0 {
-        return fail(format!("no such fault: {}", options.only.join(",")));
     }
     if failed.is_empty() {
         println!("all {ran} held");

@@ -14,7 +14,7 @@ use crate::shim::library;
 use crate::spawn::{Launch, Server, scratch, server_binary, verify};
 use crate::workload::{Depth, Fleet, Tolerance};
 use crate::{Outcome, fail};
-use clap::Args;
+use clap::{Args, value_parser};
 use disk::{Disk, Keep, POLICIES};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,13 +30,15 @@ const LOAD_MILLIS: (u64, u64) = (5, 400);
 /// A server on a new directory is cut off within so many milliseconds of its beginning.
 const BEGINNING_MILLIS: u64 = 150;
 const CLIENTS: usize = 24;
+/// Operations of each client on an image.
+const AFTERWARDS: usize = 2;
 const PROGRESS_EVERY: u64 = 100;
 
 /// How the harness is run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Images that are started and audited
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, value_parser = value_parser!(u64).range(1..))]
     images: u64,
     /// Repeats a run's choices; the moments at which cuts hit stay the machine's
     #[arg(long)]
@@ -182,21 +184,22 @@ impl Bench {
         let wait = Duration::from_millis(self.rng.between(LOAD_MILLIS.0, LOAD_MILLIS.1));
         let stop = AtomicBool::new(false);
         let address = server.address;
-        std::thread::scope(|scope| {
-            let load = scope.spawn(|| fleet.load(address, &stop, usize::MAX, Tolerance::None));
+        let killed = std::thread::scope(|scope| {
+            let load = scope.spawn(|| fleet.load(address, &stop, Tolerance::None));
             std::thread::sleep(wait);
-            let ended = server.process.ended()?;
+            let (ended, killed) = (server.process.ended()?, Instant::now());
             server.process.kill()?;
             stop.store(true, Ordering::Relaxed);
             load.join().unwrap_or_else(|_| fail("the load panicked"))?;
             match ended {
-                None => Ok(()),
+                None => Ok(killed),
                 Some(status) => fail(format!("ended by itself: {status}\n{}", server.process.log_tail())),
             }
-        })
+        })?;
+        fleet.none_lost_before(killed)
     }
 
-    /// Starts an image and asks it about everything that was told.
+    /// Starts an image, asks it about everything that was told, and has it do its work.
     fn held_to(&mut self, disk: &Disk, keep: Keep, fleet: &mut Fleet, empty: bool) -> Outcome<()> {
         let data = &self.launch.data;
         remove(data)?;
@@ -204,11 +207,12 @@ impl Bench {
         let mut server = Server::start(&self.launch)?;
         if empty {
             fleet.set_stock(server.address)?;
-            fleet.load(server.address, &AtomicBool::new(false), 2, Tolerance::None)?;
         }
         fleet.resolve(server.address)?;
         let depth = if self.rng.percent(20) { Depth::Everything } else { Depth::Recent };
         fleet.audit(server.address, depth)?;
+        fleet.works(server.address, AFTERWARDS)?;
+        fleet.audit(server.address, Depth::Recent)?;
         if self.rng.percent(50) {
             server.stop()?;
         } else {

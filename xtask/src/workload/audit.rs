@@ -1,13 +1,12 @@
 //! The audit: every reservation is as acknowledged, and every item's figures are the sums over all of them.
 
-use super::client::Client;
+use super::client::{Client, Tolerance};
 use super::known::State;
 use super::{Fleet, Stock};
 use crate::clock::wall_millis;
 use crate::http::{Answer, Connection, Request};
 use crate::{Outcome, fail};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -31,6 +30,38 @@ const DUE_SOON_MILLIS: i64 = 5_000;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
+/// What a server kept back rather than give a doubtful answer.
+#[derive(Debug, Default)]
+pub(crate) struct Withheld {
+    /// Answers that were server errors.
+    errors: AtomicU64,
+    /// Requests that were not answered at all, which only a server that ends may do.
+    cut: AtomicU64,
+}
+
+impl Withheld {
+    /// Whether anything was.
+    pub(crate) fn any(&self) -> bool {
+        self.errors.load(Ordering::Relaxed) > 0 || self.ends()
+    }
+
+    /// Whether the server must have ended, or be about to.
+    pub(crate) fn ends(&self) -> bool {
+        self.cut.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts an answer that was kept back; whether it was.
+    fn counts(&self, answer: &std::io::Result<Answer>) -> bool {
+        let count = match answer {
+            Ok(answer) if answer.status >= 500 => &self.errors,
+            Err(error) if Tolerance::None.takes(error) => &self.cut,
+            _ => return false,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+}
+
 /// What an item should show, summed over reservations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
@@ -41,8 +72,10 @@ struct Sum {
 }
 
 impl Fleet {
-    /// Asks the server about what was acknowledged and compares all sums.
+    /// Asks the server about what was acknowledged and compares all sums. What was not answered would be in no sum, so all
+    /// has to be.
     pub(crate) fn audit(&mut self, address: SocketAddr, depth: Depth) -> Outcome<()> {
+        self.all_answered()?;
         self.operator.audit(address)?;
         self.each(|client| client.audit(address, depth))?;
         if depth == Depth::Everything {
@@ -64,15 +97,15 @@ impl Fleet {
     }
 
     /// Compares everything with what was acknowledged where damage is possible: an answer is right, or it is withheld
-    /// with a server error; anything else is a wrong figure. Gives how many answers were withheld.
-    pub(crate) fn compare(&mut self, address: SocketAddr) -> Outcome<u64> {
-        let withheld = AtomicU64::new(0);
+    /// with a server error; anything else is a wrong figure. Gives what was withheld.
+    pub(crate) fn compare(&mut self, address: SocketAddr) -> Outcome<Withheld> {
+        self.all_answered()?;
+        let withheld = Withheld::default();
         let items = self.summed();
         let mut connection = Connection::open(address)?;
         for (stock, sum) in self.stock.iter().zip(&items) {
             let answer = connection.call(&Request::get(format!("/v1/inventory/{}", stock.sku)));
-            if is_withheld(&answer) {
-                withheld.fetch_add(1, Ordering::Relaxed);
+            if withheld.counts(&answer) {
                 continue;
             }
             let said = told(&answer?)?;
@@ -81,7 +114,7 @@ impl Fleet {
             }
         }
         self.each(|client| client.compare(address, &withheld))?;
-        Ok(withheld.into_inner())
+        Ok(withheld)
     }
 
     /// Reservations that were ever acknowledged.
@@ -181,17 +214,9 @@ fn due_soon_at() -> i64 {
     i64::try_from(wall_millis()).unwrap_or(i64::MAX).saturating_add(DUE_SOON_MILLIS)
 }
 
-/// Whether the server kept an answer back rather than give a doubtful one.
-fn is_withheld(answer: &std::io::Result<Answer>) -> bool {
-    match answer {
-        Ok(answer) => answer.status >= 500,
-        Err(error) => !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::WouldBlock),
-    }
-}
-
 impl Client {
     /// See [`Fleet::compare`]: every reservation, then a sample of keys.
-    fn compare(&mut self, address: SocketAddr, withheld: &AtomicU64) -> Outcome<()> {
+    fn compare(&mut self, address: SocketAddr, withheld: &Withheld) -> Outcome<()> {
         let keys: Vec<usize> = (0..KEY_SAMPLE).filter_map(|_| self.any()).collect();
         let reads = (0..self.known.len())
             .map(|at| (at, Request::get(format!("/v1/reservations/{}", self.known[at].id)), 200));
@@ -199,8 +224,7 @@ impl Client {
         let asked: Vec<_> = reads.chain(replays).collect();
         for (at, request, status) in asked {
             let answer = Connection::open(address).and_then(|mut connection| connection.call(&request));
-            if is_withheld(&answer) {
-                withheld.fetch_add(1, Ordering::Relaxed);
+            if withheld.counts(&answer) {
                 continue;
             }
             let answer = answer?;

@@ -27,6 +27,22 @@ pub(crate) enum Tolerance {
     Failover,
 }
 
+impl Tolerance {
+    /// Whether an answer that did not come says no more than that the server, or what is behind it, went away.
+    pub(super) fn takes(self, error: &std::io::Error) -> bool {
+        match error.kind() {
+            ErrorKind::InvalidData => false,
+            ErrorKind::WouldBlock => self == Self::Failover,
+            _ => true,
+        }
+    }
+
+    /// Whether a command that is sent for the first time may be left without an outcome.
+    fn takes_unknown(self) -> bool {
+        matches!(self, Self::Failure | Self::Failover)
+    }
+}
+
 /// How far the harness's clock may be from the store's: both read the same machine's.
 const CLOCK_SLACK_MILLIS: i64 = 50;
 /// Longest that an unresolved operation is asked again.
@@ -53,6 +69,8 @@ pub(super) struct Client {
     pub(super) pending: Option<Op>,
     /// When the request was sent whose answer never came.
     pub(super) cut: Option<Instant>,
+    /// When its last load ended for want of a connection, or of an outcome.
+    pub(super) lost: Option<Instant>,
     pub(super) counts: Counts,
 }
 
@@ -130,6 +148,7 @@ impl Client {
             touched: Vec::new(),
             pending: None,
             cut: None,
+            lost: None,
             counts: Counts::default(),
         }
     }
@@ -138,15 +157,15 @@ impl Client {
         &mut self,
         address: SocketAddr,
         stop: &AtomicBool,
-        limit: usize,
         tolerance: Tolerance,
     ) -> Outcome<()> {
-        let Ok(mut connection) = Connection::open(address) else { return Ok(()) };
+        self.lost = None;
+        let Ok(mut connection) = Connection::open(address) else {
+            self.lost = Some(Instant::now());
+            return Ok(());
+        };
         let mut troubled = false;
-        for _ in 0..limit {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
+        while !stop.load(Ordering::Relaxed) {
             let op = self.choose();
             let flow = self.perform(&mut connection, op, false, tolerance)?;
             match flow {
@@ -161,7 +180,23 @@ impl Client {
                     troubled = true;
                     std::thread::sleep(TROUBLE_PAUSE);
                 }
-                Flow::Unknown => return Ok(()),
+                Flow::Unknown => {
+                    self.lost = Some(Instant::now());
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn work(&mut self, address: SocketAddr, operations: usize) -> Outcome<()> {
+        let mut connection = Connection::open(address)?;
+        for _ in 0..operations {
+            let op = self.choose();
+            match self.perform(&mut connection, op, false, Tolerance::None)? {
+                Flow::Settled => {}
+                Flow::Unavailable => return fail("unavailable for no reason"),
+                Flow::Unknown => return fail(format!("never answered: {:?}", self.pending)),
             }
         }
         Ok(())
@@ -296,10 +331,7 @@ impl Client {
                     format!("{} {} {:?} → {}", request.method, request.path, request.body, answer.brief());
                 self.settle(op, &answer, retry, tolerance).map_err(|error| format!("{error}: {asked}").into())
             }
-            Err(error)
-                if error.kind() == ErrorKind::InvalidData
-                    || (error.kind() == ErrorKind::WouldBlock && tolerance != Tolerance::Failover) =>
-            {
+            Err(error) if !tolerance.takes(&error) => {
                 fail(format!("{error}: {} {}", request.method, request.path))
             }
             Err(_) => {
@@ -313,6 +345,9 @@ impl Client {
     fn settle(&mut self, op: Op, answer: &Answer, retry: bool, tolerance: Tolerance) -> Result<Flow, String> {
         if answer.status == 503 {
             return match answer.reason().as_str() {
+                "outcome_unknown" if !retry && !tolerance.takes_unknown() => {
+                    Err("an outcome that is unknown for no reason".to_owned())
+                }
                 "outcome_unknown" => {
                     self.counts.outcome_unknown += 1;
                     self.pending = Some(op);

@@ -3,6 +3,7 @@
 use super::Stock;
 use super::op::Reserve;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// One reservation, as far as answers told.
 #[derive(Clone, Debug)]
@@ -68,6 +69,12 @@ impl Known {
                 if request.partial { (1..=asked).contains(&line.quantity) } else { line.quantity == asked };
             if !granted {
                 return Err(format!("{} of {asked} granted", line.quantity));
+            }
+            if let Some(named) = request.named((line.sku, asked), stock) {
+                let granted: BTreeSet<String> = line.units.iter().map(|unit| unit.id.clone()).collect();
+                if granted != named {
+                    return Err(format!("{granted:?} granted, where {named:?} were asked for"));
+                }
             }
         }
         if lines.is_empty() || (!request.partial && lines.len() != request.lines.len()) {
@@ -234,16 +241,24 @@ mod tests {
         })
     }
 
+    fn two_seats(first_seat: Option<u64>) -> Reserve {
+        Reserve { number: 1, basket: false, partial: false, ttl: 9, lines: vec![(2, 2)], first_seat }
+    }
+
+    #[test]
+    fn seats_that_were_named_are_those_that_are_granted() {
+        let granted = |first_seat, units: &[&str]| {
+            let units: Vec<_> = units.iter().map(|id| (*id, 1, false)).collect();
+            Known::new(two_seats(first_seat), &seats(&units, 0), &stock()).is_ok()
+        };
+        assert!(granted(None, &["s-4", "s-7"]));
+        assert!(granted(Some(4), &["s-4", "s-5"]) && granted(Some(9), &["s-0", "s-9"]));
+        assert!(!granted(Some(4), &["s-4", "s-7"]) && !granted(Some(4), &["s-4", "s-4"]));
+    }
+
     #[test]
     fn units_stay_the_same_and_never_go_back() {
-        let request = Reserve {
-            number: 1,
-            basket: false,
-            partial: false,
-            ttl: 9,
-            lines: vec![(2, 2)],
-            first_seat: Some(1),
-        };
+        let request = two_seats(Some(1));
         let told = seats(&[("s-1", 2, false), ("s-2", 5, false)], 0);
         let known = Known::new(request, &told, &stock()).unwrap();
         known.clone().check(&seats(&[("s-1", 3, false), ("s-2", 5, false)], 0), &stock()).unwrap();

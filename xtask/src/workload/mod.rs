@@ -95,19 +95,31 @@ impl Fleet {
     }
 
     /// One round of what an operator does, of items that no client asks for.
-    pub(crate) fn operate(&mut self, address: SocketAddr) {
-        self.operator.operate(address);
+    pub(crate) fn operate(&mut self, address: SocketAddr, tolerance: Tolerance) -> Outcome<()> {
+        self.operator.operate(address, tolerance)
     }
 
-    /// All clients at it until `stop`, until the server is gone, or until each has done `limit` operations.
+    /// All clients at it until `stop`, or until the server is gone, which is no failure here.
     pub(crate) fn load(
         &mut self,
         address: SocketAddr,
         stop: &AtomicBool,
-        limit: usize,
         tolerance: Tolerance,
     ) -> Outcome<()> {
-        self.each(|client| client.load(address, stop, limit, tolerance))
+        self.each(|client| client.load(address, stop, tolerance))
+    }
+
+    /// A server that is well does its work: so many operations of each client, every one of them answered.
+    pub(crate) fn works(&mut self, address: SocketAddr, operations: usize) -> Outcome<()> {
+        self.each(|client| client.work(address, operations))
+    }
+
+    /// Nobody waits for an answer that never came, so nothing is uncertain.
+    pub(crate) fn all_answered(&self) -> Outcome<()> {
+        match self.clients.iter().find_map(|client| client.pending.as_ref()) {
+            None => Ok(()),
+            Some(op) => fail(format!("never answered: {op:?}")),
+        }
     }
 
     /// Repeats every request whose answer never came, with its key, until it is answered.
@@ -118,6 +130,14 @@ impl Fleet {
     /// How many clients sent a request before `moment` and were never answered.
     pub(crate) fn cut_off(&self, moment: Instant) -> usize {
         self.clients.iter().filter(|client| client.cut.is_some_and(|sent| sent < moment)).count()
+    }
+
+    /// Up to `moment` the server of the last load was there for every client.
+    pub(crate) fn none_lost_before(&self, moment: Instant) -> Outcome<()> {
+        match self.clients.iter().filter(|client| client.lost.is_some_and(|lost| lost < moment)).count() {
+            0 => Ok(()),
+            lost => fail(format!("a server that was well lost {lost} clients")),
+        }
     }
 
     /// What all clients have counted.
@@ -141,5 +161,80 @@ impl Fleet {
             }
         });
         if wrong.is_empty() { Ok(()) } else { fail(wrong.trim_end()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write as _};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    const UNKNOWN: Option<(u16, &str)> = Some((503, r#"{"reason":"outcome_unknown"}"#));
+
+    /// Gives every request this answer; closes the connection where it has none.
+    fn server(answer: Option<(u16, &'static str)>) -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, mut request) = (stream.unwrap(), [0; 4_096]);
+                if let Some((status, body)) = answer
+                    && stream.read(&mut request).unwrap() > 0
+                {
+                    let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", body.len());
+                    stream.write_all((head + body).as_bytes()).unwrap();
+                }
+            }
+        });
+        address
+    }
+
+    fn wrong(result: Outcome<()>) -> String {
+        result.expect_err("a server that does no work is well").to_string()
+    }
+
+    #[test]
+    fn a_server_that_is_well_answers_everything() {
+        let fleet = || Fleet::new(1, 2, false);
+        assert!(wrong(fleet().works(server(UNKNOWN), 1)).contains("for no reason"));
+        assert!(wrong(fleet().works(server(None), 1)).contains("never answered"));
+        let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        assert!(wrong(fleet().works(nobody, 1)).contains("refused"));
+    }
+
+    #[test]
+    fn an_outcome_is_unknown_only_where_something_may_fail() {
+        let address = server(UNKNOWN);
+        for tolerance in [Tolerance::None, Tolerance::Stopping] {
+            let load = Fleet::new(1, 2, false).load(address, &AtomicBool::new(false), tolerance);
+            assert!(wrong(load).contains("for no reason"), "{tolerance:?}");
+        }
+        let mut fleet = Fleet::new(1, 2, false);
+        fleet.load(address, &AtomicBool::new(false), Tolerance::Failure).unwrap();
+        assert_eq!(fleet.counts().outcome_unknown, 2);
+        assert!(wrong(fleet.audit(address, Depth::Recent)).contains("never answered"));
+    }
+
+    #[test]
+    fn clients_are_lost_to_a_server_that_goes_and_to_no_other() {
+        let mut fleet = Fleet::new(1, 2, false);
+        let before = Instant::now();
+        fleet.load(server(None), &AtomicBool::new(false), Tolerance::None).unwrap();
+        fleet.none_lost_before(before).unwrap();
+        assert!(wrong(fleet.none_lost_before(Instant::now())).contains("lost 2 clients"));
+        fleet.load(server(None), &AtomicBool::new(true), Tolerance::None).unwrap();
+        fleet.none_lost_before(Instant::now()).unwrap();
+    }
+
+    #[test]
+    fn what_an_operator_is_refused_is_a_failure() {
+        let operate = |status, tolerance| {
+            Fleet::new(1, 1, false).operate(server(Some((status, "{}"))), tolerance).is_ok()
+        };
+        let (none, failure, failover) = (Tolerance::None, Tolerance::Failure, Tolerance::Failover);
+        assert!(operate(503, failover) && operate(503, failure) && operate(500, failure));
+        assert!(!operate(400, failure) && !operate(409, failover) && !operate(500, failover));
+        assert!(!operate(503, none) && operate(200, none));
     }
 }

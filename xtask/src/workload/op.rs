@@ -6,6 +6,7 @@ use super::{Stock, seat};
 use crate::http::Request;
 use crate::rng::uuid;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// One request of a client. Reservations are named by their index in what the client knows.
 #[derive(Clone, Debug)]
@@ -112,15 +113,19 @@ impl Reserve {
         Request { method: "POST", path, key: Some(uuid(client, self.number)), body: Some(body.to_string()) }
     }
 
-    fn line(&self, (sku, quantity): (usize, u64), stock: &[Stock]) -> Value {
-        let Stock { sku, total, seats } = &stock[sku];
-        match self.first_seat.filter(|_| *seats) {
-            Some(first) => {
-                let units: Vec<_> = (first..first + quantity).map(|n| seat(n % total)).collect();
-                json!({"sku": sku, "units": units})
-            }
+    fn line(&self, line: (usize, u64), stock: &[Stock]) -> Value {
+        let (Stock { sku, .. }, quantity) = (&stock[line.0], line.1);
+        match self.named(line, stock) {
+            Some(units) => json!({"sku": sku, "units": units}),
             None => json!({"sku": sku, "quantity": quantity}),
         }
+    }
+
+    /// The ids of the units that a line asks for, where it names them.
+    pub(super) fn named(&self, (sku, quantity): (usize, u64), stock: &[Stock]) -> Option<BTreeSet<String>> {
+        let Stock { total, seats, .. } = &stock[sku];
+        let first = self.first_seat.filter(|_| *seats)?;
+        Some((first..first + quantity).map(|n| seat(n % total)).collect())
     }
 
     /// The status of its success.

@@ -1,6 +1,7 @@
 //! An operator who sets and pauses the sale of an item of his own. What he was told is there; what he was not told of may
 //! be there or not, until he asks.
 
+use super::client::Tolerance;
 use crate::http::{Answer, Connection, Request};
 use crate::{Outcome, fail};
 use std::net::SocketAddr;
@@ -26,11 +27,12 @@ impl Default for Operator {
 }
 
 impl Operator {
-    /// Sets the total, pauses the sale and resumes it. Stops at the first request that is not answered.
-    pub(super) fn operate(&mut self, address: SocketAddr) {
+    /// Sets the total, and pauses the sale or resumes it. Stops at the first request whose outcome stays open. Nothing
+    /// of it can rightly be refused.
+    pub(super) fn operate(&mut self, address: SocketAddr, tolerance: Tolerance) -> Outcome<()> {
         self.rounds += 1;
         let (total, paused) = (1_000 + self.rounds, self.rounds.is_multiple_of(2));
-        let Ok(mut connection) = Connection::open(address) else { return };
+        let Ok(mut connection) = Connection::open(address) else { return Ok(()) };
         let verb = if paused { "pause" } else { "resume" };
         let asked = [
             ("PUT", format!("/v1/inventory/{SKU}"), Some(format!(r#"{{"total_units":{total}}}"#))),
@@ -43,15 +45,21 @@ impl Operator {
             } else {
                 self.paused.push(paused);
             }
-            let answer = connection.call(&Request { method, path, key: None, body });
-            match answer {
+            let request = Request { method, path, key: None, body };
+            match connection.call(&request) {
                 Ok(Answer { status: 200 | 201, .. }) if put => {
                     (self.totals, self.there) = (vec![total], true);
                 }
                 Ok(Answer { status: 200, .. }) => self.paused = vec![paused],
-                _ => return,
+                Ok(Answer { status: 503, .. }) if tolerance != Tolerance::None => return Ok(()),
+                // An invariant alarm: nothing was done.
+                Ok(Answer { status: 500, .. }) if tolerance == Tolerance::Failure => return Ok(()),
+                Ok(answer) => return fail(format!("{method} {}: {}", request.path, answer.brief())),
+                Err(error) if tolerance.takes(&error) => return Ok(()),
+                Err(error) => return fail(format!("{method} {}: {error}", request.path)),
             }
         }
+        Ok(())
     }
 
     /// Holds the item to what was acknowledged.

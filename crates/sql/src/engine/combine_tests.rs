@@ -1,3 +1,5 @@
+//! Who goes along with whom, in which order, and who has to wait: batches made of crowds that are written down.
+
 use super::*;
 use std::sync::Mutex;
 use stockhold_domain::{

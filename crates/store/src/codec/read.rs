@@ -1,3 +1,5 @@
+//! Records from bytes. Nothing about the bytes is trusted: whatever they are, they give a record or an error.
+
 use super::units;
 use super::write::WITH_UNITS;
 use core::fmt;

@@ -1,3 +1,5 @@
+//! Records as bytes. Logs keep them for good: a form that is in use does not change, and what is new gets a tag of its own.
+
 use super::units;
 use stockhold_domain::{
     Basket, Best, Choice, Closing, Command, Event, Expected, Figures, Fulfilment, Hold, HoldChange, Item,
