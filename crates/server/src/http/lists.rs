@@ -197,7 +197,9 @@ impl Worker {
                     break;
                 }
             }
-            has_more = rows.len() >= ask;
+            // A page that is long enough ends within what was read.
+            let cut = rows.last().is_some_and(|last| last.position > position);
+            has_more = cut || rows.len() >= ask;
             drop(load.take());
             load = self.weigh(&out)?;
         }

@@ -343,6 +343,36 @@ fn all_events_in_their_order() {
     }
 }
 
+/// Events so large that a page has room for one or two of them: nothing behind a page is passed over.
+#[test]
+fn pages_that_end_by_their_bytes() {
+    const EVENTS: u64 = 4;
+    let server = Server::start();
+    let wire = &mut server.connect();
+    assert_eq!(wire.ask(&Call::put("/v1/inventory/hall").json(&json!({ "mode": "units" }))).status, 201);
+    let long = "x".repeat(120);
+    for n in 1..EVENTS {
+        let unit = |seat: u32| json!({ "unit_id": format!("{n}-{seat}"), "section": long, "row": long });
+        let units = (0..10_000).map(unit).collect::<Vec<_>>();
+        let added = wire.ask(&Call::post("/v1/inventory/hall/units").json(&json!({ "units": units })));
+        assert_eq!(added.status, 200, "{}", added.text());
+    }
+    let (mut seen, mut pages, mut after) = (Vec::new(), 0, "0".to_owned());
+    loop {
+        let found = page(wire, "/v1/events", &format!("after={after}"));
+        seen.extend(
+            found["data"].as_array().unwrap().iter().map(|event| event["position"].as_u64().unwrap()),
+        );
+        pages += 1;
+        if found["has_more"] == json!(false) {
+            break;
+        }
+        found["next_cursor"].as_str().unwrap().clone_into(&mut after);
+    }
+    assert_eq!(seen, (1..=EVENTS).collect::<Vec<_>>());
+    assert!(pages > 1, "all of it was one page, which shows nothing");
+}
+
 #[test]
 fn pages_that_cannot_be() {
     let server = Server::start();
