@@ -230,7 +230,7 @@ const DEFAULTS: &str = "default";
 /// Variables that begin like ours and set no key: they name the file, the server that tools speak to and where a copy goes.
 const OTHER_VARIABLES: [&str; 3] = ["config", "server", "copy_to"];
 
-/// Where a command that works on a data directory finds it.
+/// Where a command that works on a data directory, and on no database, finds it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct DataDir {
     /// Read this configuration file instead of ./stockhold.toml
@@ -242,15 +242,19 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// The directory that `serve` would use with the same flags, variables and file.
+    /// The directory that is named, or that `serve` would use with the same variables and file. Where it would use a database,
+    /// a directory that lies there too is not what is meant.
     pub(crate) fn find(&self) -> Result<PathBuf, String> {
-        Ok(self.load()?.config.data_dir)
-    }
-
-    /// The whole configuration.
-    pub(crate) fn load(&self) -> Result<Loaded, String> {
         let Self { config, data_dir } = self.clone();
-        Flags { config, data_dir, ..Flags::default() }.load()
+        let named = data_dir.is_some();
+        let Config { store, data_dir, .. } = Flags { config, data_dir, ..Flags::default() }.load()?.config;
+        if named || store.is_embedded() {
+            return Ok(data_dir);
+        }
+        Err(format!(
+            "the store is {store}, and this works on a data directory: use the database's own tools, or name a directory with \
+             --data-dir"
+        ))
     }
 }
 

@@ -121,8 +121,11 @@ enum Command {
     ///   stockhold backup --data-dir /srv/stockhold --to /mnt/backup/stockhold
     ///   stockhold backup --to /mnt/backup/stockhold --no-verify --json
     ///
+    /// Copies data directories. Where the store is a database, its own tools back it up.
+    ///
     /// Exit codes: 0 the copy is whole, 1 it could not be made or does not add up, 2 configuration not
-    /// understood, 3 the data or the copy is damaged, or a server uses the copy.
+    /// understood, or the store is a database and no --data-dir is named, 3 the data or the copy is
+    /// damaged, or a server uses the copy.
     #[command(verbatim_doc_comment)]
     Backup(backup::Args),
     /// Take everything that a store has over into an empty database
@@ -319,7 +322,7 @@ enum Command {
     ///
     /// Give it the flags, variables and directory that `serve` gets. For each finding it says what to do.
     /// It writes one file beside the data to time the disk's syncs (--no-disk leaves that out) and
-    /// changes nothing else.
+    /// changes nothing else. Into a store that is a database it does not look: `stockhold verify` does.
     ///
     /// Try it:
     ///   stockhold doctor
