@@ -104,10 +104,14 @@ impl<'de> Deserialize<'de> for AttributesField {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AttributesField, A::Error> {
-                let mut all = Vec::new();
+                let mut all: Vec<(Label, Attribute)> = Vec::new();
                 while let Some((Text(name), Value(value))) = map.next_entry()? {
                     if all.len() == ATTRIBUTES {
                         return Err(A::Error::invalid_length(all.len() + 1, &self));
+                    }
+                    if all.iter().any(|(known, _)| *known == name) {
+                        // In the parser's own words for a field, so that it is told as one.
+                        return Err(A::Error::custom(format_args!("duplicate field `{}`", name.as_str())));
                     }
                     all.push((name, value));
                 }
