@@ -1,7 +1,7 @@
 //! What is in the data directory, and whether the clock goes with it.
 
 use super::{Finding, look, mib, ok, wrong};
-use crate::config::StoreAddress;
+use crate::address::StoreAddress;
 use std::path::Path;
 use stockhold_domain::Instant;
 use stockhold_embedded::{Inspection, LogFacts, OpenError};
