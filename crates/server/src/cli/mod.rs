@@ -140,8 +140,8 @@ enum Command {
     ///   stockhold copy --data-dir ./stockhold-data --to postgres://stockhold:secret@db/shop
     ///   STOCKHOLD_COPY_TO=mysql://stockhold:secret@db/shop stockhold copy
     ///
-    /// Exit codes: 0 all of it is there and adds up, 1 it could not be read or written, 2 configuration or
-    /// command line not understood, or the database is not empty, 3 the data is damaged or in use.
+    /// Exit codes: 0 all of it is there and adds up, 1 it could not be read or written, or the database is
+    /// not empty, 2 configuration or command line not understood, 3 the data is damaged or in use.
     #[command(verbatim_doc_comment)]
     Copy(copy::Args),
     /// Bring a database's schema up to date, and do nothing else
