@@ -77,9 +77,9 @@ impl Worker {
         let mut out = Vec::new();
         let mut load = None;
         let mut list = List::open(&mut out, "data");
-        let mut last = None;
+        let mut cut = None;
         for _ in 0..READS {
-            filter.limit = last.unwrap_or(left.min(HOLDS_AT_ONCE));
+            filter.limit = cut.unwrap_or(left.min(HOLDS_AT_ONCE));
             let Found::Reservations(page) = self.find(Query::Reservations(filter.clone())).await? else {
                 return Err(Refused::mixed_up());
             };
@@ -88,21 +88,21 @@ impl Worker {
             for hold in page.holds.iter().take(left) {
                 encode::reservation(list.entry(&mut out), hold);
                 fit += 1;
-                if out.len() >= PAGE_BYTES && last.is_none() {
+                if out.len() >= PAGE_BYTES && cut.is_none() {
                     break;
                 }
             }
             if fit < page.holds.len().min(left) {
                 // Where the last one that fits stands only the store knows: those that fit are asked for once more.
                 out.truncate(before.0);
-                (list, last) = (before.1, Some(fit));
+                (list, cut) = (before.1, Some(fit));
                 continue;
             }
             left = left.saturating_sub(page.holds.len());
             filter.after = page.next;
             drop(load.take());
             load = self.weigh(&out)?;
-            if page.next.is_none() || left == 0 || last.is_some() || out.len() >= PAGE_BYTES {
+            if page.next.is_none() || left == 0 || cut.is_some() || out.len() >= PAGE_BYTES {
                 break;
             }
         }
