@@ -49,6 +49,8 @@ impl fmt::Display for StoreAddress {
         match place.rsplit_once('@') {
             // An option's, or behind a password with a question mark in it.
             _ if options.contains('@') => f.write_str(HIDDEN),
+            // No options either.
+            _ if !options.is_empty() && !options.contains('=') => f.write_str(HIDDEN),
             Some((user, place)) => {
                 let user = user.split_once(':').map_or(user, |(user, _)| user);
                 let user = if is_name(user) { user } else { HIDDEN };
@@ -127,6 +129,7 @@ mod tests {
             ("postgres://shop:hunter2", "postgres://***"),
             ("postgres://shop:hunter2/shop", "postgres://***"),
             ("postgres://shop:hunter2?x", "postgres://***"),
+            ("postgres://shop:12?hunter2", "postgres://***"),
             ("postgres://[hunter2]/shop", "postgres://***"),
             ("postgres:/shop:hunter2@db", "***"),
             ("shop:hunter2@db://x", "***"),
