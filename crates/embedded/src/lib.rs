@@ -64,6 +64,7 @@ pub use backup::{Backup, backup};
 pub use carry::carry;
 pub use error::OpenError;
 pub use inspect::{Inspection, LogFacts, inspect};
+pub use recover::{make as make_dir, sync_dir};
 pub use store::{EmbeddedStore, Options};
 pub use verify::{Verdict, verify};
 

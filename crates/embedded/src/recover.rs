@@ -185,8 +185,8 @@ fn write(behind: &mut Behind, memory: &mut Memory, retire_before: i64) -> rusqli
     behind.checkpoint()
 }
 
-/// Makes the directory, and has it found after a power cut.
-pub(crate) fn make(dir: &Path) -> Result<(), OpenError> {
+/// Makes a directory and those above it, and has them found after a power cut.
+pub fn make(dir: &Path) -> Result<(), OpenError> {
     let parents = parents_of_missing(dir);
     fs::create_dir_all(dir).map_err(|error| OpenError::io(format!("making {}", dir.display()), error))?;
     parents.iter().try_for_each(|parent| sync_dir(parent))
@@ -273,7 +273,8 @@ fn load(index: &Index, mut active: Vec<Hold>, memory: &mut Memory) -> Result<(),
     Ok(())
 }
 
-pub(crate) fn sync_dir(dir: &Path) -> Result<(), OpenError> {
+/// Has what a directory lists found after a power cut.
+pub fn sync_dir(dir: &Path) -> Result<(), OpenError> {
     File::open(dir)
         .and_then(|dir| dir.sync_all())
         .map_err(|error| OpenError::io(format!("syncing {}", dir.display()), error))

@@ -1,14 +1,14 @@
 //! The configuration: flags before `STOCKHOLD_*` variables before `stockhold.toml` before defaults. Unknown keys are
 //! errors. `stockhold config` prints what is in force and where it came from.
 
+use crate::address::{EMBEDDED, StoreAddress};
 use clap::{Args, ValueEnum};
 use figment::providers::{Env, Format, Serialized, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,62 +67,6 @@ const REPLICA_HELP: &str = "\
     A read replica of the store's database, whose address looks like the store's: availability and items are read there \
     while it is at most 100 ms behind, and of the store otherwise [default: none]";
 
-/// What [`StoreAddress`] is called when it is no database.
-const EMBEDDED: &str = "embedded";
-
-/// Where the data is. Shown and written without its password.
-#[derive(Clone, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct StoreAddress(String);
-
-impl StoreAddress {
-    pub(crate) fn is_embedded(&self) -> bool {
-        self.0 == EMBEDDED
-    }
-
-    /// The address, password included.
-    pub(crate) fn url(&self) -> &str {
-        &self.0
-    }
-
-    fn check(&self, key: &str) -> Result<(), String> {
-        let known = ["postgres://", "postgresql://", "mysql://", "mariadb://"];
-        if self.is_embedded() || known.iter().any(|scheme| self.0.starts_with(scheme)) {
-            return Ok(());
-        }
-        Err(format!("{key} {self}: must be {EMBEDDED}, or begin with {}", known.join(", ")))
-    }
-}
-
-impl fmt::Display for StoreAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A password may hold any of the characters that end it elsewhere: what is shown is what cannot be one.
-        let Some((scheme, rest)) = self.0.split_once("://") else {
-            return f.write_str(if self.0.contains([':', '@', '=']) { "***" } else { &self.0 });
-        };
-        // Options may have one as well.
-        let without_options = |text: &'_ str| text.split('?').next().unwrap_or_default().to_owned();
-        let Some((user, host)) = rest.rsplit_once('@') else {
-            return write!(f, "{scheme}://{}", without_options(rest));
-        };
-        let host = without_options(host);
-        let user = user.split_once(':').map_or(user, |(user, _)| user);
-        write!(f, "{scheme}://{user}:***@{host}")
-    }
-}
-
-impl fmt::Debug for StoreAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for StoreAddress {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// See [`Config::locations`].
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -148,7 +92,7 @@ impl Default for Config {
         Self {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
-            store: StoreAddress(EMBEDDED.to_owned()),
+            store: StoreAddress::embedded(),
             replica: None,
             store_batch: stockhold_sql::Options::BATCH,
             data_dir: "./stockhold-data".into(),
@@ -230,7 +174,7 @@ const DEFAULTS: &str = "default";
 /// Variables that begin like ours and set no key: they name the file, the server that tools speak to and where a copy goes.
 const OTHER_VARIABLES: [&str; 3] = ["config", "server", "copy_to"];
 
-/// Where a command that works on a data directory finds it.
+/// Where a command that works on a data directory, and on no database, finds it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct DataDir {
     /// Read this configuration file instead of ./stockhold.toml
@@ -242,15 +186,19 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// The directory that `serve` would use with the same flags, variables and file.
+    /// The directory that is named, or that `serve` would use with the same variables and file. Where it would use a database,
+    /// a directory that lies there too is not what is meant.
     pub(crate) fn find(&self) -> Result<PathBuf, String> {
-        Ok(self.load()?.config.data_dir)
-    }
-
-    /// The whole configuration.
-    pub(crate) fn load(&self) -> Result<Loaded, String> {
         let Self { config, data_dir } = self.clone();
-        Flags { config, data_dir, ..Flags::default() }.load()
+        let named = data_dir.is_some();
+        let Config { store, data_dir, .. } = Flags { config, data_dir, ..Flags::default() }.load()?.config;
+        if named || store.is_embedded() {
+            return Ok(data_dir);
+        }
+        Err(format!(
+            "the store is {store}, and this works on a data directory: use the database's own tools, or name a directory with \
+             --data-dir"
+        ))
     }
 }
 
@@ -470,6 +418,13 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first server on one machine is started with it as it comes, and no database.
+    #[test]
+    fn the_variables_that_are_shipped_set_nothing() {
+        let shipped = include_str!("../../../deploy/stockhold.env");
+        assert!(shipped.lines().all(|line| line.starts_with('#')), "{shipped}");
+    }
 
     /// Any bytes: a configuration that can be run, or words that say what is wrong.
     #[test]

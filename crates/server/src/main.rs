@@ -1,5 +1,6 @@
 //! `stockhold`: the service and the tools to run it.
 
+mod address;
 mod advice;
 mod backend;
 mod cli;

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 /// How long nothing may come: a server that has nothing to say says so every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(45);
-/// Longest event that is read, in bytes: one with 2,000 lines fits.
-const EVENT_BYTES: usize = 8 * 1024 * 1024;
+/// Longest event that is read, in bytes: one with 2,000 lines fits, and so does one of units that came in the longest body,
+/// each with the position that it was given.
+const EVENT_BYTES: usize = 16 * 1024 * 1024;
+const _: () = assert!(EVENT_BYTES >= 2 * crate::decode::UNITS_BODY_BYTES);
 
 /// An event as it was pushed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

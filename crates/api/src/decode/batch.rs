@@ -205,33 +205,44 @@ struct CommandBody<'a> {
     reason: Option<Text>,
 }
 
-fn command(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
+impl CommandBody<'_> {
+    /// What it says of units, which it says no longer.
+    fn take_wish(&mut self) -> Wish {
+        Wish {
+            quantity: self.quantity.take(),
+            units: self.units.take(),
+            adjacent: self.adjacent.take(),
+            sections: self.sections.take(),
+            min_together: self.min_together.take(),
+            attributes: self.attributes.take(),
+        }
+    }
+}
+
+fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
     let op = body.op;
+    let wish = body.take_wish();
     let of_reserves = [
         ("owner_id", body.owner_id.is_some()),
         ("lines", body.lines.is_some()),
         ("sku", body.sku.is_some()),
         ("location", body.location.is_some()),
-        ("quantity", body.quantity.is_some()),
-        ("units", body.units.is_some()),
-        ("adjacent", body.adjacent.is_some()),
-        ("sections", body.sections.is_some()),
-        ("min_together", body.min_together.is_some()),
-        ("attributes", body.attributes.is_some()),
+    ];
+    let of_reserves = of_reserves.into_iter().chain(wish.given()).chain([
         ("fulfilment", body.fulfilment.is_some()),
         ("channel", body.channel.is_some()),
         ("pool", body.pool.is_some()),
         ("customer_id", body.customer_id.is_some()),
         ("session_id", body.session_id.is_some()),
         ("metadata", body.metadata.is_some()),
-    ];
+    ]);
     let others = [
         ("reservation_id", body.reservation_id.is_some() && op == Op::Reserve),
         ("ttl_seconds", body.ttl_seconds.is_some() && !matches!(op, Op::Reserve | Op::Extend)),
         ("order_id", body.order_id.is_some() && op != Op::Confirm),
         ("reason", body.reason.is_some() && op != Op::Release),
     ];
-    let stranger = of_reserves.iter().filter(|_| op != Op::Reserve).chain(&others).find(|(_, given)| *given);
+    let stranger = of_reserves.filter(|_| op != Op::Reserve).chain(others).find(|(_, given)| *given);
     if let Some((name, _)) = stranger {
         let (word, fields) = (op.word(), op.fields());
         return Err(Invalid::new(
@@ -240,7 +251,7 @@ fn command(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         ));
     }
     let command = match op {
-        Op::Reserve => return reserve(body),
+        Op::Reserve => return reserve(body, wish),
         Op::Confirm => {
             let order_id = body.order_id.map(|text| text.0);
             Command::Confirm(Confirm { id: required(body.reservation_id, "/reservation_id")?.0, order_id })
@@ -257,7 +268,7 @@ fn command(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
 
-fn reserve(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
+fn reserve(body: CommandBody<'_>, wish: Wish) -> Result<Keyed<'_>, Invalid> {
     let owner_id = required(body.owner_id, "/owner_id")?.0;
     let basket = match (body.lines, body.sku) {
         (Some(_), Some(_)) => {
@@ -265,31 +276,14 @@ fn reserve(body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         }
         (None, None) => return Err(Invalid::new("/lines", "is required, or sku for a single line")),
         (Some(lines), None) => {
-            let outside = [
-                ("/location", body.location.is_some()),
-                ("/quantity", body.quantity.is_some()),
-                ("/units", body.units.is_some()),
-                ("/adjacent", body.adjacent.is_some()),
-                ("/sections", body.sections.is_some()),
-                ("/min_together", body.min_together.is_some()),
-                ("/attributes", body.attributes.is_some()),
-            ];
-            if let Some((pointer, _)) = outside.iter().find(|(_, given)| *given) {
-                return Err(Invalid::new(*pointer, "belongs into the lines, since there are lines"));
+            let location = [("location", body.location.is_some())];
+            if let Some((name, _)) = location.into_iter().chain(wish.given()).find(|(_, given)| *given) {
+                let detail = "belongs into the lines, since there are lines";
+                return Err(Invalid::new(format!("/{name}"), detail));
             }
             basket(lines)?
         }
-        (None, Some(sku)) => {
-            let wish = Wish {
-                quantity: body.quantity,
-                units: body.units,
-                adjacent: body.adjacent,
-                sections: body.sections,
-                min_together: body.min_together,
-                attributes: body.attributes,
-            };
-            single(super::key_at(body.location.as_ref().map(|text| &text.0), &sku.0), wish)?
-        }
+        (None, Some(sku)) => single(super::key_at(body.location.as_ref().map(|text| &text.0), &sku.0), wish)?,
     };
     let command = Command::Reserve(Reserve {
         owner_id,

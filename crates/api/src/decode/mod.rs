@@ -246,19 +246,16 @@ fn single(item: ItemKey, wish: Wish) -> Result<Basket, Invalid> {
 }
 
 fn basket(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
+    basket_of(lines.into_iter().map(|field::Object(line)| parted(line)))
+}
+
+fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, Wish)>) -> Result<Basket, Invalid> {
     let mut wants = Vec::with_capacity(lines.len());
-    for (number, field::Object(line)) in lines.into_iter().enumerate() {
-        let item = key_at(line.location.as_ref().map(|text| &text.0), &line.sku.0);
-        let LineBody { quantity, units, adjacent, sections, min_together, attributes, .. } = line;
-        let plain = units.is_none()
-            && adjacent.is_none()
-            && sections.is_none()
-            && min_together.is_none()
-            && attributes.is_none();
+    for (number, (item, wish)) in lines.enumerate() {
+        let plain = wish.units.is_none() && wish.chosen().iter().all(|(_, given)| !given);
         let (quantity, choice) = if plain {
-            (quantity.map_or(1, |quantity| quantity.0), None)
+            (wish.quantity.map_or(1, |quantity| quantity.0), None)
         } else {
-            let wish = Wish { quantity, units, adjacent, sections, min_together, attributes };
             units::wish(wish, &format!("/lines/{number}"))?
         };
         wants.push((Want { item, quantity }, choice));
@@ -266,21 +263,23 @@ fn basket(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
     Basket::choosing(wants).map_err(|error| basket_error(error, "/lines"))
 }
 
+/// A line's item, and what is wished of it.
+fn parted(line: LineBody) -> (ItemKey, Wish) {
+    let LineBody { sku, location, quantity, units, adjacent, sections, min_together, attributes } = line;
+    let item = key_at(location.as_ref().map(|text| &text.0), &sku.0);
+    (item, Wish { quantity, units, adjacent, sections, min_together, attributes })
+}
+
 /// Lines that come back: what is to be chosen among units is only for those who buy.
 fn returned_lines(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
-    for (number, field::Object(line)) in lines.iter().enumerate() {
-        let chosen = [
-            ("adjacent", line.adjacent.is_some()),
-            ("sections", line.sections.is_some()),
-            ("min_together", line.min_together.is_some()),
-            ("attributes", line.attributes.is_some()),
-        ];
-        if let Some((name, _)) = chosen.iter().find(|(_, given)| *given) {
+    let lines: Vec<_> = lines.into_iter().map(|field::Object(line)| parted(line)).collect();
+    for (number, (_, wish)) in lines.iter().enumerate() {
+        if let Some((name, _)) = wish.chosen().iter().find(|(_, given)| *given) {
             let detail = "is not a field of what comes back: give a quantity, or units";
             return Err(Invalid::new(format!("/lines/{number}/{name}"), detail));
         }
     }
-    basket(lines)
+    basket_of(lines.into_iter())
 }
 
 fn basket_error(error: BasketError, pointer: &str) -> Invalid {

@@ -28,15 +28,29 @@ pub(super) struct Wish {
     pub(super) attributes: Option<AttributesField>,
 }
 
+impl Wish {
+    /// What chooses among units, and whether it is given.
+    pub(super) fn chosen(&self) -> [(&'static str, bool); 4] {
+        [
+            ("adjacent", self.adjacent.is_some()),
+            ("sections", self.sections.is_some()),
+            ("min_together", self.min_together.is_some()),
+            ("attributes", self.attributes.is_some()),
+        ]
+    }
+
+    /// All that it can say, and whether that is given.
+    pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        [("quantity", self.quantity.is_some()), ("units", self.units.is_some())]
+            .into_iter()
+            .chain(self.chosen())
+    }
+}
+
 /// How many units, and which. `prefix` is the pointer of the object that says it.
 pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<Choice>), Invalid> {
+    let chosen = wish.chosen();
     let Wish { quantity, units, adjacent, sections, min_together, attributes } = wish;
-    let chosen = [
-        ("adjacent", adjacent.is_some()),
-        ("sections", sections.is_some()),
-        ("min_together", min_together.is_some()),
-        ("attributes", attributes.is_some()),
-    ];
     if let Some(units) = units {
         if let Some((name, _)) = chosen.iter().find(|(_, given)| *given) {
             let detail = "is given beside units: units that are named are not chosen";
@@ -104,10 +118,14 @@ impl<'de> Deserialize<'de> for AttributesField {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AttributesField, A::Error> {
-                let mut all = Vec::new();
+                let mut all: Vec<(Label, Attribute)> = Vec::new();
                 while let Some((Text(name), Value(value))) = map.next_entry()? {
                     if all.len() == ATTRIBUTES {
                         return Err(A::Error::invalid_length(all.len() + 1, &self));
+                    }
+                    if all.iter().any(|(known, _)| *known == name) {
+                        // In the parser's own words for a field, so that it is told as one.
+                        return Err(A::Error::custom(format_args!("duplicate field `{}`", name.as_str())));
                     }
                     all.push((name, value));
                 }

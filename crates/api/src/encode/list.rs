@@ -5,7 +5,8 @@ use super::{reservation, text_of};
 use crate::problem::Problem;
 use stockhold_domain::{Hold, ItemKey, RequestId};
 
-/// A list that is being written.
+/// A list that is being written. A copy goes on from where it was made, in a buffer that is cut to its length then.
+#[derive(Clone, Copy)]
 pub struct List {
     empty: bool,
 }

@@ -296,6 +296,11 @@ fn the_best_units() {
         "must be a string of 1 to 128 bytes, a whole number",
     );
     reserve(with(r#""attributes":[]"#), "/attributes", "must be an object of at most 16 members");
+    // However they are written, whichever value comes last.
+    let twice = with(r#""attributes":{"a":1,"b":2,"\u0061":1}"#);
+    reserve(twice, "/attributes/a", "is given twice");
+    let body = br#"{"units":[{"unit_id":"A"},{"unit_id":"B","attributes":{"x y":true,"x y":false}}]}"#;
+    refused(decode::add_units("hall", None, body), &[("/units/1/attributes/x y", "is given twice")]);
 }
 
 #[test]

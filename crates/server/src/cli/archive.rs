@@ -5,7 +5,7 @@ use crate::config::StorePlace;
 use crate::exit;
 use clap::Args as ClapArgs;
 use indicatif::ProgressBar;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,8 +68,8 @@ fn archive(args: &Args) -> Result<Archived, (u8, String)> {
         return Err((exit::USAGE, why.to_owned()));
     }
     let options = sql_options(&config)?;
-    let place = |error: std::io::Error| (exit::FAILED, format!("{}: {error}", args.to.display()));
-    fs::create_dir_all(&args.to).map_err(place)?;
+    // What leaves the database is nowhere but here.
+    stockhold_embedded::make_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
     let order = Archive { older_than: args.older_than, drop: args.drop };
     let mut files = Files { dir: args.to.clone(), first: 0, open: None };
@@ -168,12 +168,6 @@ impl Files {
     }
 }
 
-/// A new file is there after a power cut only when its directory is synced as well.
-fn sync_dir(dir: &Path) -> Result<(), String> {
-    let synced = File::open(dir).and_then(|dir| dir.sync_all());
-    synced.map_err(|error| format!("syncing {}: {error}", dir.display()))
-}
-
 impl Sink for Files {
     fn begin(&mut self, after: u64) -> Result<(), String> {
         self.first = after + 1;
@@ -192,7 +186,8 @@ impl Sink for Files {
 
     fn sync(&mut self) -> Result<(), String> {
         self.open()?.iter_mut().try_for_each(Lines::sync)?;
-        sync_dir(&self.dir)
+        // A new file is there after a power cut only when its directory is synced as well.
+        stockhold_embedded::sync_dir(&self.dir).map_err(|error| error.to_string())
     }
 }
 

@@ -121,8 +121,11 @@ enum Command {
     ///   stockhold backup --data-dir /srv/stockhold --to /mnt/backup/stockhold
     ///   stockhold backup --to /mnt/backup/stockhold --no-verify --json
     ///
+    /// Copies data directories. Where the store is a database, its own tools back it up.
+    ///
     /// Exit codes: 0 the copy is whole, 1 it could not be made or does not add up, 2 configuration not
-    /// understood, 3 the data or the copy is damaged, or a server uses the copy.
+    /// understood, or the store is a database and no --data-dir is named, 3 the data or the copy is
+    /// damaged, or a server uses the copy.
     #[command(verbatim_doc_comment)]
     Backup(backup::Args),
     /// Take everything that a store has over into an empty database
@@ -137,8 +140,8 @@ enum Command {
     ///   stockhold copy --data-dir ./stockhold-data --to postgres://stockhold:secret@db/shop
     ///   STOCKHOLD_COPY_TO=mysql://stockhold:secret@db/shop stockhold copy
     ///
-    /// Exit codes: 0 all of it is there and adds up, 1 it could not be read or written, 2 configuration or
-    /// command line not understood, or the database is not empty, 3 the data is damaged or in use.
+    /// Exit codes: 0 all of it is there and adds up, 1 it could not be read or written, or the database is
+    /// not empty, 2 configuration or command line not understood, 3 the data is damaged or in use.
     #[command(verbatim_doc_comment)]
     Copy(copy::Args),
     /// Bring a database's schema up to date, and do nothing else
@@ -319,7 +322,7 @@ enum Command {
     ///
     /// Give it the flags, variables and directory that `serve` gets. For each finding it says what to do.
     /// It writes one file beside the data to time the disk's syncs (--no-disk leaves that out) and
-    /// changes nothing else.
+    /// changes nothing else. Into a store that is a database it does not look: `stockhold verify` does.
     ///
     /// Try it:
     ///   stockhold doctor

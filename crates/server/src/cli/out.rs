@@ -32,7 +32,7 @@ macro_rules! println_styled {
 
 /// Writes it now.
 pub(super) fn put(out: &mut impl Write, text: Arguments<'_>) {
-    if ENDED.load(Ordering::Relaxed) {
+    if is_over() {
         return;
     }
     if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
@@ -40,11 +40,33 @@ pub(super) fn put(out: &mut impl Write, text: Arguments<'_>) {
     }
 }
 
+/// Whether nothing that is written arrives any more: a command that would go on writing is done.
+pub(super) fn is_over() -> bool {
+    ENDED.load(Ordering::Relaxed)
+}
+
 /// Writes bytes as they are.
 pub(super) fn bytes(bytes: &[u8]) {
+    if is_over() {
+        return;
+    }
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
         ended(&error);
+    }
+}
+
+/// The same for what writes for itself. It never fails: whoever writes much asks whether it [`is_over`].
+pub(super) struct Standard;
+
+impl Write for Standard {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        bytes(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -73,3 +73,31 @@ fn every_route_is_in_the_document_and_every_operation_is_a_route() {
     }
     assert_eq!(described, OPERATIONS.iter().copied().collect());
 }
+
+/// The page at `/` names those routes that take an idempotency key, and no others.
+#[test]
+fn the_index_says_which_routes_take_a_key() {
+    const KEY: &str = "#/components/parameters/IdempotencyKey";
+    let index = include_str!("index.txt");
+    let (_, rest) = index.split_once("Idempotency-Key:").unwrap();
+    let mut named = BTreeSet::new();
+    for line in rest.lines().filter(|line| line.starts_with("POST ") || line.starts_with("DELETE ")) {
+        let (method, paths) = line.split_once(' ').unwrap();
+        let paths = paths.trim().replace(['{', '}'], "");
+        let (first, others) = paths.split_once(", ").unwrap_or((&paths, ""));
+        let (above, _) = first.rsplit_once('/').unwrap();
+        let others = others.split(", ").filter(|tail| !tail.is_empty()).map(|tail| format!("{above}{tail}"));
+        for path in std::iter::once(first.to_owned()).chain(others) {
+            named.insert(operation_of(Route::find(method, &path).unwrap()));
+        }
+    }
+    let document = document();
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values());
+    let keyed = operations.filter(|operation| {
+        let parameters = operation["parameters"].as_array();
+        parameters.is_some_and(|all| all.iter().any(|parameter| parameter["$ref"] == KEY))
+    });
+    let keyed: BTreeSet<_> = keyed.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    assert_eq!(named, keyed);
+}

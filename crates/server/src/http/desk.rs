@@ -348,5 +348,7 @@ mod tests {
                 seconds.map(|seconds| Duration::from_secs(seconds.parse().unwrap())).collect();
             assert!(!waits.is_empty() && waits.iter().all(|wait| *wait > longest), "{name}: {waits:?}");
         }
+        let told = format!("time-outs belong above {} s", longest.as_secs());
+        assert!(include_str!("../../../../docs/operating.md").contains(&told), "{told}");
     }
 }

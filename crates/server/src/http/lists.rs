@@ -1,5 +1,5 @@
 //! What is read: one, many, and pages of all there is. A page is put together from several small reads, so that no request
-//! holds much at once, and it ends early rather than grow without bound.
+//! holds much at once, and it ends early rather than grow without bound. A history is no page: it takes room as it grows.
 
 use super::asked::Asked;
 use super::handle::{Handled, Worker};
@@ -77,19 +77,32 @@ impl Worker {
         let mut out = Vec::new();
         let mut load = None;
         let mut list = List::open(&mut out, "data");
+        let mut cut = None;
         for _ in 0..READS {
-            filter.limit = left.min(HOLDS_AT_ONCE);
+            filter.limit = cut.unwrap_or(left.min(HOLDS_AT_ONCE));
             let Found::Reservations(page) = self.find(Query::Reservations(filter.clone())).await? else {
                 return Err(Refused::mixed_up());
             };
+            let before = (out.len(), list);
+            let mut fit = 0;
             for hold in page.holds.iter().take(left) {
                 encode::reservation(list.entry(&mut out), hold);
+                fit += 1;
+                if out.len() >= PAGE_BYTES && cut.is_none() {
+                    break;
+                }
+            }
+            if fit < page.holds.len().min(left) {
+                // Where the last one that fits stands only the store knows: those that fit are asked for once more.
+                out.truncate(before.0);
+                (list, cut) = (before.1, Some(fit));
+                continue;
             }
             left = left.saturating_sub(page.holds.len());
             filter.after = page.next;
             drop(load.take());
             load = self.weigh(&out)?;
-            if page.next.is_none() || left == 0 || out.len() >= PAGE_BYTES {
+            if page.next.is_none() || left == 0 || cut.is_some() || out.len() >= PAGE_BYTES {
                 break;
             }
         }
@@ -170,12 +183,15 @@ impl Worker {
             _ => return Err(Refused::mixed_up()),
         };
         let mut out = Vec::new();
+        let mut load = None;
         let mut list = List::open(&mut out, "data");
         for row in &rows {
             encode::event(list.entry(&mut out), row);
+            drop(load.take());
+            load = self.weigh(&out)?;
         }
         list.close(&mut out);
-        Ok(reply::written(out, None))
+        Ok(reply::written(out, load))
     }
 
     pub(super) async fn events(&self, after: u64, limit: usize) -> Handled {
@@ -197,7 +213,9 @@ impl Worker {
                     break;
                 }
             }
-            has_more = rows.len() >= ask;
+            // A page that is long enough ends within what was read.
+            let cut = rows.last().is_some_and(|last| last.position > position);
+            has_more = cut || rows.len() >= ask;
             drop(load.take());
             load = self.weigh(&out)?;
         }

@@ -87,7 +87,7 @@ pub(super) struct RouteMetrics {
 
 impl RouteMetrics {
     pub(super) fn new() -> Self {
-        let routes = Route::NAMES.map(|name| {
+        let routes = Route::NAMES.iter().map(|&name| {
             let counters = CLASSES.map(
                 |class| metrics::counter!("stockhold_requests_total", "route" => name, "outcome" => class),
             );
@@ -95,7 +95,7 @@ impl RouteMetrics {
         });
         let outcomes = || (0..DONE.len() + Reason::ALL.len()).map(|_| OnceCell::new()).collect();
         Self {
-            routes: routes.into(),
+            routes: routes.collect(),
             missed: metrics::counter!("stockhold_requests_total", "route" => "none", "outcome" => "refused"),
             commands: OPERATIONS.iter().map(|_| outcomes()).collect(),
             batch: metrics::histogram!("stockhold_batch_commands"),

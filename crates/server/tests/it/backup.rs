@@ -135,3 +135,23 @@ fn a_copy_that_is_no_copy_is_refused() {
     assert_eq!(nowhere.status.code(), Some(1), "{}", said(&nowhere));
     assert!(text(&nowhere.stderr).contains("no stockhold data"), "{}", said(&nowhere));
 }
+
+/// Who has moved to a database and left the directory where it was has no use for copies of that.
+#[test]
+fn a_database_is_not_backed_up_by_copying_a_directory_that_is_still_there() {
+    let mut server = Server::start();
+    let dir = server.dir().to_owned();
+    server.kill();
+    std::fs::rename(dir.join("data"), dir.join("stockhold-data")).unwrap();
+    let over_a_database = |arguments: &[&str]| {
+        let mut command = stockhold(&dir);
+        command.args(arguments).env("STOCKHOLD_STORE", "postgres://shop:hunter2@db/shop").output().unwrap()
+    };
+    let refused = over_a_database(&["backup", "--to", "copy"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    let why = text(&refused.stderr);
+    assert!(why.contains("postgres://shop:***@db/shop") && why.contains("--data-dir"), "{why}");
+    assert!(!dir.join("copy").exists());
+    let named = over_a_database(&["backup", "--to", "copy", "--data-dir", "stockhold-data"]);
+    assert_eq!(named.status.code(), Some(0), "{}", said(&named));
+}

@@ -292,3 +292,33 @@ fn a_hall_from_a_shell() {
     let wrong = ctl(&server, &["reserve", "concert", "--owner", "o", "--unit", "A-1", "--section", "stalls"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", said(&wrong));
 }
+
+/// The longest body that adds units makes a longer event, which has the units' positions too.
+#[test]
+fn the_longest_event_is_followed() {
+    const UNITS: usize = 10_000;
+    const BODY_BYTES: usize = 8 * 1024 * 1024;
+    const EACH: usize = BODY_BYTES / UNITS - 2;
+    let server = Server::start();
+    done(&server, &["stock", "set", "hall", "--mode", "units"]);
+    let long = "x".repeat(128);
+    let unit = |n: usize| {
+        let id = format!("{n:0128}");
+        let unit = format!(
+            r#"{{"unit_id":"{id}","section":"{long}","row":"{long}","number":"{long}","attributes":{{"a":"{long}","b":""#
+        );
+        let rest = EACH - unit.len() - r#""}}"#.len();
+        format!("{unit}{}\"}}}}", "y".repeat(rest))
+    };
+    let units = (0..UNITS).map(unit).collect::<Vec<_>>().join(",");
+    let body = format!(r#"{{"units":[{units}]}}"#);
+    assert!(body.len() <= BODY_BYTES);
+    let added = server
+        .ask(async |client| client.send_raw("POST", "/v1/inventory/hall/units", body.as_bytes()).await)
+        .unwrap();
+    assert_eq!(added.status, 200, "{}", text(&added.body));
+    let shown = done(&server, &["events", "--follow", "--limit", "2", "--json"]);
+    let event: Value = serde_json::from_str(shown.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(event["units"].as_array().unwrap().len(), UNITS);
+    assert!(shown.len() > BODY_BYTES, "it is no longer than the body");
+}

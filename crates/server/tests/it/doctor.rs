@@ -91,3 +91,26 @@ fn what_is_wrong_is_found_with_what_to_do() {
     std::fs::write(dir.path().join("stockhold.toml"), "threds = 1\n").unwrap();
     wrong(&report(&mut doctor(dir.path()), 1), "config", "threds");
 }
+
+/// A directory that lies there too says nothing about a store that is a database.
+#[test]
+fn a_database_is_named_and_not_taken_for_the_data_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("log.db"), "this is no log").unwrap();
+    let ports = [free_port(), free_port()];
+    let mut command = doctor(dir.path());
+    command.env("STOCKHOLD_STORE", "postgres://shop:hunter2@db/shop");
+    let told = report(at_ports(&mut command, ports), 0);
+    let store = finding(&told, "store");
+    let says = store["says"].as_str().unwrap();
+    assert!(says.contains("postgres://shop:***@db/shop") && says.contains("data directories only"), "{says}");
+    assert!(store["advice"].as_str().unwrap().contains("stockhold verify"), "{store}");
+    let checks =
+        told["findings"].as_array().unwrap().iter().map(|finding| finding["check"].as_str().unwrap());
+    assert!(!checks.clone().any(|check| ["data", "log", "index", "rights"].contains(&check)), "{told:#}");
+    assert!(checks.clone().any(|check| check == "clock"));
+    let directory = report(command.args(["--store", "embedded"]), 1);
+    assert_eq!(finding(&directory, "log")["grade"], "wrong", "{directory:#}");
+}

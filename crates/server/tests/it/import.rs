@@ -311,3 +311,49 @@ fn seats_go_in_and_a_second_time_change_nothing() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(text(&output.stderr).contains("\"price\" is not known"), "{}", said(&output));
 }
+
+/// Rows of units are read as those of items are: whole, at their lines, and with as many fields as the header has.
+#[test]
+fn no_seat_is_swallowed_and_lines_are_those_of_an_editor() {
+    let server = Server::start();
+    let units = ["seats.csv", "--units", "hall", "--ignore", "note"];
+    write(&server, "seats.csv", "unit_id,note\nA-1,\nA-2,\"a quote that stays open\nA-3,\nA-4,\n");
+    let output = import(&server, &units).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let why = text(&output.stderr);
+    assert!(why.contains("seats.csv: from line 3 on: a quotation mark is not closed"), "{why}");
+    assert!(why.contains("Everything before that line is in"), "{why}");
+    assert_eq!(server.item("hall").unwrap().total_units, 1);
+
+    let endless = format!("unit_id,note\nA-1,\"{}", "x".repeat(3 << 20));
+    write(&server, "seats.csv", &endless);
+    let output = import(&server, &units).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(text(&output.stderr).contains("a row is longer than"), "{}", said(&output));
+
+    for end in ["\n", "\r\n", "\r"] {
+        let rows = "unit_id,position,note\nA-1,,\n\n\nB-1,x,\nB-2\nB-3,,,\n\"B\n4\",y,\nB-5,z,\n";
+        write(&server, "seats.csv", &rows.replace('\n', end));
+        let told = report(&server, &units, 6);
+        let errors = told["errors"].as_array().unwrap().iter();
+        let wrong = errors.map(|error| (error["line"].as_u64().unwrap(), error["column"].as_str().unwrap()));
+        let expected = [(5, "position"), (6, ""), (7, ""), (8, "position"), (10, "position")];
+        assert_eq!(wrong.collect::<Vec<_>>(), expected, "{end:?}");
+        assert_eq!((&told["rows"], &told["unchanged"]), (&6.into(), &1.into()), "{end:?}");
+    }
+}
+
+#[test]
+fn an_attribute_that_is_given_twice_is_a_bad_row() {
+    let server = Server::start();
+    write(
+        &server,
+        "seats.csv",
+        "unit_id,attributes\nA-1,\"{\"\"aisle\"\": true, \"\"aisle\"\": false}\"\nA-2,\"{\"\"aisle\"\": true}\"\n",
+    );
+    let told = report(&server, &["seats.csv", "--units", "hall"], 6);
+    let error = &told["errors"][0];
+    assert_eq!((&error["line"], &error["column"]), (&2.into(), &"attributes".into()));
+    assert!(error["what"].as_str().unwrap().contains("\"aisle\" is given twice"), "{error}");
+    assert_eq!(server.item("hall").unwrap().total_units, 1);
+}

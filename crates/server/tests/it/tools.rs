@@ -94,6 +94,10 @@ fn standard_output_that_is_closed_or_full() {
     check(&["ctl", "stock", "list"]);
     check(&["ctl", "stock", "get", "a", "--json"]);
     check(&["ctl", "list"]);
+    check(&["ctl", "events"]);
+    check(&["ctl", "events", "--follow", "--json"]);
+    check(&["export", "items"]);
+    check(&["export", "events", "--format", "csv"]);
     check(&["import", "items.csv", "--json", "--restart"]);
     check(&["bench", "--duration", "1", "--warm-up", "0", "--json"]);
     check(&["man"]);

@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::drive::{Seen, to_f64};
+use super::traffic::Told;
 use crate::cli::admin::{Info, Scrape};
 use crate::cli::latency::Percentiles;
 use serde::Serialize;
@@ -84,14 +85,14 @@ pub(super) struct Books {
 }
 
 impl Books {
-    pub(super) fn new(skus: &[String], seen: &Seen) -> Self {
+    pub(super) fn new(skus: &[String], told: &Told) -> Self {
         let prefix = skus.first().and_then(|sku| sku.rsplit_once('-')).map_or("", |(prefix, _)| prefix);
         Self {
             agree: false,
             sku_prefix: format!("{prefix}-"),
             skus: skus.len(),
-            told_reserved: seen.told.reserved,
-            told_confirmed: seen.told.confirmed,
+            told_reserved: told.reserved,
+            told_confirmed: told.confirmed,
             confirmed_sold: 0,
             held_units: 0,
             total_units: 0,
@@ -104,15 +105,16 @@ impl Books {
         self.total_units = self.total_units.saturating_add(item.total_units);
     }
 
-    /// Holds may have run out meanwhile, so fewer may be held than were given.
-    pub(super) fn compare(&mut self, seen: &Seen) {
-        let unknown: u64 = seen.told.failed.values().sum();
+    /// Every unit that was told held is held or sold, unless holds may have `run_out` meanwhile. What nobody was told of may be
+    /// there besides.
+    pub(super) fn compare(&mut self, told: &Told, run_out: bool) {
+        let exact = told.unknown() == 0;
+        let taken = self.confirmed_sold.saturating_add(self.held_units);
         let sold = self.confirmed_sold >= self.told_confirmed
-            && (unknown > 0 || self.confirmed_sold == self.told_confirmed);
-        let open = self.told_reserved.saturating_sub(self.told_confirmed);
-        let held = unknown > 0 || self.held_units <= open;
-        let within = self.confirmed_sold.saturating_add(self.held_units) <= self.total_units;
-        self.agree = sold && held && within;
+            && !(exact && self.confirmed_sold > self.told_confirmed);
+        let lost = !run_out && taken < self.told_reserved;
+        let beyond = exact && taken > self.told_reserved;
+        self.agree = sold && !lost && !beyond && taken <= self.total_units;
     }
 }
 
@@ -353,4 +355,54 @@ impl Display for Report {
 
 fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether these books agree with what was told, if holds last and if they may have run out.
+    fn agree([reserved, confirmed]: [u64; 2], [held, sold]: [u64; 2], told: &Told) -> (bool, bool) {
+        let judge = |run_out| {
+            let mut books = Books::new(&["bench-1-0".to_owned()], told);
+            (books.told_reserved, books.told_confirmed) = (reserved, confirmed);
+            (books.held_units, books.confirmed_sold, books.total_units) = (held, sold, 100);
+            books.compare(told, run_out);
+            books.agree
+        };
+        (judge(false), judge(true))
+    }
+
+    #[test]
+    fn a_hold_that_was_told_and_is_not_there_is_noticed() {
+        let all_answered = Told::default();
+        for (told, found, expected) in [
+            ([10, 4], [6, 4], (true, true)),
+            ([10, 4], [5, 4], (false, true)),
+            ([10, 4], [0, 4], (false, true)),
+            ([10, 4], [7, 4], (false, false)),
+            ([10, 4], [6, 3], (false, false)),
+            ([10, 4], [5, 5], (false, false)),
+            ([101, 0], [101, 0], (false, false)),
+        ] {
+            assert_eq!(agree(told, found, &all_answered), expected, "{told:?} {found:?}");
+        }
+        let mut no_answer = Told::default();
+        no_answer.failed.insert("connection lost".to_owned(), 1);
+        let mut cannot_say = Told::default();
+        cannot_say.refused.insert("outcome_unknown".to_owned(), 1);
+        for unknown in [no_answer, cannot_say] {
+            for (told, found, expected) in [
+                ([10, 4], [7, 4], (true, true)),
+                ([10, 4], [5, 5], (true, true)),
+                ([10, 4], [5, 4], (false, true)),
+                ([10, 4], [7, 3], (false, false)),
+            ] {
+                assert_eq!(agree(told, found, &unknown), expected, "{told:?} {found:?}");
+            }
+        }
+        let mut refused = Told::default();
+        refused.refused.insert("insufficient_inventory".to_owned(), 9);
+        assert_eq!(agree([10, 4], [7, 4], &refused), (false, false));
+    }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use stockhold_api::problem::Reason;
 use stockhold_domain::Label;
 use stockhold_store::ids::IdSource;
 
@@ -77,6 +78,17 @@ impl Told {
                 *ours.entry(what.clone()).or_default() += count;
             }
         }
+    }
+
+    /// Requests that may have taken effect though nobody was told so: those without an answer, and those whose answer does not
+    /// know.
+    pub(super) fn unknown(&self) -> u64 {
+        let open = |reason: &str| {
+            let reason = Reason::from_name(reason);
+            reason.is_none_or(|reason| matches!(reason, Reason::OutcomeUnknown | Reason::Internal))
+        };
+        let refused = self.refused.iter().filter(|(reason, _)| open(reason));
+        self.failed.values().sum::<u64>() + refused.map(|(_, count)| count).sum::<u64>()
     }
 
     fn refuse(&mut self, body: &[u8], status: u16) {

@@ -103,7 +103,7 @@ impl Reserve {
         let mut lines: Vec<Value> =
             single.chain(self.line.iter().cloned()).map(|line| line.json(&self.place.location)).collect();
         if let Some(line) = lines.first_mut().and_then(Value::as_object_mut) {
-            self.choice.put(line);
+            self.choice.put(line)?;
         }
         let body = json!({
             "owner_id": self.owner,

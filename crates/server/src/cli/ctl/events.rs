@@ -4,11 +4,10 @@
 use super::ask::reservation;
 use super::show;
 use crate::cli::call::{Caller, Failed, push_query};
-use crate::cli::server;
+use crate::cli::{out, server};
 use crate::exit;
 use clap::Args;
 use serde_json::Value;
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::client::Error;
@@ -55,7 +54,7 @@ impl Events {
     /// Pages until the limit.
     async fn page(&self, caller: &Caller, json: bool) -> Result<(), Failed> {
         let (mut after, mut left) = (self.after, self.limit.unwrap_or(50));
-        while left > 0 {
+        while left > 0 && !out::is_over() {
             let mut path = "/v1/events".to_owned();
             push_query(&mut path, "after", &after.to_string());
             push_query(&mut path, "limit", &left.min(PAGE).to_string());
@@ -79,7 +78,7 @@ impl Events {
                         };
                         show_event(&event.data, json)?;
                         (after, left) = (position, left - 1);
-                        if left == 0 {
+                        if left == 0 || out::is_over() {
                             return Ok(());
                         }
                     }
@@ -105,7 +104,7 @@ fn show_page(body: &[u8], json: bool, most: u64) -> Result<Option<(u64, u64)>, F
     let mut shown = None;
     for (event, count) in events.iter().zip(1..=most) {
         let position = event["position"].as_u64().ok_or_else(|| odd("an event has no position"))?;
-        show_value(event, json)?;
+        show_value(event, json);
         shown = Some((count, position));
     }
     Ok(shown)
@@ -113,13 +112,14 @@ fn show_page(body: &[u8], json: bool, most: u64) -> Result<Option<(u64, u64)>, F
 
 fn show_event(data: &str, json: bool) -> Result<(), Failed> {
     let event = serde_json::from_str(data).map_err(|error| Failed::Broken(format!("an event: {error}")))?;
-    show_value(&event, json)
+    show_value(&event, json);
+    Ok(())
 }
 
-/// Whoever reads our output may have gone: that is the end, not a panic.
-fn show_value(event: &Value, json: bool) -> Result<(), Failed> {
-    let line = if json { event.to_string() } else { show::event(event) };
-    let mut out = std::io::stdout().lock();
-    let written = writeln!(out, "{line}").and_then(|()| out.flush());
-    written.map_err(|error| Failed::Broken(format!("writing: {error}")))
+fn show_value(event: &Value, json: bool) {
+    if json {
+        println!("{event}");
+    } else {
+        println!("{}", show::event(event));
+    }
 }

@@ -242,7 +242,7 @@ impl Command {
             Self::Stock(Stock::Adjust(ask)) => ask.request(),
             Self::Stock(Stock::Get(ask)) => Ok(ask.request()),
             Self::Stock(Stock::List(ask)) => Ok(ask.request()),
-            Self::Units(ask) => Ok(ask.request()),
+            Self::Units(ask) => ask.request(),
             Self::Available(ask) => Ok(ask.request()),
             Self::Pause(ask) => ask.request(true),
             Self::Resume(ask) => ask.request(false),

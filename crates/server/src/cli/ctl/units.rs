@@ -31,15 +31,15 @@ pub(super) enum Units {
 }
 
 impl Units {
-    pub(super) fn request(&self) -> Request {
-        match self {
-            Self::Add(ask) => ask.request(),
+    pub(super) fn request(&self) -> Result<Request, String> {
+        Ok(match self {
+            Self::Add(ask) => ask.request()?,
             Self::List(ask) => ask.request(),
             Self::Map(ask) => {
                 Request::get(item_path(&ask.sku, &ask.place.location, "/seat-map"), show::seat_map)
             }
             Self::Retire(ask) => ask.request(),
-        }
+        })
     }
 }
 
@@ -64,18 +64,19 @@ pub(super) struct Add {
 }
 
 impl Add {
-    fn request(&self) -> Request {
+    fn request(&self) -> Result<Request, String> {
+        let attributes = Attribute::object(&self.attribute)?;
         let unit = |id: &String| {
             let mut unit = Map::from_iter([("unit_id".to_owned(), json!(id))]);
             for (name, value) in [("section", &self.section), ("row", &self.row)] {
                 unit.extend(value.iter().map(|value| (name.to_owned(), json!(value))));
             }
-            unit.extend(Attribute::object(&self.attribute).map(|all| ("attributes".to_owned(), all)));
+            unit.extend(attributes.clone().map(|all| ("attributes".to_owned(), all)));
             Value::Object(unit)
         };
         let units: Vec<Value> = self.unit.iter().map(unit).collect();
         let path = item_path(&self.sku, &self.place.location, "/units");
-        Request::post(path, json!({ "units": units }), show::units_added)
+        Ok(Request::post(path, json!({ "units": units }), show::units_added))
     }
 }
 
@@ -171,7 +172,7 @@ pub(super) struct Choice {
 
 impl Choice {
     /// Writes it into a line of a request.
-    pub(super) fn put(&self, line: &mut Map<String, Value>) {
+    pub(super) fn put(&self, line: &mut Map<String, Value>) -> Result<(), String> {
         let mut put = |name: &str, value: Value| line.insert(name.to_owned(), value);
         if self.adjacent {
             put("adjacent", json!(true));
@@ -182,13 +183,14 @@ impl Choice {
         if let Some(least) = self.min_together {
             put("min_together", json!(least));
         }
-        if let Some(all) = Attribute::object(&self.attribute) {
+        if let Some(all) = Attribute::object(&self.attribute)? {
             put("attributes", all);
         }
         if !self.unit.is_empty() {
             put("units", json!(self.unit));
             line.remove("quantity");
         }
+        Ok(())
     }
 }
 
@@ -216,9 +218,14 @@ impl FromStr for Attribute {
 }
 
 impl Attribute {
-    fn object(all: &[Self]) -> Option<Value> {
-        let object = all.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
-        (!all.is_empty()).then_some(Value::Object(object))
+    fn object(all: &[Self]) -> Result<Option<Value>, String> {
+        let mut object = Map::new();
+        for Self { name, value } in all {
+            if object.insert(name.clone(), value.clone()).is_some() {
+                return Err(format!("--attribute {name} is given twice"));
+            }
+        }
+        Ok((!all.is_empty()).then_some(Value::Object(object)))
     }
 }
 
@@ -239,5 +246,8 @@ mod tests {
             assert_eq!(read(text), Ok(("a".to_owned(), value)), "{text}");
         }
         assert!(read("aisle").unwrap_err().contains("NAME=VALUE"));
+        let twice = ["a=1", "b=1", "a=1"].map(|text| text.parse().unwrap());
+        assert_eq!(Attribute::object(&twice), Err("--attribute a is given twice".to_owned()));
+        assert_eq!(Attribute::object(&twice[..2]), Ok(Some(json!({ "a": 1, "b": 1 }))));
     }
 }

@@ -1,6 +1,7 @@
 //! What is in the data directory, and whether the clock goes with it.
 
 use super::{Finding, look, mib, ok, wrong};
+use crate::address::StoreAddress;
 use std::path::Path;
 use stockhold_domain::Instant;
 use stockhold_embedded::{Inspection, LogFacts, OpenError};
@@ -66,6 +67,16 @@ pub(super) fn look_at(dir: &Path) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// What is said when the data is in a database: a directory that lies there too is no longer, or not yet, what is served.
+pub(super) fn elsewhere(store: &StoreAddress) -> Vec<Finding> {
+    let says = format!(
+        "{store} is not looked at: this looks at data directories only, and at none, since the store is a database"
+    );
+    let advice = "`stockhold verify` recounts it, and /readyz of a server says whether it can be reached; --store embedded looks \
+                  at the data directory";
+    vec![clock(SteadyClock::start().now(), None), look("store", says, advice)]
 }
 
 fn of_log(facts: &LogFacts) -> Vec<Finding> {

@@ -97,8 +97,12 @@ impl Args {
         let config = &loaded.config;
         findings.push(machine::processors(config));
         findings.push(machine::open_files());
-        findings.extend(disk::look_at(config, !self.no_disk));
-        findings.extend(data::look_at(&config.data_dir));
+        if config.store.is_embedded() {
+            findings.extend(disk::look_at(config, !self.no_disk));
+            findings.extend(data::look_at(&config.data_dir));
+        } else {
+            findings.extend(data::elsewhere(&config.store));
+        }
         findings.extend(network::look_at(config).await);
         findings
     }

@@ -7,6 +7,7 @@ mod pages;
 
 use super::call::Caller;
 use super::import::Format;
+use super::out;
 use super::server::{self, ServerArgs};
 use crate::exit;
 use clap::{Args as ClapArgs, Subcommand};
@@ -175,6 +176,9 @@ impl How {
             if let Err(why) = sink.flush() {
                 return exit::because(exit::FAILED, why);
             }
+            if out::is_over() {
+                return ExitCode::from(exit::DONE);
+            }
             bar.set_message(format!("{entries} exported"));
             bar.tick();
         }
@@ -198,7 +202,7 @@ impl How {
         let format =
             self.format.or_else(|| self.out.as_deref().and_then(Format::of)).unwrap_or(Format::Jsonl);
         let (out, place): (Box<dyn Write>, _) = match &self.out {
-            None => (Box::new(io::stdout()), None),
+            None => (Box::new(out::Standard), None),
             Some(out) => {
                 let part = part_of(out);
                 let file = File::create(&part).map_err(|error| format!("{}: {error}", part.display()))?;

@@ -4,6 +4,7 @@
 //! their order; those of different items in any.
 
 mod once;
+mod records;
 mod row;
 mod send;
 mod source;

@@ -2,20 +2,12 @@
 //! and column; nothing is dropped and nothing is guessed.
 
 use super::once::Once;
+use super::records::{BUFFER, Bounded, Meter, Records, input};
 use super::row::{Bad, Draft, Field, Raw, Row};
-use crate::cli::lines::Lines;
-use csv::ByteRecord;
-use std::cell::{Cell, RefCell};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Longest row in bytes: the longest names and metadata fit many times over. A quotation mark that is never closed ends
-/// here, and not with the file.
-const ROW_BYTES: u64 = 1 << 20;
-/// Bytes that are read at a time.
-const BUFFER: usize = 1 << 16;
 /// Columns that an error names.
 const NAMED_COLUMNS: usize = 30;
 
@@ -63,77 +55,45 @@ pub(super) struct Reading<'a> {
 pub(super) struct Source<'a> {
     rows: Rows,
     reading: &'a Reading<'a>,
-    read: Rc<Cell<u64>>,
+    meter: Rc<Meter>,
 }
 
 enum Rows {
-    Csv {
-        reader: Box<csv::Reader<Bounded>>,
-        lines: Rc<RefCell<Lines>>,
-        left: Rc<Cell<u64>>,
-        columns: Vec<Field>,
-        names: Vec<String>,
-    },
-    Jsonl {
-        reader: BufReader<Bounded>,
-        left: Rc<Cell<u64>>,
-        line: u64,
-    },
+    Csv(Records<Field>),
+    Jsonl { reader: BufReader<Bounded>, line: u64 },
 }
 
 impl<'a> Source<'a> {
     /// Opens a file, `-` for standard input. An error says what would be right.
     pub(super) fn open(path: &Path, reading: &'a Reading<'a>) -> Result<Self, String> {
-        let input: Box<dyn Read> = if path.as_os_str() == "-" {
-            Box::new(io::stdin())
-        } else {
-            Box::new(File::open(path).map_err(|error| error.to_string())?)
-        };
-        let (read, left) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(ROW_BYTES)));
-        let lines = (reading.format == Format::Csv).then(Rc::<RefCell<Lines>>::default);
-        let input = Bounded { input, read: Rc::clone(&read), left: Rc::clone(&left), lines: lines.clone() };
+        let (input, meter) = (input(path)?, Rc::<Meter>::default());
         let rows = match reading.format {
-            Format::Jsonl => Rows::Jsonl { reader: BufReader::with_capacity(BUFFER, input), left, line: 0 },
-            Format::Csv => {
-                let mut builder = csv::ReaderBuilder::new();
-                builder.flexible(true).delimiter(reading.delimiter).buffer_capacity(BUFFER);
-                let mut reader = builder.from_reader(input);
-                let header = reader.byte_headers().map_err(|error| error.to_string())?.clone();
-                let lines = lines.unwrap_or_default();
-                first_line(&lines, reader.position().byte(), reading.delimiter)?;
-                let (columns, names) = header_of(&header, reading)?;
-                Rows::Csv { reader: Box::new(reader), lines, left, columns, names }
+            Format::Jsonl => {
+                let input = Bounded { input, meter: Rc::clone(&meter), lines: None };
+                Rows::Jsonl { reader: BufReader::with_capacity(BUFFER, input), line: 0 }
             }
+            Format::Csv => Rows::Csv(Records::open(input, Rc::clone(&meter), reading.delimiter, |names| {
+                columns(names, reading)
+            })?),
         };
-        Ok(Self { rows, reading, read })
+        Ok(Self { rows, reading, meter })
     }
 
     /// Bytes read so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.read.get()
+        self.meter.read()
     }
 
     /// The next row, or what is wrong with it; `None` at the end. An error ends the file.
     pub(super) fn next(&mut self) -> Result<Option<Result<Row, Bad>>, String> {
         match &mut self.rows {
-            Rows::Csv { reader, lines, left, columns, names } => {
-                left.set(ROW_BYTES);
-                let mut record = ByteRecord::new();
-                let begins = reader.position().byte();
-                let read = reader.read_byte_record(&mut record);
-                let line = lines.borrow_mut().record(begins);
-                match read {
-                    Ok(false) => return Ok(None),
-                    Ok(true) => {}
-                    Err(error) => return Err(format!("from line {line} on: {error}")),
-                }
-                if lines.borrow().is_open(reader.position().byte(), self.reading.delimiter) {
-                    return Err(not_closed(line));
-                }
-                Ok(Some(csv_row(&record, line, columns, names, self.reading)))
+            Rows::Csv(records) => {
+                let put = |draft: &mut Draft, field: &Field, text: &str| draft.put(*field, Raw::Text(text));
+                let draft = records.next(Draft::new, put)?;
+                Ok(draft.map(|draft| draft.and_then(|draft| draft.row(self.reading))))
             }
-            Rows::Jsonl { reader, left, line } => loop {
-                left.set(ROW_BYTES);
+            Rows::Jsonl { reader, line } => loop {
+                self.meter.next_row();
                 let mut text = Vec::new();
                 let read = reader.read_until(b'\n', &mut text);
                 let read = read.map_err(|error| format!("line {}: {error}", *line + 1))?;
@@ -159,35 +119,18 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What is said of a row that ends where the file does.
-fn not_closed(line: u64) -> String {
-    format!("from line {line} on: a quotation mark is not closed, so that the rest of the file is one row")
-}
-
-fn first_line(lines: &RefCell<Lines>, end: u64, delimiter: u8) -> Result<(), String> {
-    let line = lines.borrow_mut().record(0);
-    if lines.borrow().is_open(end, delimiter) { Err(not_closed(line)) } else { Ok(()) }
-}
-
 /// Which column says what.
-fn header_of(header: &ByteRecord, reading: &Reading<'_>) -> Result<(Vec<Field>, Vec<String>), String> {
-    let mut names = Vec::with_capacity(header.len());
-    for name in header {
-        match std::str::from_utf8(name) {
-            Ok(name) if !name.contains('\0') => names.push(name.trim().to_owned()),
-            _ => return Err("is not a CSV file: its first line is not text".to_owned()),
-        }
-    }
+fn columns(names: &[String], reading: &Reading<'_>) -> Result<Vec<Field>, String> {
     if names.iter().all(String::is_empty) {
         return Err("is empty; the first line must name the columns, like: sku,total_units".to_owned());
     }
     let found = names.iter().take(NAMED_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let hint = match names.as_slice() {
+    let hint = match names {
         [only] if only.contains([';', '\t', '|']) => " Name what separates the fields with --delimiter.",
         _ => "",
     };
     let mut columns: Vec<Field> = Vec::with_capacity(names.len());
-    for name in &names {
+    for name in names {
         let field = field_of(name, reading).map_err(|why| format!("{why} Found: {found}.{hint}"))?;
         if field != Field::Ignored && columns.contains(&field) {
             return Err(format!("two columns are for {}. Found: {found}.", field.name()));
@@ -204,7 +147,7 @@ fn header_of(header: &ByteRecord, reading: &Reading<'_>) -> Result<(Vec<Field>, 
             ));
         }
     }
-    Ok((columns, names))
+    Ok(columns)
 }
 
 fn field_of(name: &str, reading: &Reading<'_>) -> Result<Field, String> {
@@ -225,32 +168,6 @@ fn field_of(name: &str, reading: &Reading<'_>) -> Result<Field, String> {
     }
 }
 
-fn csv_row(
-    record: &ByteRecord,
-    line: u64,
-    columns: &[Field],
-    names: &[String],
-    reading: &Reading<'_>,
-) -> Result<Row, Bad> {
-    let bad = |column: &str, what: String| Bad { line, column: column.to_owned(), what };
-    if record.len() != columns.len() {
-        let what = format!(
-            "{} fields, and the header has {}; a comma or a quotation mark is missing or too many",
-            record.len(),
-            columns.len()
-        );
-        return Err(bad("", what));
-    }
-    let mut draft = Draft::new(line);
-    for ((bytes, field), name) in record.iter().zip(columns).zip(names) {
-        let text = std::str::from_utf8(bytes).map_err(|_| {
-            bad(name, format!("is not UTF-8 ({}); save the file as UTF-8", String::from_utf8_lossy(bytes)))
-        })?;
-        draft.put(*field, Raw::Text(text)).map_err(|what| bad(name, what))?;
-    }
-    draft.row(reading)
-}
-
 fn json_row(text: &[u8], line: u64, reading: &Reading<'_>) -> Result<Row, Bad> {
     let bad = |column: &str, what: String| Bad { line, column: column.to_owned(), what };
     let read = serde_json::from_slice(text);
@@ -267,40 +184,13 @@ fn json_row(text: &[u8], line: u64, reading: &Reading<'_>) -> Result<Row, Bad> {
     draft.row(reading)
 }
 
-/// Counts what is read, and reads no further than a row may be long.
-struct Bounded {
-    input: Box<dyn Read>,
-    read: Rc<Cell<u64>>,
-    left: Rc<Cell<u64>>,
-    /// Who counts the lines, for what does not come in lines.
-    lines: Option<Rc<RefCell<Lines>>>,
-}
-
-impl Read for Bounded {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.left.get();
-        if left == 0 {
-            return Err(io::Error::other(format!(
-                "a row is longer than {ROW_BYTES} bytes; is a quotation mark not closed?"
-            )));
-        }
-        let count = self.input.read(buffer)?;
-        self.left.set(left.saturating_sub(count as u64));
-        self.read.set(self.read.get() + count as u64);
-        if let Some(lines) = &self.lines {
-            lines.borrow_mut().add(buffer.get(..count).unwrap_or_default());
-        }
-        Ok(count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(format: Format, content: &[u8]) -> Result<Vec<Result<Row, Bad>>, String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        io::Write::write_all(&mut file, content).unwrap();
+        std::io::Write::write_all(&mut file, content).unwrap();
         let reading = Reading {
             format,
             delimiter: b',',

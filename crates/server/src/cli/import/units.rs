@@ -2,16 +2,16 @@
 //! stay, so a run that was cut is simply run again.
 
 use super::Args;
+use super::once::Once;
+use super::records::{Records, input};
 use super::row::{Bad, first_segment};
 use crate::cli::call::{Caller, Failed, encoded, item_path};
 use crate::cli::server;
 use crate::exit;
-use csv::{ByteRecord, Reader, ReaderBuilder};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::fs::File;
-use std::io::{self, Read};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use stockhold_api::problem::Reason;
 use stockhold_api::wire::{Item, UnitsAdded};
@@ -57,7 +57,7 @@ impl From<Failed> for Cut {
 /// Imports, reports, and says by the exit code whether all of it is in.
 pub(super) fn run(args: &Args, sku: &str) -> ExitCode {
     let prepared = check(args, sku).and_then(|()| args.server.url()).and_then(|url| Ok((open(args)?, url)));
-    let ((reader, columns), url) = match prepared {
+    let (records, url) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => return exit::because(exit::USAGE, why),
     };
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args, sku: &str) -> ExitCode {
     server::block_on(async {
         let begun = Instant::now();
         let cut = match import.begin().await {
-            Ok(()) => import.all(reader, &columns).await.err(),
+            Ok(()) => import.all(records).await.err(),
             Err(cut) => Some(cut),
         };
         import.report.seconds = begun.elapsed().as_secs_f64();
@@ -91,39 +91,89 @@ fn check(args: &Args, sku: &str) -> Result<(), String> {
         .to_owned())
 }
 
-type Input = Reader<Box<dyn Read>>;
+/// A column; none is passed over.
+type Column = Option<&'static str>;
 
 /// The file, and what its columns are.
-fn open(args: &Args) -> Result<(Input, Vec<Option<&'static str>>), String> {
-    let path = &args.file;
-    let input: Box<dyn Read> = if path.as_os_str() == "-" {
-        Box::new(io::stdin())
-    } else {
-        Box::new(File::open(path).map_err(|error| format!("{}: {error}", path.display()))?)
-    };
-    let mut reader = ReaderBuilder::new().flexible(true).delimiter(args.delimiter).from_reader(input);
-    let header = reader.byte_headers().map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut columns = Vec::new();
-    for name in header {
-        let name = String::from_utf8_lossy(name);
-        let name = name.trim_start_matches('\u{feff}').trim();
-        let known = COLUMNS.into_iter().find(|known| *known == name);
-        if known.is_none() && !args.ignore.iter().any(|ignored| ignored == name) {
+fn open(args: &Args) -> Result<Records<Column>, String> {
+    let records = input(&args.file)
+        .and_then(|input| Records::open(input, Rc::default(), args.delimiter, |names| columns(names, args)));
+    records.map_err(|why| format!("{}: {why}", args.file.display()))
+}
+
+fn columns(names: &[String], args: &Args) -> Result<Vec<Column>, String> {
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let known = COLUMNS.into_iter().find(|known| known == name);
+        if known.is_none() && !args.ignore.contains(name) {
             let known = COLUMNS.join(", ");
             return Err(format!(
-                "{}: column {name:?} is not known; units have {known} (--ignore passes a column over)",
-                path.display()
+                "column {name:?} is not known; units have {known} (--ignore passes a column over)"
             ));
         }
         if known.is_some() && columns.contains(&known) {
-            return Err(format!("{}: column {name:?} is there twice", path.display()));
+            return Err(format!("column {name:?} is there twice"));
         }
         columns.push(known);
     }
     if !columns.contains(&Some("unit_id")) {
-        return Err(format!("{}: there is no column unit_id, which every unit needs", path.display()));
+        return Err("there is no column unit_id, which every unit needs".to_owned());
     }
-    Ok((reader, columns))
+    Ok(columns)
+}
+
+/// A unit that is being read.
+struct Draft {
+    line: u64,
+    unit: Map<String, Value>,
+}
+
+impl Draft {
+    fn new(line: u64) -> Self {
+        Self { line, unit: Map::new() }
+    }
+
+    /// Takes one field. An empty one is as good as none.
+    fn put(&mut self, column: Column, text: &str) -> Result<(), String> {
+        let Some(column) = column.filter(|_| !text.is_empty()) else { return Ok(()) };
+        let value =
+            match column {
+                "position" => json!(text.trim().parse::<u64>().map_err(|_| {
+                    format!("must be a whole number that is not negative, found {text:?}")
+                })?),
+                "attributes" => {
+                    let read = serde_json::from_str(text).map(|Once(value)| value);
+                    read.map_err(|error| format!("must be a JSON object: {error}"))?
+                }
+                _ => json!(text),
+            };
+        self.unit.insert(column.to_owned(), value);
+        Ok(())
+    }
+
+    /// The unit as the API takes it, at its line. What is valid is asked of the API's own decoder.
+    fn unit(self, sku: &str) -> Result<(u64, Value), Bad> {
+        let unit = Value::Object(self.unit);
+        let body = json!({ "units": [unit] }).to_string();
+        match stockhold_api::decode::add_units(&encoded(sku), None, body.as_bytes()) {
+            Ok(_) => Ok((self.line, unit)),
+            Err(invalid) => {
+                let (pointer, what) =
+                    invalid.errors.first().map_or(("", String::new()), |e| (&*e.pointer, e.detail.clone()));
+                let column = first_segment(pointer.strip_prefix("/units/0").unwrap_or(pointer)).to_owned();
+                Err(Bad { line: self.line, column, what })
+            }
+        }
+    }
+}
+
+/// Where reading units stopped.
+#[derive(PartialEq, Eq)]
+enum Read {
+    /// At as many as are sent together.
+    Enough,
+    /// At the end of the file.
+    All,
 }
 
 struct Import<'a> {
@@ -157,63 +207,29 @@ impl Import<'_> {
         Ok(())
     }
 
-    async fn all(&mut self, mut reader: Input, columns: &[Option<&'static str>]) -> Result<(), Cut> {
-        let mut record = ByteRecord::new();
-        let mut together: Vec<(u64, Value)> = Vec::new();
-        loop {
-            let more = reader.read_byte_record(&mut record).map_err(|error| Cut::File(error.to_string()))?;
-            if more {
-                self.report.rows += 1;
-                let line = record.position().map_or(0, csv::Position::line);
-                match self.unit(&record, line, columns) {
-                    Ok(unit) => together.push((line, unit)),
-                    Err(bad) => self.bad(bad)?,
-                }
-            }
-            if together.len() == TOGETHER || (!more && !together.is_empty()) {
-                self.send(std::mem::take(&mut together)).await?;
-            }
-            if !more {
-                self.report.finished = true;
-                return Ok(());
-            }
+    async fn all(&mut self, mut records: Records<Column>) -> Result<(), Cut> {
+        while !self.report.finished {
+            let mut together = Vec::new();
+            let read = self.read(&mut records, &mut together);
+            // Those before a row that ends it go in.
+            self.send(together).await?;
+            self.report.finished = read? == Read::All;
         }
+        Ok(())
     }
 
-    /// One unit as the API takes it. What is valid is asked of the API's own decoder.
-    fn unit(&self, record: &ByteRecord, line: u64, columns: &[Option<&'static str>]) -> Result<Value, Bad> {
-        let bad = |column: &str, what: String| Bad { line, column: column.to_owned(), what };
-        let mut unit = Map::new();
-        for (field, column) in record.iter().zip(columns) {
-            let Some(column) = *column else { continue };
-            let text = std::str::from_utf8(field).map_err(|_| bad(column, "is not UTF-8".to_owned()))?;
-            if text.is_empty() {
-                continue;
-            }
-            let value = match column {
-                "position" => json!(text.trim().parse::<u64>().map_err(|_| {
-                    bad(column, format!("must be a whole number that is not negative, found {text:?}"))
-                })?),
-                "attributes" => serde_json::from_str(text)
-                    .map_err(|error| bad(column, format!("must be a JSON object: {error}")))?,
-                _ => json!(text),
-            };
-            unit.insert(column.to_owned(), value);
-        }
-        if record.len() > columns.len() {
-            let what = format!("has {} fields, the first line names {}", record.len(), columns.len());
-            return Err(bad("", what));
-        }
-        let unit = Value::Object(unit);
-        let body = json!({ "units": [unit] }).to_string();
-        match stockhold_api::decode::add_units(&encoded(self.sku), None, body.as_bytes()) {
-            Ok(_) => Ok(unit),
-            Err(invalid) => {
-                let (pointer, detail) =
-                    invalid.errors.first().map_or(("", String::new()), |e| (&*e.pointer, e.detail.clone()));
-                Err(bad(first_segment(pointer.strip_prefix("/units/0").unwrap_or(pointer)), detail))
+    /// Reads units that are sent together.
+    fn read(&mut self, records: &mut Records<Column>, together: &mut Vec<(u64, Value)>) -> Result<Read, Cut> {
+        while together.len() < TOGETHER {
+            let draft = records.next(Draft::new, |draft, column, text| draft.put(*column, text));
+            let Some(draft) = draft.map_err(Cut::File)? else { return Ok(Read::All) };
+            self.report.rows += 1;
+            match draft.and_then(|draft| draft.unit(self.sku)) {
+                Ok(unit) => together.push(unit),
+                Err(bad) => self.bad(bad)?,
             }
         }
+        Ok(Read::Enough)
     }
 
     /// Sends units; one that the server does not take is told and left out, the others are sent again.
@@ -280,7 +296,12 @@ impl Import<'_> {
                 format!("stopped: more than --max-errors {} rows are bad", self.args.max_errors),
             ),
             Some(Cut::File(why)) => {
-                exit::because(exit::USAGE, format!("{}: {why}", self.args.file.display()))
+                let rest = if self.args.dry_run {
+                    "Nothing was changed."
+                } else {
+                    "Everything before that line is in."
+                };
+                exit::because(exit::USAGE, format!("{}: {why}\n{rest}", self.args.file.display()))
             }
             Some(Cut::Counted) => exit::because(
                 exit::FAILED,

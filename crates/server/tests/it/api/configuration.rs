@@ -48,10 +48,18 @@ fn settings(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Value {
 #[test]
 fn the_address_of_a_store_is_shown_without_its_password() {
     assert_eq!(settings("", &[], &[])["store"]["value"], "embedded");
-    for password in ["secret", "sec/ret", "sec:ret", "sec@ret", "sec?ret#"] {
+    let without = "postgres://shop:***@127.0.0.1:1/stock";
+    for (password, expected) in [
+        ("secret", without),
+        ("sec/ret", without),
+        ("sec:ret", without),
+        ("sec@ret", without),
+        // It could be a password among options as well.
+        ("sec?ret#", "postgres://***"),
+    ] {
         let url = format!("postgres://shop:{password}@127.0.0.1:1/stock");
         let shown = settings("", &[("STOCKHOLD_STORE", &url)], &[]);
-        assert_eq!(shown["store"]["value"], "postgres://shop:***@127.0.0.1:1/stock");
+        assert_eq!(shown["store"]["value"], expected);
         let served = run("", &[("STOCKHOLD_STORE", &url)], &["serve"]);
         assert!(!served.status.success());
         let told = [text(&served.stdout), text(&served.stderr)].concat();

@@ -194,6 +194,8 @@ fn the_admin_listener() {
         { "op": "reserve" },
     ] });
     assert_eq!(server.ask(&Call::post("/v1/commands").json(&batch)).status, 200);
+    // Whoever reads an answer may be quicker than the room that it took is given back.
+    wait_for("the room to be given back", || (server.metric("stockhold_bytes_in_flight") == 0).then_some(()));
 
     let scrape = server.ask_admin(&Call::get("/metrics"));
     assert_eq!(scrape.status, 200);

@@ -343,6 +343,84 @@ fn all_events_in_their_order() {
     }
 }
 
+/// Events so large that a page has room for one or two of them: nothing behind a page is passed over.
+#[test]
+fn pages_that_end_by_their_bytes() {
+    const EVENTS: u64 = 4;
+    let server = Server::start();
+    let wire = &mut server.connect();
+    assert_eq!(wire.ask(&Call::put("/v1/inventory/hall").json(&json!({ "mode": "units" }))).status, 201);
+    let long = "x".repeat(120);
+    for n in 1..EVENTS {
+        let unit = |seat: u32| json!({ "unit_id": format!("{n}-{seat}"), "section": long, "row": long });
+        let units = (0..10_000).map(unit).collect::<Vec<_>>();
+        let added = wire.ask(&Call::post("/v1/inventory/hall/units").json(&json!({ "units": units })));
+        assert_eq!(added.status, 200, "{}", added.text());
+    }
+    let (mut seen, mut pages, mut after) = (Vec::new(), 0, "0".to_owned());
+    loop {
+        let found = page(wire, "/v1/events", &format!("after={after}"));
+        seen.extend(
+            found["data"].as_array().unwrap().iter().map(|event| event["position"].as_u64().unwrap()),
+        );
+        pages += 1;
+        if found["has_more"] == json!(false) {
+            break;
+        }
+        found["next_cursor"].as_str().unwrap().clone_into(&mut after);
+    }
+    assert_eq!(seen, (1..=EVENTS).collect::<Vec<_>>());
+    assert!(pages > 1, "all of it was one page, which shows nothing");
+}
+
+/// Holds of so many units that a page has room for few of them, and a history for few events.
+#[test]
+fn large_holds_make_short_pages_and_no_history_without_bound() {
+    /// What a page ends at, and what all long answers may take together.
+    const PAGE_BYTES: usize = 4 << 20;
+    const ROOM: usize = 64 << 20;
+    let server = Server::start();
+    let wire = &mut server.connect();
+    assert_eq!(wire.ask(&Call::put("/v1/inventory/hall").json(&json!({ "mode": "units" }))).status, 201);
+    let mut made = Vec::new();
+    for n in 0..5 {
+        let unit = |seat: u32| json!({ "unit_id": format!("{n}-{seat:0120}") });
+        let units = (0..10_000).map(unit).collect::<Vec<_>>();
+        let added = wire.ask(&Call::post("/v1/inventory/hall/units").json(&json!({ "units": units })));
+        assert_eq!(added.status, 200, "{}", added.text());
+        made.push(reserve(wire, "o", &json!([{ "sku": "hall", "quantity": 10_000 }])));
+    }
+    made.reverse();
+    let (mut seen, mut largest, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let answer = wire.ask(&Call::get(format!("/v1/reservations?limit=1000{cursor}")));
+        assert_eq!(answer.status, 200);
+        let (bytes, found) = (answer.text().len(), answer.json());
+        let data = ids(found["data"].as_array().unwrap());
+        largest = data.len().max(largest);
+        assert!(bytes < PAGE_BYTES + bytes / data.len() + 1_000, "{bytes} bytes of {} holds", data.len());
+        seen.extend(data);
+        if found["has_more"] == json!(false) {
+            break;
+        }
+        cursor = format!("&starting_after={}", found["next_cursor"].as_str().unwrap());
+    }
+    assert_eq!(seen, made);
+    assert!((2..5).contains(&largest), "{largest} on a page, which shows nothing");
+
+    let path = format!("/v1/reservations/{}", made[0]);
+    let history = |wire: &mut Wire| wire.ask(&Call::get(format!("{path}/events")));
+    let event = history(wire).text().len();
+    for n in 0..=ROOM / event {
+        let extended =
+            wire.ask(&Call::post(format!("{path}/extend")).json(&json!({ "ttl_seconds": 700 + n })));
+        assert_eq!(extended.status, 200, "{}", extended.text());
+    }
+    let refused = history(wire);
+    assert_problem(wire, &refused, 503, "overloaded");
+    wait_for("the room to be given back", || (server.metric("stockhold_bytes_in_flight") == 0).then_some(()));
+}
+
 #[test]
 fn pages_that_cannot_be() {
     let server = Server::start();
