@@ -16,6 +16,8 @@ pub const LINE_QUANTITY: u64 = 1_000_000;
 pub const BASKET_LINES: usize = 2_000;
 /// Most units with ids that one line may take: each is written with every event of its reservation.
 pub const LINE_UNITS: u64 = 10_000;
+/// Most units with ids that one reservation may take over all its lines, for the same reason.
+pub const BASKET_UNITS: u64 = 10_000;
 /// Most units with ids that can be added at once.
 pub const UNITS_AT_ONCE: usize = 10_000;
 /// Most units with ids that an item can have: a stadium ten times over. More than that is counted stock.
@@ -48,6 +50,7 @@ const _: () = assert!(DEFAULT_TTL_SECONDS <= DEFAULT_MAX_HOLD_SECONDS);
 const _: () = assert!(DEFAULT_MAX_HOLD_SECONDS <= TTL_CEILING_SECONDS);
 const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= LINE_QUANTITY && POOL_UNITS <= TOTAL_UNITS);
+const _: () = assert!(LINE_UNITS <= BASKET_UNITS);
 const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);
 
 /// How long holds may last: the service's settings, and the locations that differ. An item's own settings stand

@@ -153,10 +153,23 @@ fn own(reason: Reason) -> Vec<Member> {
         }
         Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
         Reason::QuantityLimit => vec![
-            sku(),
-            location(),
-            always("requested_quantity", counter("Units that were requested, summed over the item's lines.")),
-            always("limit", quantity("Units of an item that one reservation may hold.")),
+            maybe(
+                "sku",
+                label_schema("The item's SKU; absent where it is the units with ids of all lines together."),
+            ),
+            maybe("location", label_schema("The item's location; absent like its SKU.")),
+            always(
+                "requested_quantity",
+                counter(
+                    "Units that were requested, summed over the item's lines, or over all that are of units with ids.",
+                ),
+            ),
+            always(
+                "limit",
+                quantity(
+                    "The most that one reservation may hold: of the item, or of units with ids over all its lines.",
+                ),
+            ),
         ],
         Reason::Forbidden
         | Reason::UnknownReservation
@@ -238,9 +251,12 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::TooLarge => Problem::too_large(BODY_BYTES),
         Reason::UnsupportedMediaType => Problem::unsupported_media_type("text/plain"),
         Reason::IdempotencyMismatch => Rejection::IdempotencyMismatch.into(),
-        Reason::QuantityLimit => {
-            Rejection::QuantityLimit { item: item_key("default", "tea"), requested: LINE_QUANTITY + 1 }.into()
+        Reason::QuantityLimit => Rejection::QuantityLimit {
+            item: Some(item_key("default", "tea")),
+            requested: LINE_QUANTITY + 1,
+            limit: LINE_QUANTITY,
         }
+        .into(),
         Reason::Internal => Problem::internal(),
         Reason::Overloaded => (&Failure::Overloaded).into(),
         Reason::Unavailable => (&Failure::Unavailable(String::new())).into(),

@@ -10,7 +10,7 @@ use crate::event::{HoldChange, Subject, Transition};
 use crate::hold::{Extras, Hold, Line, Status, Terms};
 use crate::item::{Item, Mode};
 use crate::label::Label;
-use crate::limits::{LINE_QUANTITY, LINE_UNITS, Rules};
+use crate::limits::{BASKET_UNITS, LINE_QUANTITY, LINE_UNITS, Rules};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::{Rejection, Shortage, Taken};
 use crate::state::{Scope, State};
@@ -84,6 +84,7 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
     let mut unknown = Vec::new();
     let mut paused = None;
     let mut too_many = None;
+    let mut units = 0_u64;
     let mut nameless = None;
     let mut bounds: Option<Times> = None;
     if run.state.paused(None)? {
@@ -104,10 +105,13 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
         }
         let most = match item.mode {
             Mode::Counted => LINE_QUANTITY,
-            Mode::Units => LINE_UNITS,
+            Mode::Units => {
+                units = units.saturating_add(want.quantity);
+                LINE_UNITS
+            }
         };
         if want.quantity > most && too_many.is_none() {
-            too_many = Some(want);
+            too_many = Some((want, most));
         }
         if item.mode == Mode::Counted && command.basket.choice(number).is_some() && nameless.is_none() {
             nameless = Some(want);
@@ -139,8 +143,12 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
     if let Some(scope) = paused {
         return Ok(Err(Rejection::SalePaused(scope)));
     }
-    if let Some(want) = too_many {
-        return Ok(Err(Rejection::QuantityLimit { item: want.item.clone(), requested: want.quantity }));
+    if let Some((want, limit)) = too_many {
+        let item = Some(want.item.clone());
+        return Ok(Err(Rejection::QuantityLimit { item, requested: want.quantity, limit }));
+    }
+    if units > BASKET_UNITS {
+        return Ok(Err(Rejection::QuantityLimit { item: None, requested: units, limit: BASKET_UNITS }));
     }
     Ok(Ok((default, max)))
 }

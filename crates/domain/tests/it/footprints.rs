@@ -158,3 +158,28 @@ fn a_known_key_leads_to_what_it_made_and_nowhere_else() {
     ]);
     assert_eq!(names(&slice, &fresh), expected, "all that a reserve may touch");
 }
+
+#[test]
+fn a_basket_with_more_units_than_one_may_have_names_none_past_the_limit() {
+    let mut played = check(
+        "
+        0 stock hall - units  -> created total=0 available=0 v=1
+        0 stock ring - units  -> created total=0 available=0 v=1
+        ",
+    );
+    for (command, expected) in [
+        (
+            "reserve x hall=9999,ring=[a]",
+            vec![Name::Unit(item("ring"), Label::new("a").unwrap()), Name::FreeUnits(item("hall"), 9_999)],
+        ),
+        ("reserve x hall=9999,ring=[a+b]", vec![Name::FreeUnits(item("hall"), 9_999)]),
+        ("reserve x hall=10001,ring=[a]", Vec::new()),
+    ] {
+        let envelope = played.envelope(command);
+        let loaded = [item("hall"), item("ring")].map(Name::Item).into();
+        let slice = Slice { shop: played.shop.clone(), loaded };
+        let mut units: Vec<Name> = names(&slice, &envelope).into_iter().collect();
+        units.retain(|name| matches!(name, Name::Unit(..) | Name::FreeUnits(..)));
+        assert_eq!(units, expected, "{command}");
+    }
+}
