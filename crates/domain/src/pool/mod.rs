@@ -216,8 +216,10 @@ impl Pool {
         self.put(at, UnitStatus::Available, version);
         self.moves -= version;
         self.free.set(at, false);
-        // Its seat stays, and is never free again.
-        if let Some(seats) = self.seats.get_mut() {
+        // Its seat stays, and is never free again. But two units at one position part those beside them, and one does not.
+        if self.seats.get().is_some() && self.has_twin(at) {
+            self.seats = OnceCell::new();
+        } else if let Some(seats) = self.seats.get_mut() {
             seats.set(at, false);
         }
         self.retired.set(at, true);
@@ -226,6 +228,17 @@ impl Pool {
         if self.gone > self.units.len() / 2 {
             self.add(Vec::new());
         }
+    }
+
+    /// Whether another unit of its row is at the same position.
+    fn has_twin(&self, at: usize) -> bool {
+        let Some(Unit { place, .. }) = self.units.get(at) else { return false };
+        let from = self.units.partition_point(|other| other.place.position < place.position);
+        let others = self.units.iter().enumerate().skip(from);
+        others.take_while(|(_, other)| other.place.position == place.position).any(|(number, other)| {
+            let same_row = other.place.section == place.section && other.place.row == place.row;
+            same_row && number != at && !self.retired.has(number)
+        })
     }
 
     /// Moves a unit to where it stands after a transition.

@@ -34,10 +34,24 @@ fn best(wanted: usize, adjacent: bool, least: Option<u32>, section: Option<&str>
     (wanted, Best { adjacent, sections, min_together: least, attributes: Attributes::default() })
 }
 
+/// The same, with some at the position of the one before them.
+fn tied(row: u64, number: u64) -> Unit {
+    let plain = seat(row, number);
+    let position = plain.place.position - u64::from(number % 4 == 2);
+    Unit { place: Place { position, ..plain.place }, ..plain }
+}
+
 #[test]
 fn best_available_is_the_same_after_units_have_gone() {
+    for seat in [seat, tied] {
+        let all = (0..ROWS).flat_map(|row| (0..SEATS).map(move |number| seat(row, number)));
+        best_as_of_a_new_pool(all.collect());
+    }
+}
+
+fn best_as_of_a_new_pool(units: Vec<Unit>) {
     let mut pool = Pool::default();
-    pool.add((0..ROWS).flat_map(|row| (0..SEATS).map(move |number| seat(row, number))).collect());
+    pool.add(units);
     let holder = ReservationId::from_u128(7);
     let wishes = [
         best(2, true, None, None),
@@ -67,6 +81,18 @@ fn best_available_is_the_same_after_units_have_gone() {
         }
     }
     assert!(chosen > 100, "{chosen} seats were chosen");
+}
+
+#[test]
+fn who_stood_between_two_neighbours_goes_and_they_are_side_by_side() {
+    let (three, wish) = best(3, true, None, None);
+    for gone in ["b", "c"] {
+        let mut pool = Pool::default();
+        pool.add(vec![plain("a", 1), plain("b", 2), plain("c", 2), plain("d", 3)]);
+        assert_eq!(pool.best(&wish, three, three).len(), 2, "two and two");
+        pool.retire(&label(gone));
+        assert_eq!(pool.best(&wish, three, three).len(), three, "without {gone}");
+    }
 }
 
 const HOLDER: ReservationId = ReservationId::from_u128(7);
