@@ -41,8 +41,8 @@ pub const DEFAULT_TTL_SECONDS: u32 = 600;
 pub const DEFAULT_MAX_HOLD_SECONDS: u32 = 1_800;
 /// Most holds that one batch expires, so that a crowd of due holds stalls nobody.
 pub const EXPIRIES_PER_BATCH: u32 = 256;
-/// Lines of expired holds after which a batch expires no more, so that a crowd of large baskets stalls nobody either.
-/// The hold that reaches it goes in whole: a basket may be due alone, whatever its size.
+/// Lines of expired holds, and units with ids of theirs, after which a batch expires no more, so that a crowd of large
+/// baskets stalls nobody either. The hold that reaches it goes in whole: a basket may be due alone, whatever its size.
 pub const EXPIRED_LINES_PER_BATCH: u32 = 8_192;
 
 const _: () = assert!(TTL_MIN_SECONDS <= DEFAULT_TTL_SECONDS);

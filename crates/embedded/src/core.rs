@@ -17,10 +17,10 @@ use stockhold_store::{Answer, Ask, Failure, ReplyTo, Work};
 
 /// Answers that may wait for one commit: the bound of the queue.
 pub(crate) const QUEUE_LIMIT: usize = 16_384;
-/// Lines that a batch may decide before commands have to wait for the next one: its row stays at some ten MiB, far from
-/// what SQLite takes.
+/// Lines, and units with ids, that a batch may decide before commands have to wait for the next one: its row stays at some
+/// ten MiB, far from what SQLite takes.
 pub(crate) const BATCH_LINES: u32 = 65_536;
-/// Events and lines of theirs that may wait for the index before new work is turned away.
+/// Events, and lines and units with ids of theirs, that may wait for the index before new work is turned away.
 pub(crate) const UNINDEXED: u64 = 2_000_000;
 /// Closed reservations and keys that may stand in memory, waiting for the index.
 pub(crate) const TAIL_LIMIT: usize = 2_000_000;
@@ -109,7 +109,7 @@ pub(crate) struct Core {
     head: Head,
     /// Whether a batch is being committed.
     committing: bool,
-    /// Events, and lines of theirs, that the index does not have.
+    /// Events, and lines and units with ids of theirs, that the index does not have.
     unindexed: u64,
     /// Whether the committer sleeps and has to be woken.
     pub(crate) committer_sleeps: bool,
