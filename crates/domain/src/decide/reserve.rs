@@ -201,7 +201,7 @@ fn make_room<S: State>(run: &mut Run<'_, S>, basket: &Basket, now: Instant) -> R
                     expire(run, due, now)?;
                 }
             }
-            while !fits(run, want, basket.choice(number))? {
+            while !fits(run, want, basket.choice(number), now)? {
                 match run.state.earliest(Some(&want.item))? {
                     Some((due, _)) if bug!("a-reserve-leaves-what-is-due-now") && due == now => break,
                     Some((due, id)) if due <= now => {
@@ -227,14 +227,27 @@ fn make_room<S: State>(run: &mut Run<'_, S>, basket: &Basket, now: Instant) -> R
 }
 
 /// Whether no due hold's end would help a wish: it could be had in full, or the units that it names are not with one.
-fn fits<S: State>(run: &Run<'_, S>, want: &Want, choice: Option<&Choice>) -> Result<bool, Halt> {
+fn fits<S: State>(
+    run: &Run<'_, S>,
+    want: &Want,
+    choice: Option<&Choice>,
+    now: Instant,
+) -> Result<bool, Halt> {
     let item = known(run, want)?;
     if item.available() < want.quantity {
         return Ok(false);
     }
     match choice {
         None | Some(Choice::Named(_)) => Ok(true),
-        Some(Choice::Best(_)) => Ok(offer(run, item, want, choice)?.quantity == want.quantity),
+        Some(Choice::Best(_)) => {
+            // A plan is made again for the hold itself, so none is made here where nothing is due. A store that has not
+            // loaded deadlines is not asked to: it need only where stock falls short.
+            let none_is_due = run
+                .state
+                .earliest(Some(&want.item))
+                .is_ok_and(|first| first.is_none_or(|(due, _)| due > now));
+            Ok(none_is_due || offer(run, item, want, choice)?.quantity == want.quantity)
+        }
     }
 }
 
