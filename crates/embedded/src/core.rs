@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::vec;
 use stockhold_domain::bug;
 use stockhold_domain::{
-    Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide,
+    Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide, limits,
 };
 use stockhold_store::{Answer, Ask, Failure, ReplyTo, Work};
 
@@ -22,6 +22,9 @@ pub(crate) const QUEUE_LIMIT: usize = 16_384;
 pub(crate) const BATCH_LINES: u32 = 65_536;
 /// Events, and lines and units with ids of theirs, that may wait for the index before new work is turned away.
 pub(crate) const UNINDEXED: u64 = 2_000_000;
+// One reservation is a fraction of either.
+const _: () = assert!(limits::BASKET_LINES as u64 + limits::BASKET_UNITS < BATCH_LINES as u64);
+const _: () = assert!((BATCH_LINES as u64) < UNINDEXED);
 /// Closed reservations and keys that may stand in memory, waiting for the index.
 pub(crate) const TAIL_LIMIT: usize = 2_000_000;
 /// Commands of one [`Ask::Commands`] that are decided before whoever waits for the lock may go first.
