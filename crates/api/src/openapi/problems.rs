@@ -82,6 +82,29 @@ fn common(reason: Reason) -> Vec<Member> {
     ]
 }
 
+/// The item is the one of which too many were asked for, and none where it is the units with ids of all lines together.
+fn too_many() -> Vec<Member> {
+    vec![
+        maybe(
+            "sku",
+            label_schema("The item's SKU; absent where it is the units with ids of all lines together."),
+        ),
+        maybe("location", label_schema("The item's location; absent like its SKU.")),
+        always(
+            "requested_quantity",
+            counter(
+                "Units that were requested, summed over the item's lines, or units with ids over all lines.",
+            ),
+        ),
+        always(
+            "limit",
+            quantity(
+                "The most that one reservation may hold: of the item, or of units with ids over all its lines.",
+            ),
+        ),
+    ]
+}
+
 /// What a reason carries beyond what all do.
 fn own(reason: Reason) -> Vec<Member> {
     let sku = || always("sku", label_schema("The item's SKU."));
@@ -152,25 +175,7 @@ fn own(reason: Reason) -> Vec<Member> {
             vec![maybe("order_id", label_schema("The order that it became, if the confirm named one."))]
         }
         Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
-        Reason::QuantityLimit => vec![
-            maybe(
-                "sku",
-                label_schema("The item's SKU; absent where it is the units with ids of all lines together."),
-            ),
-            maybe("location", label_schema("The item's location; absent like its SKU.")),
-            always(
-                "requested_quantity",
-                counter(
-                    "Units that were requested, summed over the item's lines, or over all that are of units with ids.",
-                ),
-            ),
-            always(
-                "limit",
-                quantity(
-                    "The most that one reservation may hold: of the item, or of units with ids over all its lines.",
-                ),
-            ),
-        ],
+        Reason::QuantityLimit => too_many(),
         Reason::Forbidden
         | Reason::UnknownReservation
         | Reason::UnknownRoute
