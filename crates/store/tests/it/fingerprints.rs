@@ -9,6 +9,9 @@ use stockhold_domain::{
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
 
+/// What is another, and how.
+type Change<'a, T> = (&'a str, &'a dyn Fn(&mut T));
+
 /// Commands, each with what is particular about it.
 #[derive(Default)]
 struct Table(Vec<(String, Command)>);
@@ -20,23 +23,19 @@ impl Table {
         kind: &str,
         base: &T,
         wrap: impl Fn(T) -> Command,
-        changes: &[(&str, &dyn Fn(&mut T))],
+        changes: &[Change<'_, T>],
     ) {
         self.0.push((kind.to_owned(), wrap(base.clone())));
         for (what, change) in changes {
-            let mut changed = base.clone();
-            change(&mut changed);
-            self.0.push((format!("{kind}: {what}"), wrap(changed)));
+            let mut other = base.clone();
+            change(&mut other);
+            self.0.push((format!("{kind}: {what}"), wrap(other)));
         }
     }
 }
 
 fn item(location: &str, sku: &str) -> ItemKey {
     ItemKey::new(&label(location), &label(sku))
-}
-
-fn some(text: &str) -> Option<Label> {
-    Some(label(text))
 }
 
 fn labels(texts: &[&str]) -> Vec<Label> {
@@ -91,13 +90,13 @@ fn reserves(table: &mut Table) {
             ("ttl", &|asked| asked.ttl = Some(seconds(5))),
             ("another ttl", &|asked| asked.ttl = Some(seconds(6))),
             ("fulfilment", &|asked| asked.fulfilment = Fulfilment::Partial),
-            ("pool", &|asked| asked.pool = some("a")),
-            ("channel", &|asked| asked.channel = some("a")),
-            ("another channel", &|asked| asked.channel = some("b")),
-            ("customer", &|asked| asked.customer_id = some("a")),
-            ("another customer", &|asked| asked.customer_id = some("b")),
-            ("session", &|asked| asked.session_id = some("a")),
-            ("another session", &|asked| asked.session_id = some("b")),
+            ("pool", &|asked| asked.pool = Some(label("a"))),
+            ("channel", &|asked| asked.channel = Some(label("a"))),
+            ("another channel", &|asked| asked.channel = Some(label("b"))),
+            ("customer", &|asked| asked.customer_id = Some(label("a"))),
+            ("another customer", &|asked| asked.customer_id = Some(label("b"))),
+            ("session", &|asked| asked.session_id = Some(label("a"))),
+            ("another session", &|asked| asked.session_id = Some(label("b"))),
             ("metadata", &|asked| asked.metadata = Some("{}".into())),
             ("other metadata", &|asked| asked.metadata = Some("[]".into())),
             ("quantity", &|asked| asked.basket = counted(&[("hall", 3), ("tin", 1)])),
@@ -127,7 +126,7 @@ fn reserves(table: &mut Table) {
             ("more together", &|asked| asked.basket = best(|best| best.min_together = Some(2))),
             ("attribute", &|asked| asked.basket = best(|best| best.attributes = flag("aisle", true))),
             ("attribute's value", &|asked| {
-                asked.basket = best(|best| best.attributes = flag("aisle", false))
+                asked.basket = best(|best| best.attributes = flag("aisle", false));
             }),
             ("attribute's name", &|asked| asked.basket = best(|best| best.attributes = flag("front", true))),
         ],
@@ -142,8 +141,8 @@ fn holds(table: &mut Table) {
         Command::Confirm,
         &[
             ("id", &|asked| asked.id = other),
-            ("order", &|asked| asked.order_id = some("a")),
-            ("another order", &|asked| asked.order_id = some("b")),
+            ("order", &|asked| asked.order_id = Some(label("a"))),
+            ("another order", &|asked| asked.order_id = Some(label("b"))),
         ],
     );
     table.add(
@@ -152,8 +151,8 @@ fn holds(table: &mut Table) {
         Command::Release,
         &[
             ("id", &|asked| asked.id = other),
-            ("reason", &|asked| asked.reason = some("a")),
-            ("another reason", &|asked| asked.reason = some("b")),
+            ("reason", &|asked| asked.reason = Some(label("a"))),
+            ("another reason", &|asked| asked.reason = Some(label("b"))),
         ],
     );
     table.add(
@@ -247,9 +246,9 @@ fn stock(table: &mut Table) {
             ("id", &|asked| asked.units[0].id = label("v")),
             ("position", &|asked| asked.units[0].position = Some(0)),
             ("another position", &|asked| asked.units[0].position = Some(1)),
-            ("section", &|asked| asked.units[0].section = some("a")),
-            ("row", &|asked| asked.units[0].row = some("a")),
-            ("number", &|asked| asked.units[0].number = some("a")),
+            ("section", &|asked| asked.units[0].section = Some(label("a"))),
+            ("row", &|asked| asked.units[0].row = Some(label("a"))),
+            ("number", &|asked| asked.units[0].number = Some(label("a"))),
             ("attribute", &|asked| asked.units[0].attributes = flag("aisle", true)),
             ("two", &|asked| asked.units.push(NewUnit { id: label("v"), ..unit.clone() })),
         ],
@@ -271,7 +270,7 @@ fn stock(table: &mut Table) {
             ("item", &|asked| asked.scope = Scope::Item(key.clone())),
             ("another item", &|asked| asked.scope = Scope::Item(item("default", "b"))),
             ("open", &|asked| asked.paused = false),
-            ("reason", &|asked| asked.reason = some("a")),
+            ("reason", &|asked| asked.reason = Some(label("a"))),
         ],
     );
     table.0.push(("sweep".to_owned(), Command::Sweep));
