@@ -16,6 +16,8 @@ pub const LINE_QUANTITY: u64 = 1_000_000;
 pub const BASKET_LINES: usize = 2_000;
 /// Most units with ids that one line may take: each is written with every event of its reservation.
 pub const LINE_UNITS: u64 = 10_000;
+/// Most units with ids that one reservation may take over all its lines, for the same reason.
+pub const BASKET_UNITS: u64 = 10_000;
 /// Most units with ids that can be added at once.
 pub const UNITS_AT_ONCE: usize = 10_000;
 /// Most units with ids that an item can have: a stadium ten times over. More than that is counted stock.
@@ -39,8 +41,8 @@ pub const DEFAULT_TTL_SECONDS: u32 = 600;
 pub const DEFAULT_MAX_HOLD_SECONDS: u32 = 1_800;
 /// Most holds that one batch expires, so that a crowd of due holds stalls nobody.
 pub const EXPIRIES_PER_BATCH: u32 = 256;
-/// Lines of expired holds after which a batch expires no more, so that a crowd of large baskets stalls nobody either.
-/// The hold that reaches it goes in whole: a basket may be due alone, whatever its size.
+/// Lines of expired holds, and units with ids of theirs, after which a batch expires no more, so that a crowd of large
+/// baskets stalls nobody either. The hold that reaches it goes in whole: a basket may be due alone, whatever its size.
 pub const EXPIRED_LINES_PER_BATCH: u32 = 8_192;
 
 const _: () = assert!(TTL_MIN_SECONDS <= DEFAULT_TTL_SECONDS);
@@ -48,6 +50,7 @@ const _: () = assert!(DEFAULT_TTL_SECONDS <= DEFAULT_MAX_HOLD_SECONDS);
 const _: () = assert!(DEFAULT_MAX_HOLD_SECONDS <= TTL_CEILING_SECONDS);
 const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= LINE_QUANTITY && POOL_UNITS <= TOTAL_UNITS);
+const _: () = assert!(LINE_UNITS <= BASKET_UNITS);
 const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);
 
 /// How long holds may last: the service's settings, and the locations that differ. An item's own settings stand

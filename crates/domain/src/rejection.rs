@@ -20,12 +20,14 @@ pub enum Rejection {
     UnknownItem(Vec<ItemKey>),
     /// The sale of this is paused.
     SalePaused(Scope),
-    /// More than a line may ask for.
+    /// More than a line may ask for, or all of them together.
     QuantityLimit {
-        /// Which item.
-        item: ItemKey,
+        /// Which item; absent where it is the units with ids of all lines.
+        item: Option<ItemKey>,
         /// What was asked for, summed.
         requested: u64,
+        /// The most that may be.
+        limit: u64,
     },
     /// Units that were named are held, sold or unknown.
     UnitsUnavailable(Vec<Taken>),
@@ -164,7 +166,7 @@ mod tests {
         let never = [
             Rejection::invalid("", String::new()),
             Rejection::UnknownItem([item()].into()),
-            Rejection::QuantityLimit { item: item(), requested: 2 },
+            Rejection::QuantityLimit { item: Some(item()), requested: 2, limit: 1 },
             Rejection::IdempotencyMismatch,
             Rejection::UnknownReservation(id),
             Rejection::ReservationConfirmed { id, order_id: None },

@@ -11,17 +11,20 @@ use std::sync::Arc;
 use std::vec;
 use stockhold_domain::bug;
 use stockhold_domain::{
-    Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide,
+    Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide, limits,
 };
 use stockhold_store::{Answer, Ask, Failure, ReplyTo, Work};
 
 /// Answers that may wait for one commit: the bound of the queue.
 pub(crate) const QUEUE_LIMIT: usize = 16_384;
-/// Lines that a batch may decide before commands have to wait for the next one: its row stays at some ten MiB, far from
-/// what SQLite takes.
+/// Lines, and units with ids, that a batch may decide before commands have to wait for the next one: its row stays at some
+/// ten MiB, far from what SQLite takes.
 pub(crate) const BATCH_LINES: u32 = 65_536;
-/// Events and lines of theirs that may wait for the index before new work is turned away.
+/// Events, and lines and units with ids of theirs, that may wait for the index before new work is turned away.
 pub(crate) const UNINDEXED: u64 = 2_000_000;
+// One reservation is a fraction of either.
+const _: () = assert!(limits::BASKET_LINES as u64 + limits::BASKET_UNITS < BATCH_LINES as u64);
+const _: () = assert!((BATCH_LINES as u64) < UNINDEXED);
 /// Closed reservations and keys that may stand in memory, waiting for the index.
 pub(crate) const TAIL_LIMIT: usize = 2_000_000;
 /// Commands of one [`Ask::Commands`] that are decided before whoever waits for the lock may go first.
@@ -109,7 +112,7 @@ pub(crate) struct Core {
     head: Head,
     /// Whether a batch is being committed.
     committing: bool,
-    /// Events, and lines of theirs, that the index does not have.
+    /// Events, and lines and units with ids of theirs, that the index does not have.
     unindexed: u64,
     /// Whether the committer sleeps and has to be woken.
     pub(crate) committer_sleeps: bool,

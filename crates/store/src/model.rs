@@ -249,12 +249,17 @@ impl Model {
                 }
             }
         }
-        let too_many = wants.iter().zip(&known).find(|(want, record)| match record.mode {
-            Mode::Counted => want.quantity > limits::LINE_QUANTITY,
-            Mode::Units => want.quantity > limits::LINE_UNITS,
-        });
-        if let Some((want, _)) = too_many {
-            return Err(Rejection::QuantityLimit { item: want.item.clone(), requested: want.quantity });
+        for (want, record) in wants.iter().zip(&known) {
+            let limit = if record.mode == Mode::Units { limits::LINE_UNITS } else { limits::LINE_QUANTITY };
+            if want.quantity > limit {
+                let item = Some(want.item.clone());
+                return Err(Rejection::QuantityLimit { item, requested: want.quantity, limit });
+            }
+        }
+        let with_ids = wants.iter().zip(&known).filter(|(_, record)| record.mode == Mode::Units);
+        let requested = with_ids.map(|(want, _)| want.quantity).sum();
+        if requested > limits::BASKET_UNITS {
+            return Err(Rejection::QuantityLimit { item: None, requested, limit: limits::BASKET_UNITS });
         }
 
         // Item by item in the basket's order, and of one item the earliest first: the order shows in sequences.

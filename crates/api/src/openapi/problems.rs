@@ -82,6 +82,29 @@ fn common(reason: Reason) -> Vec<Member> {
     ]
 }
 
+/// The item is the one of which too many were asked for, and none where it is the units with ids of all lines together.
+fn too_many() -> Vec<Member> {
+    vec![
+        maybe(
+            "sku",
+            label_schema("The item's SKU; absent where it is the units with ids of all lines together."),
+        ),
+        maybe("location", label_schema("The item's location; absent like its SKU.")),
+        always(
+            "requested_quantity",
+            counter(
+                "Units that were requested, summed over the item's lines, or units with ids over all lines.",
+            ),
+        ),
+        always(
+            "limit",
+            quantity(
+                "The most that one reservation may hold: of the item, or of units with ids over all its lines.",
+            ),
+        ),
+    ]
+}
+
 /// What a reason carries beyond what all do.
 fn own(reason: Reason) -> Vec<Member> {
     let sku = || always("sku", label_schema("The item's SKU."));
@@ -152,12 +175,7 @@ fn own(reason: Reason) -> Vec<Member> {
             vec![maybe("order_id", label_schema("The order that it became, if the confirm named one."))]
         }
         Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
-        Reason::QuantityLimit => vec![
-            sku(),
-            location(),
-            always("requested_quantity", counter("Units that were requested, summed over the item's lines.")),
-            always("limit", quantity("Units of an item that one reservation may hold.")),
-        ],
+        Reason::QuantityLimit => too_many(),
         Reason::Forbidden
         | Reason::UnknownReservation
         | Reason::UnknownRoute
@@ -238,9 +256,12 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::TooLarge => Problem::too_large(BODY_BYTES),
         Reason::UnsupportedMediaType => Problem::unsupported_media_type("text/plain"),
         Reason::IdempotencyMismatch => Rejection::IdempotencyMismatch.into(),
-        Reason::QuantityLimit => {
-            Rejection::QuantityLimit { item: item_key("default", "tea"), requested: LINE_QUANTITY + 1 }.into()
+        Reason::QuantityLimit => Rejection::QuantityLimit {
+            item: Some(item_key("default", "tea")),
+            requested: LINE_QUANTITY + 1,
+            limit: LINE_QUANTITY,
         }
+        .into(),
         Reason::Internal => Problem::internal(),
         Reason::Overloaded => (&Failure::Overloaded).into(),
         Reason::Unavailable => (&Failure::Unavailable(String::new())).into(),

@@ -6,8 +6,8 @@ use super::schema::{
 };
 use serde_json::{Value, json};
 use stockhold_domain::limits::{
-    ATTRIBUTES, BASKET_LINES, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, LINE_UNITS, POSITION, SECTIONS,
-    TOTAL_UNITS, UNITS_AT_ONCE,
+    ATTRIBUTES, BASKET_LINES, BASKET_UNITS, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, LINE_UNITS,
+    POSITION, SECTIONS, TOTAL_UNITS, UNITS_AT_ONCE,
 };
 
 /// All of them, by name.
@@ -45,7 +45,10 @@ pub(super) fn basket() -> Vec<Member> {
         named("LineRequest"),
         1,
         BASKET_LINES,
-        "The items. Lines that name the same item are summed before anything is checked, and answered as one.",
+        &format!(
+            "The items. Lines that name the same item are summed before anything is checked, and answered as one. Units \
+             with ids may be {BASKET_UNITS} over all lines together; more is `quantity_limit`."
+        ),
     );
     let mut members = vec![owner(), always("lines", lines)];
     members.extend(terms());

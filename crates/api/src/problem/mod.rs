@@ -40,8 +40,9 @@ enum Fields {
     Items(Vec<ItemKey>),
     Scope(Scope),
     Quantity {
-        item: ItemKey,
+        item: Option<ItemKey>,
         requested: u64,
+        limit: u64,
     },
     Taken(Vec<Taken>),
     /// Which item, the unit's id, and where it stands.

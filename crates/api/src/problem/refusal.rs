@@ -4,7 +4,6 @@ use super::{Fields, NAMED_IN_DETAIL, Problem, Reason, grouped};
 use crate::decode::Invalid;
 use crate::encode::time;
 use std::fmt::Write;
-use stockhold_domain::limits::{LINE_QUANTITY, LINE_UNITS};
 use stockhold_domain::{ItemKey, Label, Rejection, ReservationId, Scope, Shortage, Taken, UnitStatus};
 
 impl From<Rejection> for Problem {
@@ -16,16 +15,10 @@ impl From<Rejection> for Problem {
             }
             Rejection::UnknownItem(items) => (unknown_items(&items), Fields::Items(items)),
             Rejection::SalePaused(scope) => (paused(&scope), Fields::Scope(scope)),
-            Rejection::QuantityLimit { item, requested } => {
-                let (asked, limit) = (grouped(requested), grouped(line_limit(requested)));
-                let asked = if requested == u64::MAX { format!("At least {asked}") } else { asked };
-                let detail = format!(
-                    "{asked} units of {} were requested; one reservation may hold at most {limit}. Ask for \
-                     less, or make several reservations.",
-                    named(&item)
-                );
-                (detail, Fields::Quantity { item, requested })
-            }
+            Rejection::QuantityLimit { item, requested, limit } => (
+                too_many(item.as_ref(), requested, limit),
+                Fields::Quantity { item, requested, limit },
+            ),
             Rejection::UnitsUnavailable(lines) => (taken(&lines), Fields::Taken(lines)),
             Rejection::UnknownUnit { item, unit } => one_unit(item, unit, None),
             Rejection::UnitInUse { item, unit, status } => one_unit(item, unit, Some(status)),
@@ -114,9 +107,17 @@ fn paused(scope: &Scope) -> String {
     )
 }
 
-/// The most that a line may ask for, which such a request has passed. Counted stock takes more than units with ids.
-pub(super) fn line_limit(requested: u64) -> u64 {
-    if requested > LINE_QUANTITY { LINE_QUANTITY } else { LINE_UNITS }
+fn too_many(item: Option<&ItemKey>, requested: u64, limit: u64) -> String {
+    let (asked, limit) = (grouped(requested), grouped(limit));
+    let asked = if requested == u64::MAX { format!("At least {asked}") } else { asked };
+    let what = match item {
+        Some(item) => format!("units of {}", named(item)),
+        None => "units with ids, of all lines together,".to_owned(),
+    };
+    format!(
+        "{asked} {what} were requested; one reservation may hold at most {limit}. Ask for less, or make several \
+         reservations."
+    )
 }
 
 fn taken(lines: &[Taken]) -> String {

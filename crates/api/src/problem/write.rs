@@ -1,6 +1,5 @@
 //! A problem as JSON: what all have in common first, then the reason's own fields.
 
-use super::refusal::line_limit;
 use super::{Fields, Problem};
 use crate::encode::json::{Object, array, put_text};
 use crate::encode::put_scope;
@@ -45,10 +44,12 @@ impl Fields {
                 object.close();
             }),
             Self::Scope(scope) => put_scope(object, scope),
-            Self::Quantity { item, requested } => {
-                put_key(object, item);
+            Self::Quantity { item, requested, limit } => {
+                if let Some(item) = item {
+                    put_key(object, item);
+                }
                 object.number("requested_quantity", *requested);
-                object.number("limit", line_limit(*requested));
+                object.number("limit", *limit);
             }
             Self::Taken(lines) => {
                 array(object.value("taken"), lines, |out, line| {

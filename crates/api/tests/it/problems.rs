@@ -98,11 +98,25 @@ fn items_and_sales() {
         check(Rejection::SalePaused(scope), Reason::SalePaused, &format!("{what} {paused}"), fields);
     }
     check(
-        Rejection::QuantityLimit { item: key("hub", "tea"), requested: 1_000_001 },
+        Rejection::QuantityLimit { item: Some(key("hub", "tea")), requested: 1_000_001, limit: 1_000_000 },
         Reason::QuantityLimit,
         "1,000,001 units of item \"tea\" at location \"hub\" were requested; one reservation may hold at most \
          1,000,000. Ask for less, or make several reservations.",
         r#","sku":"tea","location":"hub","requested_quantity":1000001,"limit":1000000"#,
+    );
+    check(
+        Rejection::QuantityLimit { item: Some(key("hub", "hall")), requested: 2_000_000, limit: 10_000 },
+        Reason::QuantityLimit,
+        "2,000,000 units of item \"hall\" at location \"hub\" were requested; one reservation may hold at most \
+         10,000. Ask for less, or make several reservations.",
+        r#","sku":"hall","location":"hub","requested_quantity":2000000,"limit":10000"#,
+    );
+    check(
+        Rejection::QuantityLimit { item: None, requested: 20_000_000, limit: 10_000 },
+        Reason::QuantityLimit,
+        "20,000,000 units with ids, of all lines together, were requested; one reservation may hold at most 10,000. \
+         Ask for less, or make several reservations.",
+        r#","requested_quantity":20000000,"limit":10000"#,
     );
     check(
         Rejection::BelowCommitted { confirmed_sold: 1_200, held: 34, total_units: 2_000 },
@@ -328,7 +342,7 @@ fn reasons_agree_with_the_rules_on_what_to_try_again() {
         Rejection::IdempotencyMismatch,
         Rejection::UnknownReservation(id()),
         Rejection::ReservationExpired { id: id(), expires_at: at(0) },
-        Rejection::QuantityLimit { item: key("h", "s"), requested: 0 },
+        Rejection::QuantityLimit { item: Some(key("h", "s")), requested: 0, limit: 0 },
     ] {
         assert_eq!(Reason::of(&rejection).retryable(), rejection.retryable(), "{rejection:?}");
     }

@@ -4,7 +4,7 @@ use crate::event::Subject;
 use crate::id::ReservationId;
 use crate::item::{Item, ItemKey, Mode};
 use crate::label::Label;
-use crate::limits::LINE_UNITS;
+use crate::limits::BASKET_UNITS;
 use crate::state::{Name, Scope, State};
 use alloc::vec::Vec;
 
@@ -25,12 +25,17 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) 
     match &envelope.command {
         Command::Reserve(reserve) => {
             out.push(Name::Pause(None));
+            // A basket that goes beyond it is refused before any unit is looked at.
+            let mut room = Some(BASKET_UNITS);
             for (number, want) in reserve.basket.wants().iter().enumerate() {
                 location(&want.item, out);
                 out.push(Name::Item(want.item.clone()));
                 out.push(Name::Due(want.item.clone()));
                 if let Ok(Some(Item { mode: Mode::Units, .. })) = state.item(&want.item) {
-                    units(want, reserve.basket.choice(number), out);
+                    room = room.and_then(|room| room.checked_sub(want.quantity));
+                    if room.is_some() {
+                        units(want, reserve.basket.choice(number), out);
+                    }
                 }
             }
         }
@@ -66,8 +71,7 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) 
 fn units(want: &Want, choice: Option<&Choice>, out: &mut Vec<Name>) {
     match choice {
         None => {
-            let most = want.quantity.min(LINE_UNITS);
-            out.push(Name::FreeUnits(want.item.clone(), u32::try_from(most).unwrap_or(u32::MAX)));
+            out.push(Name::FreeUnits(want.item.clone(), u32::try_from(want.quantity).unwrap_or(u32::MAX)));
         }
         Some(Choice::Named(ids)) => {
             out.extend(ids.iter().map(|id| Name::Unit(want.item.clone(), id.clone())));

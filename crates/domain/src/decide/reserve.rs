@@ -10,7 +10,7 @@ use crate::event::{HoldChange, Subject, Transition};
 use crate::hold::{Extras, Hold, Line, Status, Terms};
 use crate::item::{Item, Mode};
 use crate::label::Label;
-use crate::limits::{LINE_QUANTITY, LINE_UNITS, Rules};
+use crate::limits::{BASKET_UNITS, LINE_QUANTITY, LINE_UNITS, Rules};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::{Rejection, Shortage, Taken};
 use crate::state::{Scope, State};
@@ -84,6 +84,7 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
     let mut unknown = Vec::new();
     let mut paused = None;
     let mut too_many = None;
+    let mut units = 0_u64;
     let mut nameless = None;
     let mut bounds: Option<Times> = None;
     if run.state.paused(None)? {
@@ -104,10 +105,13 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
         }
         let most = match item.mode {
             Mode::Counted => LINE_QUANTITY,
-            Mode::Units => LINE_UNITS,
+            Mode::Units => {
+                units = units.saturating_add(want.quantity);
+                LINE_UNITS
+            }
         };
         if want.quantity > most && too_many.is_none() {
-            too_many = Some(want);
+            too_many = Some((want, most));
         }
         if item.mode == Mode::Counted && command.basket.choice(number).is_some() && nameless.is_none() {
             nameless = Some(want);
@@ -139,8 +143,12 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
     if let Some(scope) = paused {
         return Ok(Err(Rejection::SalePaused(scope)));
     }
-    if let Some(want) = too_many {
-        return Ok(Err(Rejection::QuantityLimit { item: want.item.clone(), requested: want.quantity }));
+    if let Some((want, limit)) = too_many {
+        let item = Some(want.item.clone());
+        return Ok(Err(Rejection::QuantityLimit { item, requested: want.quantity, limit }));
+    }
+    if units > BASKET_UNITS {
+        return Ok(Err(Rejection::QuantityLimit { item: None, requested: units, limit: BASKET_UNITS }));
     }
     Ok(Ok((default, max)))
 }
@@ -193,7 +201,7 @@ fn make_room<S: State>(run: &mut Run<'_, S>, basket: &Basket, now: Instant) -> R
                     expire(run, due, now)?;
                 }
             }
-            while !fits(run, want, basket.choice(number))? {
+            while !fits(run, want, basket.choice(number), now)? {
                 match run.state.earliest(Some(&want.item))? {
                     Some((due, _)) if bug!("a-reserve-leaves-what-is-due-now") && due == now => break,
                     Some((due, id)) if due <= now => {
@@ -219,14 +227,27 @@ fn make_room<S: State>(run: &mut Run<'_, S>, basket: &Basket, now: Instant) -> R
 }
 
 /// Whether no due hold's end would help a wish: it could be had in full, or the units that it names are not with one.
-fn fits<S: State>(run: &Run<'_, S>, want: &Want, choice: Option<&Choice>) -> Result<bool, Halt> {
+fn fits<S: State>(
+    run: &Run<'_, S>,
+    want: &Want,
+    choice: Option<&Choice>,
+    now: Instant,
+) -> Result<bool, Halt> {
     let item = known(run, want)?;
     if item.available() < want.quantity {
         return Ok(false);
     }
     match choice {
         None | Some(Choice::Named(_)) => Ok(true),
-        Some(Choice::Best(_)) => Ok(offer(run, item, want, choice)?.quantity == want.quantity),
+        Some(Choice::Best(_)) => {
+            // A plan is made again for the hold itself, so none is made here where nothing is due. A store that has not
+            // loaded deadlines is not asked to: it need only where stock falls short.
+            let none_is_due = run
+                .state
+                .earliest(Some(&want.item))
+                .is_ok_and(|first| first.is_none_or(|(due, _)| due > now));
+            Ok(none_is_due || offer(run, item, want, choice)?.quantity == want.quantity)
+        }
     }
 }
 

@@ -89,6 +89,51 @@ impl Bits {
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
+
+    /// The same without the numbers of another set: those behind move up, and `count` remain.
+    pub(crate) fn words_without(&self, others: &Self, count: usize) -> Vec<u64> {
+        let mut packed = Packed { words: Vec::with_capacity(self.words.len()), filled: 0 };
+        for (word, others) in self.words.iter().zip(&others.words) {
+            let (mut word, mut keep) = (*word, !others);
+            // Stretch by stretch of what is kept: a word of which nothing goes is one.
+            while keep != 0 {
+                let skipped = keep.trailing_zeros();
+                (word, keep) = (word >> skipped, keep >> skipped);
+                let kept = keep.trailing_ones();
+                packed.push(word, kept);
+                (word, keep) = (word.checked_shr(kept).unwrap_or(0), keep.checked_shr(kept).unwrap_or(0));
+            }
+        }
+        packed.words.truncate(count.div_ceil(WORD));
+        packed.words
+    }
+}
+
+/// Words that are filled from below.
+struct Packed {
+    words: Vec<u64>,
+    /// Bits of the last word that are.
+    filled: u32,
+}
+
+impl Packed {
+    /// Adds the lowest bits of a word, 1 to 64 of them.
+    fn push(&mut self, word: u64, count: u32) {
+        let bits = word & (u64::MAX >> (u64::BITS - count));
+        let room = match self.words.last_mut().filter(|_| self.filled < u64::BITS) {
+            Some(last) => {
+                *last |= bits << self.filled;
+                u64::BITS - self.filled
+            }
+            None => 0,
+        };
+        self.filled = if count > room {
+            self.words.push(bits.checked_shr(room).unwrap_or(0));
+            count - room
+        } else {
+            self.filled + count
+        };
+    }
 }
 
 /// Place of the lowest bit, below 64.
@@ -148,5 +193,34 @@ mod tests {
         assert_eq!(bits.words(), [0b1001, 1]);
         bits.grow(129);
         assert_eq!(bits.words(), [0b1001, 1, 0]);
+    }
+
+    #[test]
+    fn words_without_some_numbers_are_those_of_the_others_moved_up() {
+        const LEN: usize = 700;
+        let mut seed = 7_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from((seed >> 33) % below).unwrap()
+        };
+        let mut gone = 0;
+        for round in 0..300 {
+            let len = LEN - random(100);
+            let (mut bits, mut others) = (Bits::new(len), Bits::new(len));
+            (0..len).for_each(|at| bits.set(at, random(2) == 0));
+            // From none that goes over single ones and stretches to all of them.
+            for _ in 0..round / 10 {
+                let from = random(LEN as u64);
+                (from..from + random(round + 1)).for_each(|at| others.set(at, at < len));
+            }
+            let kept: Vec<usize> = (0..len).filter(|at| !others.has(*at)).collect();
+            gone += len - kept.len();
+            let mut slowly = Bits::new(kept.len());
+            for (to, from) in kept.iter().enumerate() {
+                slowly.set(to, bits.has(*from));
+            }
+            assert_eq!(bits.words_without(&others, kept.len()), slowly.words(), "round {round}");
+        }
+        assert!(gone > 10_000, "{gone} went");
     }
 }

@@ -23,7 +23,7 @@ use seats::Seats;
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
-    /// In the order of their claims. Retired ones stay until the next rebuild.
+    /// In the order of their claims. Retired ones stay until they are more than half or units come between others.
     units: Vec<Unit>,
     retired: Bits,
     gone: usize,
@@ -92,11 +92,8 @@ impl Pool {
     }
 
     fn find(&self, id: &Label) -> Option<usize> {
-        let is = |number: u32| {
-            let place = usize::try_from(number).unwrap_or(usize::MAX);
-            self.units.get(place).is_some_and(|unit| unit.id == *id && !self.retired.has(place))
-        };
-        self.names.get(id, is).and_then(|place| usize::try_from(place).ok())
+        let number = self.names.get(id, |number| has_id(&self.units, number, id))?;
+        usize::try_from(number).ok().filter(|place| !self.retired.has(*place))
     }
 
     /// All units, in the order of their claims.
@@ -128,16 +125,10 @@ impl Pool {
 
     /// Where all of them stand.
     pub fn states(&self) -> SeatStates {
-        let (mut available, mut sold) = (self.free.words().to_vec(), self.sold_bits.words().to_vec());
-        if self.gone > 0 {
-            // Without those that were retired.
-            let (mut some, mut others) = (Bits::new(self.len()), Bits::new(self.len()));
-            for (at, unit) in self.iter().enumerate() {
-                some.set(at, unit.status == UnitStatus::Available);
-                others.set(at, matches!(unit.status, UnitStatus::Sold(_)));
-            }
-            (available, sold) = (some.words().to_vec(), others.words().to_vec());
-        }
+        let [available, sold] = [&self.free, &self.sold_bits].map(|bits| match self.gone {
+            0 => bits.words().to_vec(),
+            _ => bits.words_without(&self.retired, self.len()),
+        });
         SeatStates { count: self.len(), moves: self.moves, available, sold }
     }
 
@@ -148,25 +139,31 @@ impl Pool {
             self.share(unit);
         }
         let behind = match (self.units.last(), more.first()) {
-            (Some(last), Some(first)) => order(last) < order(first),
+            // One that was retired may come again where it was.
+            (Some(last), Some(first)) => order(last) <= order(first),
             _ => true,
         };
-        self.rearranged();
-        if behind && self.gone == 0 {
+        if behind {
+            self.rearranged();
             for unit in more {
                 self.push(unit);
             }
         } else {
-            let retired = core::mem::take(&mut self.retired);
-            let before = core::mem::take(&mut self.units).into_iter().enumerate();
-            let mut all: Vec<Unit> =
-                before.filter(|(at, _)| !retired.has(*at)).map(|(_, unit)| unit).chain(more).collect();
-            // Two sorted stretches: a merge.
-            all.sort_by(|one, other| order(one).cmp(&order(other)));
-            *self = Self { names: Names::with_room(all.len()), ..Self::default() };
-            for unit in all {
-                self.push(unit);
-            }
+            self.rebuild(more);
+        }
+    }
+
+    /// Makes everything anew, with these and without those that were retired.
+    fn rebuild(&mut self, more: Vec<Unit>) {
+        let retired = core::mem::take(&mut self.retired);
+        let before = core::mem::take(&mut self.units).into_iter().enumerate();
+        let mut all: Vec<Unit> =
+            before.filter(|(at, _)| !retired.has(*at)).map(|(_, unit)| unit).chain(more).collect();
+        // Two sorted stretches: a merge.
+        all.sort_by(|one, other| order(one).cmp(&order(other)));
+        *self = Self { names: Names::with_room(all.len()), ..Self::default() };
+        for unit in all {
+            self.push(unit);
         }
     }
 
@@ -192,11 +189,11 @@ impl Pool {
         if !self.names.has_room() {
             let mut wider = Names::with_room((at + 1) * 2);
             for (number, known) in (0..).zip(&self.units) {
-                wider.put(&known.id, number);
+                wider.put(&known.id, number, |number| has_id(&self.units, number, &known.id));
             }
             self.names = wider;
         }
-        self.names.put(&unit.id, number);
+        self.names.put(&unit.id, number, |number| has_id(&self.units, number, &unit.id));
         self.free.grow(at + 1);
         self.sold_bits.grow(at + 1);
         self.retired.grow(at + 1);
@@ -216,16 +213,29 @@ impl Pool {
         self.put(at, UnitStatus::Available, version);
         self.moves -= version;
         self.free.set(at, false);
-        // Its seat stays, and is never free again.
-        if let Some(seats) = self.seats.get_mut() {
+        // Its seat stays, and is never free again. But two units at one position part those beside them, and one does not.
+        if self.seats.get().is_some() && self.has_twin(at) {
+            self.seats = OnceCell::new();
+        } else if let Some(seats) = self.seats.get_mut() {
             seats.set(at, false);
         }
         self.retired.set(at, true);
         self.gone += 1;
         self.layout = OnceCell::new();
         if self.gone > self.units.len() / 2 {
-            self.add(Vec::new());
+            self.rebuild(Vec::new());
         }
+    }
+
+    /// Whether another unit of its row is at the same position.
+    fn has_twin(&self, at: usize) -> bool {
+        let Some(Unit { place, .. }) = self.units.get(at) else { return false };
+        let from = self.units.partition_point(|other| other.place.position < place.position);
+        let others = self.units.iter().enumerate().skip(from);
+        others.take_while(|(_, other)| other.place.position == place.position).any(|(number, other)| {
+            let same_row = other.place.section == place.section && other.place.row == place.row;
+            same_row && number != at && !self.retired.has(number)
+        })
     }
 
     /// Moves a unit to where it stands after a transition.
@@ -304,6 +314,11 @@ pub fn moved<'a>(
     (0..count).filter_map(move |n| Some((nth(n)?, status?)))
 }
 
+/// Whether the unit with this number has this id, be it there or retired.
+fn has_id(units: &[Unit], number: u32, id: &Label) -> bool {
+    usize::try_from(number).ok().and_then(|place| units.get(place)).is_some_and(|unit| unit.id == *id)
+}
+
 /// What units are ordered by.
 fn order(unit: &Unit) -> (u64, &Label) {
     (unit.place.position, &unit.id)
@@ -339,10 +354,35 @@ mod tests {
     }
 
     #[test]
-    fn retired_units_are_forgotten_when_others_come() {
+    fn units_that_come_behind_all_leave_the_others_where_they_are() {
         let mut pool = pool(6);
         pool.retire(&unit(2).id);
         pool.add([unit(6)].into());
-        assert_eq!((pool.gone, pool.units.len()), (0, 6));
+        assert_eq!((pool.gone, pool.units.len()), (1, 7));
+        // The last goes and comes again: each time it is behind all.
+        for _ in 0..2 {
+            pool.retire(&unit(6).id);
+            pool.add([unit(6)].into());
+        }
+        assert_eq!((pool.gone, pool.units.len()), (3, 9));
+        for (number, gone, units) in [(0, 4, 9), (1, 0, 4)] {
+            pool.retire(&unit(number).id);
+            assert_eq!((pool.gone, pool.units.len()), (gone, units), "after {number}");
+        }
+        pool.retire(&unit(3).id);
+        pool.add([unit(1)].into());
+        assert_eq!((pool.gone, pool.units.len()), (0, 4), "one comes between others");
+    }
+
+    #[test]
+    fn a_unit_that_comes_again_stands_in_the_table_once() {
+        let mut pool = pool(1_000);
+        for _ in 0..400 {
+            pool.retire(&unit(999).id);
+            assert_eq!(pool.get(&unit(999).id), None);
+            pool.add([unit(999)].into());
+            assert_eq!(pool.get(&unit(999).id), Some(&unit(999)));
+        }
+        assert_eq!((pool.gone, pool.units.len(), pool.names.len()), (400, 1_400, 1_000));
     }
 }

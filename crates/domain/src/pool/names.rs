@@ -25,19 +25,27 @@ impl Names {
         Self { places: vec![EMPTY; places], count: 0 }
     }
 
+    /// Names that are in.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
     /// Whether one more can be put in.
     pub(crate) fn has_room(&self) -> bool {
         (self.count + 1) * ROOM <= self.places.len()
     }
 
-    /// Puts a number in under a name that is not there. Needs room.
-    pub(crate) fn put(&mut self, name: &Label, number: u32) {
+    /// Puts a number in under a name, in place of another that had it; `is` says whether a number's is. Needs room.
+    pub(crate) fn put(&mut self, name: &Label, number: u32, is: impl Fn(u32) -> bool) {
         let mask = self.places.len().wrapping_sub(1);
         let mut at = hash(name) & mask;
         while let Some(place) = self.places.get_mut(at) {
             if *place == EMPTY {
-                *place = number;
                 self.count += 1;
+            }
+            if *place == EMPTY || is(*place) {
+                *place = number;
                 return;
             }
             at = (at + 1) & mask;
@@ -81,7 +89,7 @@ mod tests {
             let name = |number: u32| Label::new(&format!("u{number}")).unwrap();
             let mut number = 0;
             while names.has_room() {
-                names.put(&name(number), number);
+                names.put(&name(number), number, |known| known == number);
                 number += 1;
             }
             assert_eq!(names.count, most, "{count}");

@@ -1,6 +1,6 @@
 //! One batch expires so many holds and no more; the rest goes on in the next.
 
-use crate::table::{check, instant, said};
+use crate::table::{Played, check, instant, item, said};
 use stockhold_domain::{Effects, limits};
 
 #[test]
@@ -83,6 +83,65 @@ fn a_batch_expires_no_more_once_it_has_all_the_lines_it_may() {
     }
     played.run("reserve s i0=1 ttl=5", instant("0"));
     for (command, expected) in [("sweep", "swept 8"), ("sweep", "swept 1"), ("sweep", "swept 0")] {
+        assert_eq!(said(&played.run(command, instant("5000"))), expected);
+    }
+}
+
+/// One seat more than a batch expires holds of, each with a hold of its own that falls due at 5000. The last of the crowd
+/// is `crowd99`, and has the hundredth.
+fn crowded_hall() -> (Played, Vec<String>) {
+    let seats: Vec<String> = (0..=limits::EXPIRIES_PER_BATCH).map(|n| format!("u{n}")).collect();
+    let count = seats.len();
+    let played = check(&format!(
+        "
+        0 stock hall - units            -> created total=0 available=0 v=1
+        0 add hall {all}                -> added {count} unchanged 0 total={count} v=2
+        0 crowd {count} hall ttl=5      -> ok
+        ",
+        all = seats.join(",")
+    ));
+    (played, seats)
+}
+
+#[test]
+fn a_crowd_that_has_the_named_units_is_expired_batch_by_batch() {
+    let (mut played, seats) = crowded_hall();
+    let reserve = format!("reserve r hall=[{}] ttl=5", seats.join("+"));
+    let before = played.run(&reserve, instant("4999"));
+    assert!(said(&before).starts_with("units_unavailable hall=[u0+u1+"), "{before:?}");
+    assert_eq!(said(&played.run(&reserve, instant("5000"))), "later");
+    assert_eq!(played.shop.items[&item("hall")].figures.held, 1, "one is left");
+    let after = played.run(&reserve, instant("5000"));
+    assert!(said(&after).starts_with("active until 10000 hall=257(u0.4 u1.4 "), "{after:?}");
+}
+
+#[test]
+fn a_batch_that_has_expired_all_it_may_retires_no_due_unit() {
+    let (mut played, _) = crowded_hall();
+    let mut effects = Effects::default();
+    for (command, expected) in [
+        ("sweep", "swept 256"),
+        ("retire hall u99", "later"),
+        ("retire hall u98", "item total=256 available=255 v=3"),
+    ] {
+        let outcome = played.run_in(command, instant("5000"), &mut effects);
+        assert_eq!(said(&outcome), expected, "{command}");
+    }
+    let outcome = played.run("retire hall u99", instant("5000"));
+    assert_eq!(said(&outcome), "item total=255 available=255 v=4");
+}
+
+#[test]
+fn units_with_ids_count_like_lines_of_what_a_batch_expires() {
+    let mut played = check("0 stock hall - units -> created total=0 available=0 v=1");
+    let half = limits::EXPIRED_LINES_PER_BATCH / 2;
+    let seats: Vec<String> = (0..=2 * half).map(|n| format!("u{n}")).collect();
+    played.run(&format!("add hall {}", seats.join(",")), instant("0"));
+    for (name, quantity) in [("r0", half), ("r1", half), ("r2", 1)] {
+        let outcome = played.run(&format!("reserve {name} hall={quantity} ttl=5"), instant("0"));
+        assert!(said(&outcome).starts_with("active until 5000"), "{outcome:?}");
+    }
+    for (command, expected) in [("sweep", "swept 2"), ("sweep", "swept 1"), ("sweep", "swept 0")] {
         assert_eq!(said(&played.run(command, instant("5000"))), expected);
     }
 }

@@ -41,8 +41,8 @@ fn figures_end_where_their_limits_say() {
         0 reserve r a=1 partial ttl=5   -> insufficient_inventory a=1>0
         0 stock a 1000000000000 safety=0 -> item total=1000000000000 available=1000000000000 v=5
         0 reserve r a=1000000 ttl=5     -> active until 5000 a=1000000
-        0 reserve s a=999999,a=2 ttl=5  -> quantity_limit a=1000001
-        0 reserve s a=18446744073709551615,a=18446744073709551615 ttl=5 -> quantity_limit a=18446744073709551615
+        0 reserve s a=999999,a=2 ttl=5  -> quantity_limit a=1000001>1000000
+        0 reserve s a=18446744073709551615,a=18446744073709551615 ttl=5 -> quantity_limit a=18446744073709551615>1000000
         0 reserve s a=999999,a=1 ttl=5  -> active until 5000 a=1000000
         0 books a                       -> total=1000000000000 sold=0 held=2000000 active=2 seq=7 v=5 at=0
         ",

@@ -42,7 +42,7 @@ fn decide_over_slice(shop: &Shop, envelope: &Envelope, now: Instant) -> (Outcome
     let mut loaded = BTreeSet::new();
     let mut late = Vec::new();
     loop {
-        let mut slice = Slice { shop: shop.clone(), loaded: loaded.clone() };
+        let mut slice = Slice { shop: shop.clone(), loaded: loaded.clone(), ..Slice::default() };
         assert!(load(&mut slice, envelope) <= 4, "key, reservation, items, and nothing new");
         let before = slice.loaded.clone();
         let decided = decide(&mut slice, &Rules::default(), envelope, now, &mut Effects::default());
@@ -123,7 +123,7 @@ fn only_holds_that_fall_due_are_loaded_late() {
 #[test]
 fn a_footprint_grows_from_id_to_reservation_to_items_and_then_stays() {
     let mut played = check(SHOP);
-    let mut slice = Slice { shop: played.shop.clone(), loaded: BTreeSet::new() };
+    let mut slice = Slice { shop: played.shop.clone(), ..Slice::default() };
     let envelope = played.envelope("confirm r");
     let hold = BTreeSet::from([Name::Hold(id("r"))]);
     assert_eq!(names(&slice, &envelope), hold, "nothing is loaded");
@@ -138,7 +138,7 @@ fn a_footprint_grows_from_id_to_reservation_to_items_and_then_stays() {
 fn a_known_key_leads_to_what_it_made_and_nowhere_else() {
     let mut played = check(SHOP);
     let envelope = played.envelope("reserve x hub/c=1 key=k");
-    let mut slice = Slice { shop: played.shop.clone(), loaded: BTreeSet::new() };
+    let mut slice = Slice { shop: played.shop.clone(), ..Slice::default() };
     let key = Name::Key(envelope.key.unwrap().hash);
     assert!(names(&slice, &envelope).contains(&key), "the key itself");
     slice.loaded.insert(key.clone());
@@ -157,4 +157,55 @@ fn a_known_key_leads_to_what_it_made_and_nowhere_else() {
         Name::Due(item("hub/c")),
     ]);
     assert_eq!(names(&slice, &fresh), expected, "all that a reserve may touch");
+}
+
+#[test]
+fn a_basket_with_more_units_than_one_may_have_names_none_past_the_limit() {
+    let mut played = check(
+        "
+        0 stock hall - units  -> created total=0 available=0 v=1
+        0 stock ring - units  -> created total=0 available=0 v=1
+        ",
+    );
+    for (command, expected) in [
+        (
+            "reserve x hall=9999,ring=[a]",
+            vec![Name::Unit(item("ring"), Label::new("a").unwrap()), Name::FreeUnits(item("hall"), 9_999)],
+        ),
+        ("reserve x hall=9999,ring=[a+b]", vec![Name::FreeUnits(item("hall"), 9_999)]),
+        ("reserve x hall=10001,ring=[a]", Vec::new()),
+    ] {
+        let envelope = played.envelope(command);
+        let loaded = [item("hall"), item("ring")].map(Name::Item).into();
+        let slice = Slice { shop: played.shop.clone(), loaded, ..Slice::default() };
+        let mut units: Vec<Name> = names(&slice, &envelope).into_iter().collect();
+        units.retain(|name| matches!(name, Name::Unit(..) | Name::FreeUnits(..)));
+        assert_eq!(units, expected, "{command}");
+    }
+}
+
+#[test]
+fn the_best_are_planned_once_where_nothing_is_due() {
+    let mut played = check(
+        "
+        0 stock hall - units              -> created total=0 available=0 v=1
+        0 add hall a,b,c                  -> added 3 unchanged 0 total=3 v=2
+        0 reserve r hall=[c] ttl=5        -> active until 5000 hall=1(c.2)
+        ",
+    );
+    for (at, deadlines, plans) in
+        [("4999", true, 1), ("5000", true, 2), ("4999", false, 2), ("5000", false, 2)]
+    {
+        let envelope = played.envelope("reserve x hall=2 adjacent ttl=5");
+        let mut slice = Slice { shop: played.shop.clone(), ..Slice::default() };
+        load(&mut slice, &envelope);
+        if !deadlines {
+            // Nor are deadlines loaded for it by who has them only for those that fall short.
+            slice.loaded.remove(&Name::Due(item("hall")));
+        }
+        let mut effects = Effects::default();
+        let outcome = decide(&mut slice, &Rules::default(), &envelope, instant(at), &mut effects);
+        assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
+        assert_eq!((effects.events.len(), slice.plans.get()), (1, plans), "at {at}, deadlines: {deadlines}");
+    }
 }

@@ -21,7 +21,7 @@ fn a_reserve_is_refused_for_the_first_reason_that_applies() {
         0 resume at=default                                        -> open
         0 reserve r a=1000001 ttl=1800                             -> sale_paused a
         0 resume a                                                 -> open
-        0 reserve r a=1000001 ttl=1800                             -> quantity_limit a=1000001
+        0 reserve r a=1000001 ttl=1800                             -> quantity_limit a=1000001>1000000
         0 reserve r a=1000000 ttl=1800                             -> insufficient_inventory a=1000000>0
         0 stock a 1000000                                          -> item total=1000000 available=1000000 v=2
         0 reserve r a=1000000 ttl=1800                             -> active until 1800000 a=1000000

@@ -34,10 +34,26 @@ fn best(wanted: usize, adjacent: bool, least: Option<u32>, section: Option<&str>
     (wanted, Best { adjacent, sections, min_together: least, attributes: Attributes::default() })
 }
 
+/// The same, with some at the position of the one before them.
+fn tied(row: u64, number: u64) -> Unit {
+    let plain = seat(row, number);
+    let position = plain.place.position - u64::from(number % 4 == 2);
+    Unit { place: Place { position, ..plain.place }, ..plain }
+}
+
 #[test]
-fn best_available_is_the_same_after_units_have_gone() {
+fn a_pool_is_the_same_after_units_have_gone() {
+    for seat in [seat, tied] {
+        let all = (0..ROWS).flat_map(|row| (0..SEATS).map(move |number| seat(row, number)));
+        as_a_new_pool(all.collect(), |number| seat(ROWS - 1, SEATS + number));
+    }
+}
+
+/// Units move, go and, `behind` the others, come: what is left of them is to be as a pool that never had others.
+fn as_a_new_pool(units: Vec<Unit>, behind: impl Fn(u64) -> Unit) {
     let mut pool = Pool::default();
-    pool.add((0..ROWS).flat_map(|row| (0..SEATS).map(move |number| seat(row, number))).collect());
+    pool.add(units);
+    let mut came = 0;
     let holder = ReservationId::from_u128(7);
     let wishes = [
         best(2, true, None, None),
@@ -55,18 +71,35 @@ fn best_available_is_the_same_after_units_have_gone() {
         let unit = pool.iter().nth(nth).unwrap().clone();
         match (random >> 60, unit.status) {
             (0..6, UnitStatus::Available) => pool.retire(&unit.id),
+            (6..8, _) => {
+                pool.add(vec![behind(came)]);
+                came += 1;
+            }
             (_, UnitStatus::Available) => pool.set(&unit.id, UnitStatus::Held(holder), unit.version + 1),
             (_, _) => pool.set(&unit.id, UnitStatus::Available, unit.version + 1),
         }
         let mut anew = Pool::default();
         anew.add(pool.iter().cloned().collect());
+        assert_eq!(pool.states(), anew.states());
         for (wanted, wish) in &wishes {
             let found: Vec<&Unit> = pool.best(wish, *wanted, *wanted);
             assert_eq!(found, anew.best(wish, *wanted, *wanted), "{wish:?} of {} units", pool.len());
             chosen += found.len();
         }
     }
-    assert!(chosen > 100, "{chosen} seats were chosen");
+    assert!(chosen > 100 && came > 5, "{chosen} seats were chosen, {came} came");
+}
+
+#[test]
+fn who_stood_between_two_neighbours_goes_and_they_are_side_by_side() {
+    let (three, wish) = best(3, true, None, None);
+    for gone in ["b", "c"] {
+        let mut pool = Pool::default();
+        pool.add(vec![plain("a", 1), plain("b", 2), plain("c", 2), plain("d", 3)]);
+        assert_eq!(pool.best(&wish, three, three).len(), 2, "two and two");
+        pool.retire(&label(gone));
+        assert_eq!(pool.best(&wish, three, three).len(), three, "without {gone}");
+    }
 }
 
 const HOLDER: ReservationId = ReservationId::from_u128(7);

@@ -1,5 +1,6 @@
 //! States for tests: a small one that has everything, and a slice of it that has only what was loaded.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
     Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name, Pool, ReservationId,
@@ -94,10 +95,12 @@ impl State for Shop {
 }
 
 /// What a store that loads and locks has in its hands.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Slice {
     pub(crate) shop: Shop,
     pub(crate) loaded: BTreeSet<Name>,
+    /// How often something was planned over all units of an item.
+    pub(crate) plans: Cell<u32>,
 }
 
 impl Slice {
@@ -142,6 +145,7 @@ impl State for Slice {
 
     fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
         self.need(Name::SeatMap(item.clone()))?;
+        self.plans.set(self.plans.get() + 1);
         self.shop.pool(item)
     }
 

@@ -397,8 +397,9 @@ fn said_rejection(rejection: &Rejection) -> String {
         Rejection::SalePaused(Scope::Everything) => "sale_paused everything".to_owned(),
         Rejection::SalePaused(Scope::Location(location)) => format!("sale_paused at={location}"),
         Rejection::SalePaused(Scope::Item(key)) => format!("sale_paused {}", said_item(key)),
-        Rejection::QuantityLimit { item, requested } => {
-            format!("quantity_limit {}={requested}", said_item(item))
+        Rejection::QuantityLimit { item, requested, limit } => {
+            let item = item.as_ref().map_or("units".to_owned(), said_item);
+            format!("quantity_limit {item}={requested}>{limit}")
         }
         Rejection::InsufficientInventory(short) => {
             let mut words = "insufficient_inventory".to_owned();

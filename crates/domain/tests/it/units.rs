@@ -226,8 +226,30 @@ fn a_line_takes_so_many_units_with_ids_at_most() {
         0 pause hall                  -> paused
         0 reserve r hall=10001        -> sale_paused hall
         0 resume hall                 -> open
-        0 reserve r hall=10001        -> quantity_limit hall=10001
+        0 reserve r hall=10001        -> quantity_limit hall=10001>10000
+        0 reserve r hall=1000001      -> quantity_limit hall=1000001>10000
         0 reserve r hall=10000        -> insufficient_inventory hall=10000>4
+        ",
+    );
+}
+
+#[test]
+fn a_basket_takes_so_many_units_with_ids_at_most() {
+    play(
+        "
+        0 stock ring - units                         -> created total=0 available=0 v=1
+        0 stock tins 20000                           -> created total=20000 available=20000 v=1
+        0 reserve r hall=9999,ring=1,tins=1          -> insufficient_inventory hall=9999>4 ring=1>0
+        0 reserve r hall=9999,tins=1,ring=2          -> quantity_limit units=10001>10000
+        0 reserve r hall=9999,ring=2 partial         -> quantity_limit units=10001>10000
+        0 reserve r hall=9999,ring=2 adjacent        -> quantity_limit units=10001>10000
+        0 reserve r ring=9999,hall=[a1+a2]           -> quantity_limit units=10001>10000
+        0 reserve r ring=9999,hall=[a1]              -> insufficient_inventory ring=9999>0
+        0 reserve r hall=10000,ring=10000            -> quantity_limit units=20000>10000
+        0 reserve r hall=9999,ring=10001             -> quantity_limit ring=10001>10000
+        0 reserve r hall=9999,ring=2,tins=1000001    -> quantity_limit tins=1000001>1000000
+        0 reserve r hall=18446744073709551615,ring=1 -> quantity_limit hall=18446744073709551615>10000
+        0 reserve r tins=20000,hall=4 ttl=5          -> active until 5000 tins=20000 hall=4(a1.2 a2.2 a3.2 a4.2)
         ",
     );
 }

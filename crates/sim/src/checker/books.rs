@@ -34,7 +34,7 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
     }
 }
 
-/// Checks that units follow from where they stood, and that their item's figures count them.
+/// Checks that units follow from where they stood.
 fn units(state: &NaiveState, event: &Event) -> Checked {
     match unit_steps::odd(|item| state.pools.get(item), &event.transition).into_iter().next() {
         Some(odd) => broken("S3", format!("{odd}: {event:?}")),

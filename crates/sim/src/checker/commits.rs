@@ -15,17 +15,31 @@ use stockhold_store::{Found, Query};
 struct Rest {
     events: std::vec::IntoIter<Event>,
     keys: std::vec::IntoIter<KeyRecord>,
-    /// Expiries so far, and lines of theirs.
+    /// Expiries so far, and lines and units with ids of theirs.
     expired: u32,
-    expired_lines: usize,
+    expired_weight: u64,
     /// The newest instant so far.
     at: Instant,
 }
 
 impl Rest {
+    fn new(at: Instant) -> Self {
+        let (events, keys) = (Vec::new().into_iter(), Vec::new().into_iter());
+        Self { events, keys, expired: 0, expired_weight: 0, at }
+    }
+
     fn is_full(&self) -> bool {
         self.expired >= limits::EXPIRIES_PER_BATCH
-            || self.expired_lines >= limits::EXPIRED_LINES_PER_BATCH as usize
+            || self.expired_weight >= u64::from(limits::EXPIRED_LINES_PER_BATCH)
+    }
+
+    fn expire(&mut self, hold: &Hold) -> Checked {
+        if self.is_full() {
+            return broken("2.3", format!("a batch expired more than {} holds", self.expired));
+        }
+        self.expired += 1;
+        self.expired_weight += hold.lines.iter().map(|line| 1 + line.units().len() as u64).sum::<u64>();
+        Ok(())
     }
 }
 
@@ -37,13 +51,7 @@ impl Checker {
         decided: Vec<Decided>,
         counters: &mut Counters,
     ) -> Checked {
-        let mut rest = Rest {
-            events: Vec::new().into_iter(),
-            keys: Vec::new().into_iter(),
-            expired: 0,
-            expired_lines: 0,
-            at: self.at,
-        };
+        let mut rest = Rest::new(self.at);
         let newest = commit.as_ref().map(|commit| commit.at);
         if let Some(Commit { number, position, at, events, keys, .. }) = commit {
             if (number, position) != (self.number + 1, self.next_position) {
@@ -159,11 +167,7 @@ impl Checker {
             let counts =
                 matches!(envelope.command, Command::Reserve(_) | Command::RetireUnit(_) | Command::Sweep);
             if *change == HoldChange::Expired && counts {
-                if rest.is_full() {
-                    return broken("2.3", format!("a batch expired more than {} holds", rest.expired));
-                }
-                rest.expired += 1;
-                rest.expired_lines += hold.lines.len();
+                rest.expire(hold)?;
             }
             self.count(change, hold, &envelope.command, counters);
         }
@@ -396,5 +400,48 @@ fn branch(outcome: &Outcome) -> Count {
             Rejection::UnitInUse { .. } => Count::UnitInUse,
             _ => Count::Refused,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::{EventId, Line, LineUnit, LineUnits, ReservationId, Terms};
+    use stockhold_store::conformance::maker::label;
+    use stockhold_store::conformance::{Maker, START};
+
+    /// A hold of one line with so many units with ids.
+    fn hold(units: u32) -> Hold {
+        let unit = |number: u32| LineUnit { id: label(&number.to_string()), version: 2, returned: false };
+        let line = Line {
+            item: Maker::new(0, "").item("hall"),
+            requested: units,
+            quantity: units,
+            returned: 0,
+            sequence: 0,
+            units: Some(LineUnits::new((0..units).map(unit).collect()).into()),
+        };
+        let terms =
+            Terms { owner_id: label("owner"), created_at: START, max_expires_at: START, extras: None };
+        Hold {
+            id: ReservationId::from_u128(7),
+            status: Status::Expired,
+            expires_at: START,
+            terms: terms.into(),
+            lines: [line].into(),
+            closing: None,
+            last_event: EventId::from_u128(7),
+        }
+    }
+
+    #[test]
+    fn units_with_ids_count_like_lines_of_what_a_batch_expires() {
+        let half = hold(limits::EXPIRED_LINES_PER_BATCH / 2 - 1);
+        let mut rest = Rest::new(START);
+        assert_eq!(rest.expire(&half), Ok(()));
+        assert!(!rest.is_full());
+        assert_eq!(rest.expire(&half), Ok(()));
+        assert!(rest.is_full());
+        assert!(rest.expire(&hold(1)).is_err());
     }
 }

@@ -185,7 +185,8 @@ fn quantity_limit(world: &mut dyn World) -> Checked {
     let a = stage.stocked("a", limits::TOTAL_UNITS)?;
     let b = stage.stocked("b", limits::TOTAL_UNITS)?;
     let limit = limits::LINE_QUANTITY;
-    let over = |item: &ItemKey, requested| Rejection::QuantityLimit { item: item.clone(), requested };
+    let over =
+        |item: &ItemKey, requested| Rejection::QuantityLimit { item: Some(item.clone()), requested, limit };
     ensure_eq!(stage.refused(reserve(&[(&a, limit + 1)]))?, over(&a, limit + 1), "one line");
     ensure_eq!(
         stage.refused(reserve(&[(&b, 1), (&a, limit), (&a, 1)]))?,

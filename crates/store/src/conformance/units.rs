@@ -10,7 +10,7 @@ use super::{Case, World, of_units};
 use crate::{Found, Query, SeatMap, Standing, UnitFilter};
 use stockhold_domain::{
     Basket, Command, Hold, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply, Reserve, Return,
-    Returning, SetStock, Status, Taken, UnitStatus, Want,
+    Returning, SetStock, Status, Taken, UnitStatus, Want, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -26,6 +26,7 @@ pub(super) const CASES: &[Case] = &[
     of_units("a unit counts its moves without a gap, over restarts", versions),
     of_units("counted and unit lines share one fate", mixed_baskets),
     of_units("partial takes the named units that there are", partial),
+    of_units("a basket past the limit of units with ids is refused, whatever there is", basket_units),
     of_units("units are added once, and neither they nor the mode change", added_once),
     of_units("a unit is retired when nobody has it", retired),
     of_units("units are listed in the order of their claims, and the seat map is them", listed),
@@ -362,6 +363,26 @@ fn partial(world: &mut dyn World) -> Checked {
     let some = stage.hold(reserve_partial(60, &[(&hall, 9)]))?;
     ensure_eq!(ids(&some), ["a", "c"], "as many as there are");
     expect_sound(&mut stage, &hall, &[first, some])
+}
+
+fn basket_units(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let one = hall(&mut stage, &["a", "b"])?;
+    let other = stage.maker.item("other");
+    stage.done(set_hall(&other))?;
+    let tins = stage.stocked("tins", limits::LINE_QUANTITY)?;
+    let limit = limits::BASKET_UNITS;
+    let over = |requested| Rejection::QuantityLimit { item: None, requested, limit };
+    let any = stage.refused(reserve(&[(&other, limit - 1), (&one, 2)]))?;
+    ensure_eq!(any, over(limit + 1), "any units");
+    let some = reserve_choosing(60, vec![(&other, limit - 1, None), (&one, 2, Some(named(&["a", "b"])))]);
+    ensure_eq!(stage.refused(Command::Reserve(some))?, over(limit + 1), "named units");
+    let both = stage.refused(reserve_partial(60, &[(&other, limit), (&one, limit)]))?;
+    ensure_eq!(both, over(2 * limit), "as far as stock goes");
+    let at_most = stage.hold(reserve_partial(60, &[(&one, 2), (&tins, limit), (&other, limit - 2)]))?;
+    ensure_eq!((ids(&at_most), at_most.quantity()), (vec!["a", "b"], 2 + limit), "at the limit");
+    stage.expect_books(&tins, 0, limit)?;
+    expect_sound(&mut stage, &one, &[at_most])
 }
 
 fn added_once(world: &mut dyn World) -> Checked {

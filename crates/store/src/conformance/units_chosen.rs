@@ -1,10 +1,10 @@
 //! Best available: alone, and when many want it.
 
-use super::maker::{self, add_units, reserve_best, reserve_choosing, reserve_named, row, set_hall};
+use super::maker::{self, add_units, reserve_best, reserve_choosing, reserve_named, retire, row, set_hall};
 use super::stage::{Checked, SECOND, Stage};
 use super::units::{ids, reservation};
 use super::{Case, World, of_units};
-use stockhold_domain::{Best, Choice, Command, Fulfilment, ItemKey, Outcome, Rejection, Reserve};
+use stockhold_domain::{Best, Choice, Command, Fulfilment, ItemKey, NewUnit, Outcome, Rejection, Reserve};
 
 pub(super) const CASES: &[Case] = &[
     of_units("the best available sit side by side and leave no single unit", side_by_side),
@@ -12,6 +12,7 @@ pub(super) const CASES: &[Case] = &[
     of_units("many who want the best each have a pair of their own until none is left", pairs),
     of_units("who loses the best finds the next best", next_best),
     of_units("a row that falls due is had in one piece", due_row),
+    of_units("who stood between two neighbours goes, and they sit side by side", twin_goes),
 ];
 
 /// Rows of five in the stalls, and one in the balcony.
@@ -124,5 +125,20 @@ fn due_row(world: &mut dyn World) -> Checked {
     stage.pass(5 * SECOND);
     let row = stage.hold(reserve_best(60, &hall, 5, best))?;
     ensure_eq!(row.quantity(), 5, "the whole row");
+    Ok(())
+}
+
+fn twin_goes(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let hall = stage.maker.item("hall");
+    stage.done(set_hall(&hall))?;
+    let units = row("stalls", "A", &["a", "b", "c", "d"]).into_iter().zip([1, 2, 2, 3]);
+    let placed = |(unit, position)| NewUnit { position: Some(position), ..unit };
+    stage.done(add_units(&hall, units.map(placed).collect()))?;
+    let refused = stage.refused(reserve_best(60, &hall, 3, adjacent()))?;
+    ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 2, "two and two");
+    stage.done(retire(&hall, "b"))?;
+    let three = stage.hold(reserve_best(60, &hall, 3, adjacent()))?;
+    ensure_eq!(ids(&three), ["a", "c", "d"], "one row");
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) struct Offered {
 }
 
 impl Model {
-    /// Where a unit stands: with the newest reservation that has it.
+    /// Where a unit stands: with the first active or confirmed reservation that has it. There is one at most.
     pub(super) fn stands(&self, key: &ItemKey, id: &Label) -> UnitStatus {
         for hold in &self.holds {
             for line in hold.lines.iter().filter(|line| line.item == *key) {

@@ -2,6 +2,7 @@
 //! purpose.
 
 mod decide_against_model;
+mod fingerprints;
 mod flaw;
 mod mangled;
 mod memory_world;

@@ -1,0 +1,292 @@
+//! What is asked under a key: two requests that differ in anything have two fingerprints.
+
+use std::collections::BTreeMap;
+use stockhold_domain::{
+    AddUnits, AdjustStock, Attribute, Attributes, Basket, Best, Choice, Command, Confirm, Expected, Extend,
+    Fulfilment, ItemKey, Label, Mode, NewUnit, Release, ReservationId, Reserve, RetireUnit, Return,
+    Returning, Scope, SetSale, SetStock, Want,
+};
+use stockhold_store::conformance::maker::{label, seconds};
+use stockhold_store::digest::fingerprint;
+
+/// What is another, and how.
+type Change<'a, T> = (&'a str, &'a dyn Fn(&mut T));
+
+/// Commands, each with what is particular about it.
+#[derive(Default)]
+struct Table(Vec<(String, Command)>);
+
+impl Table {
+    /// A command, and the same with one thing changed at a time.
+    fn add<T: Clone>(
+        &mut self,
+        kind: &str,
+        base: &T,
+        wrap: impl Fn(T) -> Command,
+        changes: &[Change<'_, T>],
+    ) {
+        self.0.push((kind.to_owned(), wrap(base.clone())));
+        for (what, change) in changes {
+            let mut other = base.clone();
+            change(&mut other);
+            self.0.push((format!("{kind}: {what}"), wrap(other)));
+        }
+    }
+}
+
+fn item(location: &str, sku: &str) -> ItemKey {
+    ItemKey::new(&label(location), &label(sku))
+}
+
+fn labels(texts: &[&str]) -> Vec<Label> {
+    texts.iter().map(|text| label(text)).collect()
+}
+
+fn flag(name: &str, yes: bool) -> Attributes {
+    Attributes::new(vec![(label(name), Attribute::Flag(yes))])
+}
+
+fn want(sku: &str, quantity: u64) -> Want {
+    Want { item: item("default", sku), quantity }
+}
+
+fn counted(wants: &[(&str, u64)]) -> Basket {
+    Basket::new(wants.iter().map(|(sku, quantity)| want(sku, *quantity)).collect()).unwrap()
+}
+
+/// Two of a hall, and a tin.
+fn choosing(choice: Option<Choice>) -> Basket {
+    Basket::choosing(vec![(want("hall", 2), choice), (want("tin", 1), None)]).unwrap()
+}
+
+fn best(change: impl Fn(&mut Best)) -> Basket {
+    let mut best = Best { adjacent: true, ..Best::default() };
+    change(&mut best);
+    choosing(Some(Choice::Best(best)))
+}
+
+fn named(ids: &[&str]) -> Basket {
+    choosing(Some(Choice::Named(labels(ids))))
+}
+
+fn reserves(table: &mut Table) {
+    let base = Reserve {
+        owner_id: label("o"),
+        basket: counted(&[("hall", 2), ("tin", 1)]),
+        ttl: None,
+        fulfilment: Fulfilment::All,
+        pool: None,
+        channel: None,
+        customer_id: None,
+        session_id: None,
+        metadata: None,
+    };
+    table.add(
+        "reserve",
+        &base,
+        Command::Reserve,
+        &[
+            ("owner", &|asked| asked.owner_id = label("p")),
+            ("ttl", &|asked| asked.ttl = Some(seconds(5))),
+            ("another ttl", &|asked| asked.ttl = Some(seconds(6))),
+            ("fulfilment", &|asked| asked.fulfilment = Fulfilment::Partial),
+            ("pool", &|asked| asked.pool = Some(label("a"))),
+            ("channel", &|asked| asked.channel = Some(label("a"))),
+            ("another channel", &|asked| asked.channel = Some(label("b"))),
+            ("customer", &|asked| asked.customer_id = Some(label("a"))),
+            ("another customer", &|asked| asked.customer_id = Some(label("b"))),
+            ("session", &|asked| asked.session_id = Some(label("a"))),
+            ("another session", &|asked| asked.session_id = Some(label("b"))),
+            ("metadata", &|asked| asked.metadata = Some("{}".into())),
+            ("other metadata", &|asked| asked.metadata = Some("[]".into())),
+            ("quantity", &|asked| asked.basket = counted(&[("hall", 3), ("tin", 1)])),
+            ("another item", &|asked| asked.basket = counted(&[("hall", 2), ("ton", 1)])),
+            ("one item less", &|asked| asked.basket = counted(&[("hall", 2)])),
+            ("the other way round", &|asked| asked.basket = counted(&[("tin", 1), ("hall", 2)])),
+            ("location", &|asked| {
+                let tin = Want { item: item("hub", "tin"), quantity: 1 };
+                asked.basket = Basket::new(vec![want("hall", 2), tin]).unwrap();
+            }),
+            ("named", &|asked| asked.basket = named(&["a", "b"])),
+            ("others named", &|asked| asked.basket = named(&["a", "c"])),
+            ("named in another order", &|asked| asked.basket = named(&["b", "a"])),
+            ("named of the other item", &|asked| {
+                let tins = Some(Choice::Named(labels(&["a"])));
+                asked.basket =
+                    Basket::choosing(vec![(want("hall", 2), None), (want("tin", 1), tins)]).unwrap();
+            }),
+            ("best", &|asked| asked.basket = best(|best| best.adjacent = false)),
+            ("adjacent", &|asked| asked.basket = best(|_| ())),
+            ("section", &|asked| asked.basket = best(|best| best.sections = labels(&["s"]))),
+            ("sections", &|asked| asked.basket = best(|best| best.sections = labels(&["s", "t"]))),
+            ("sections in another order", &|asked| {
+                asked.basket = best(|best| best.sections = labels(&["t", "s"]));
+            }),
+            ("together", &|asked| asked.basket = best(|best| best.min_together = Some(1))),
+            ("more together", &|asked| asked.basket = best(|best| best.min_together = Some(2))),
+            ("attribute", &|asked| asked.basket = best(|best| best.attributes = flag("aisle", true))),
+            ("attribute's value", &|asked| {
+                asked.basket = best(|best| best.attributes = flag("aisle", false));
+            }),
+            ("attribute's name", &|asked| asked.basket = best(|best| best.attributes = flag("front", true))),
+        ],
+    );
+}
+
+fn holds(table: &mut Table) {
+    let (id, other) = (ReservationId::from_u128(7), ReservationId::from_u128(8));
+    table.add(
+        "confirm",
+        &Confirm { id, order_id: None },
+        Command::Confirm,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("order", &|asked| asked.order_id = Some(label("a"))),
+            ("another order", &|asked| asked.order_id = Some(label("b"))),
+        ],
+    );
+    table.add(
+        "release",
+        &Release { id, reason: None },
+        Command::Release,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("reason", &|asked| asked.reason = Some(label("a"))),
+            ("another reason", &|asked| asked.reason = Some(label("b"))),
+        ],
+    );
+    table.add(
+        "extend",
+        &Extend { id, ttl: seconds(5) },
+        Command::Extend,
+        &[("id", &|asked| asked.id = other), ("ttl", &|asked| asked.ttl = seconds(6))],
+    );
+    let base = Return { id, returning: Returning::All, reason: label("a") };
+    table.add(
+        "return",
+        &base,
+        Command::Return,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("reason", &|asked| asked.reason = label("b")),
+            ("lines", &|asked| asked.returning = Returning::Lines(choosing(None))),
+            ("quantity", &|asked| asked.returning = Returning::Lines(counted(&[("hall", 1), ("tin", 1)]))),
+            ("units of a line", &|asked| asked.returning = Returning::Lines(named(&["a", "b"]))),
+            ("other units of a line", &|asked| asked.returning = Returning::Lines(named(&["a", "c"]))),
+            ("unit", &|asked| asked.returning = Returning::Units(labels(&["a"]))),
+            ("another unit", &|asked| asked.returning = Returning::Units(labels(&["b"]))),
+            ("units", &|asked| asked.returning = Returning::Units(labels(&["a", "b"]))),
+        ],
+    );
+}
+
+fn stock(table: &mut Table) {
+    let key = item("default", "a");
+    let base = SetStock {
+        item: key.clone(),
+        total_units: None,
+        mode: None,
+        safety_stock: None,
+        default_ttl: None,
+        max_hold: None,
+        metadata: None,
+        expected: None,
+    };
+    table.add(
+        "set",
+        &base,
+        Command::SetStock,
+        &[
+            ("item", &|asked| asked.item = item("default", "b")),
+            ("location", &|asked| asked.item = item("hub", "a")),
+            ("total", &|asked| asked.total_units = Some(1)),
+            ("another total", &|asked| asked.total_units = Some(2)),
+            ("counted", &|asked| asked.mode = Some(Mode::Counted)),
+            ("units", &|asked| asked.mode = Some(Mode::Units)),
+            ("safety stock", &|asked| asked.safety_stock = Some(1)),
+            ("default ttl", &|asked| asked.default_ttl = Some(seconds(1))),
+            ("longest hold", &|asked| asked.max_hold = Some(seconds(1))),
+            ("metadata", &|asked| asked.metadata = Some("{}".into())),
+            ("absent", &|asked| asked.expected = Some(Expected::Absent)),
+            ("there", &|asked| asked.expected = Some(Expected::There)),
+            ("version", &|asked| asked.expected = Some(Expected::version(1))),
+            ("another version", &|asked| asked.expected = Some(Expected::version(2))),
+            ("no version", &|asked| asked.expected = Some(Expected::Versions([].into()))),
+            ("versions", &|asked| asked.expected = Some(Expected::Versions([1, 2].into()))),
+        ],
+    );
+    let base = AdjustStock { item: key.clone(), delta: 1, reason: label("a"), expected: None };
+    table.add(
+        "adjust",
+        &base,
+        Command::AdjustStock,
+        &[
+            ("item", &|asked| asked.item = item("default", "b")),
+            ("delta", &|asked| asked.delta = 2),
+            ("the other way", &|asked| asked.delta = -1),
+            ("reason", &|asked| asked.reason = label("b")),
+            ("version", &|asked| asked.expected = Some(Expected::version(1))),
+        ],
+    );
+    let unit = NewUnit {
+        id: label("u"),
+        position: None,
+        section: None,
+        row: None,
+        number: None,
+        attributes: Attributes::default(),
+    };
+    let base = AddUnits { item: key.clone(), units: vec![unit.clone()] };
+    table.add(
+        "add units",
+        &base,
+        Command::AddUnits,
+        &[
+            ("item", &|asked| asked.item = item("default", "b")),
+            ("id", &|asked| asked.units[0].id = label("v")),
+            ("position", &|asked| asked.units[0].position = Some(0)),
+            ("another position", &|asked| asked.units[0].position = Some(1)),
+            ("section", &|asked| asked.units[0].section = Some(label("a"))),
+            ("row", &|asked| asked.units[0].row = Some(label("a"))),
+            ("number", &|asked| asked.units[0].number = Some(label("a"))),
+            ("attribute", &|asked| asked.units[0].attributes = flag("aisle", true)),
+            ("two", &|asked| asked.units.push(NewUnit { id: label("v"), ..unit.clone() })),
+        ],
+    );
+    table.add(
+        "retire",
+        &RetireUnit { item: key.clone(), unit: label("u") },
+        Command::RetireUnit,
+        &[("item", &|asked| asked.item = item("default", "b")), ("unit", &|asked| asked.unit = label("v"))],
+    );
+    let base = SetSale { scope: Scope::Everything, paused: true, reason: None };
+    table.add(
+        "sale",
+        &base,
+        Command::SetSale,
+        &[
+            ("location", &|asked| asked.scope = Scope::Location(label("a"))),
+            ("another location", &|asked| asked.scope = Scope::Location(label("b"))),
+            ("item", &|asked| asked.scope = Scope::Item(key.clone())),
+            ("another item", &|asked| asked.scope = Scope::Item(item("default", "b"))),
+            ("open", &|asked| asked.paused = false),
+            ("reason", &|asked| asked.reason = Some(label("a"))),
+        ],
+    );
+    table.0.push(("sweep".to_owned(), Command::Sweep));
+}
+
+#[test]
+fn whatever_differs_between_two_requests_shows_in_their_fingerprints() {
+    let mut table = Table::default();
+    reserves(&mut table);
+    holds(&mut table);
+    stock(&mut table);
+    let mut seen: BTreeMap<u128, &str> = BTreeMap::new();
+    for (what, command) in &table.0 {
+        assert_eq!(fingerprint(command), fingerprint(&command.clone()), "{what}");
+        if let Some(other) = seen.insert(fingerprint(command).0, what) {
+            panic!("one fingerprint for two requests: {other}, and {what}");
+        }
+    }
+}
