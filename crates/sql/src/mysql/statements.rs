@@ -147,12 +147,18 @@ pub(super) fn named_units(script: &mut Script<Part>, number: usize, item: &ItemK
     }
 }
 
-/// The first free units of an item in the order of claims, locked. What others have locked is passed by or waited for.
-pub(super) fn free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize, lock: Lock) {
+/// The first free units of an item in the order of claims: locked, as far as nobody else has locked them, or only read.
+pub(super) fn free_units(
+    script: &mut Script<Part>,
+    number: usize,
+    item: &ItemKey,
+    most: usize,
+    locked: bool,
+) {
     let text = script.add(Part::FreeUnits(number));
     of_units(text, item, UNIT_COLUMNS, "units_in_order");
-    let how = if lock == Lock::Skip { " SKIP LOCKED" } else { "" };
-    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most} FOR UPDATE{how}");
+    let how = if locked { " FOR UPDATE SKIP LOCKED" } else { "" };
+    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most}{how}");
 }
 
 /// All units of an item, in no order.
@@ -406,9 +412,9 @@ pub fn plans(rows: u32) -> Vec<Plan> {
             named_units(script, 0, item, &ids_of_units);
         }
     };
-    let free = |script: &mut Script<Part>, lock| {
+    let free = |script: &mut Script<Part>, locked| {
         if let Some(item) = &hall {
-            free_units(script, 0, item, ids_of_units.len(), lock);
+            free_units(script, 0, item, ids_of_units.len(), locked);
         }
     };
     let counted = |script: &mut Script<Part>| {
@@ -420,8 +426,8 @@ pub fn plans(rows: u32) -> Vec<Plan> {
     let plan = |name, index, text| Plan { name, text, index };
     vec![
         plan("lock named units", "PRIMARY", text(&|script| named(script))),
-        plan("lock the first free units", "units_in_order", text(&|script| free(script, Lock::Skip))),
-        plan("lock all free units", "units_in_order", text(&|script| free(script, Lock::Wait))),
+        plan("lock the first free units", "units_in_order", text(&|script| free(script, true))),
+        plan("read the first free units", "units_in_order", text(&|script| free(script, false))),
         plan("figures of units", "PRIMARY", text(&|script| counted(script))),
         plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Wait))),
         plan("lock free items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Skip))),

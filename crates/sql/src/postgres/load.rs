@@ -37,13 +37,15 @@ impl Connection {
         let s = &self.statements;
         let items = ItemArrays::new(wants.all_items());
         let holds = HoldArrays::new(&wants.holds);
-        let (items, holds, rest) = tokio::try_join!(
+        let (items, holds, rest, free) = tokio::try_join!(
             biased;
             self.query(&s.read_items, items.keys.len(), vec![&items.buckets, &items.locations, &items.skus]),
             self.query(&s.read_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
             self.load_unlocked(wants),
+            self.read_free_units(&wants.units),
         )?;
         let mut rows = with_items_and_holds(rest, &items, &holds)?;
+        units::put(&mut rows, free);
         self.count_all(&mut rows.items).await?;
         Ok(rows)
     }

@@ -3,7 +3,7 @@
 use super::connect::Connection;
 use super::rows::{self, ItemArrays, column, stored, uuid};
 use crate::engine::{
-    Changes, FiguresRow, Rows, SaleRow, Trouble, UnitRow, UnitRows as Found, UnitWants, attributes_body,
+    Changes, FiguresRow, Rows, SaleRow, Trouble, UnitRow, UnitRows as RowsOfItem, UnitWants, attributes_body,
     count,
 };
 use std::collections::BTreeMap;
@@ -15,23 +15,23 @@ use uuid::Uuid;
 /// Units by their items.
 type ByItem = Vec<(ItemKey, Unit)>;
 
-/// What was locked.
+/// What was found of units that were asked for.
 #[derive(Default)]
-pub(super) struct Locked {
+pub(super) struct Found {
     named: ByItem,
     free: ByItem,
 }
 
 impl Connection {
     /// Locks units: first those that are named, then free ones. Apart, so that counted stock carries nothing of it.
-    pub(super) async fn lock_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<Locked, Trouble> {
+    pub(super) async fn lock_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<Found, Trouble> {
         if wants.is_empty() {
-            return Ok(Locked::default());
+            return Ok(Found::default());
         }
         let locks = async {
             let (named, free) =
-                tokio::try_join!(biased; self.lock_named_units(wants), self.lock_free_units(wants))?;
-            Ok(Locked { named, free })
+                tokio::try_join!(biased; self.lock_named_units(wants), self.free_units(wants, true))?;
+            Ok(Found { named, free })
         };
         Box::pin(locks).await
     }
@@ -77,16 +77,15 @@ impl Connection {
         by_item(&items, &rows)
     }
 
-    /// Locks the first free units.
-    async fn lock_free_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<ByItem, Trouble> {
-        let some = || wants.iter().filter(|(_, wants)| wants.free > 0);
-        // One statement, since the clock is read right behind it.
-        let statement = if some().any(|(_, wants)| wants.patient) {
-            &self.statements.lock_all_free_units
-        } else {
-            &self.statements.lock_free_units
-        };
-        let items = ItemArrays::new(some().map(|(key, _)| key));
+    /// The first free units: locked, as far as nobody else has locked them, or only read.
+    async fn free_units(
+        &self,
+        wants: &BTreeMap<ItemKey, UnitWants>,
+        locked: bool,
+    ) -> Result<ByItem, Trouble> {
+        let s = &self.statements;
+        let statement = if locked { &s.lock_free_units } else { &s.read_free_units };
+        let items = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.free > 0).map(|(key, _)| key));
         let most = |key: &&ItemKey| rows::rows(wants.get(*key).map_or(0, |wants| wants.free));
         let most: Vec<i64> = items.keys.iter().map(most).collect();
         let params: Vec<&(dyn ToSql + Sync)> = vec![&items.buckets, &items.locations, &items.skus, &most];
@@ -94,11 +93,22 @@ impl Connection {
         by_item(&items, &rows)
     }
 
+    /// The first free units as they are, without locks.
+    pub(super) async fn read_free_units(
+        &self,
+        wants: &BTreeMap<ItemKey, UnitWants>,
+    ) -> Result<Found, Trouble> {
+        if wants.is_empty() {
+            return Ok(Found::default());
+        }
+        Box::pin(async { Ok(Found { free: self.free_units(wants, false).await?, ..Found::default() }) }).await
+    }
+
     /// Figures, and all units where they are asked for, without locks.
     pub(super) async fn read_units(
         &self,
         wants: &BTreeMap<ItemKey, UnitWants>,
-    ) -> Result<BTreeMap<ItemKey, Found>, Trouble> {
+    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, Trouble> {
         if wants.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -108,7 +118,7 @@ impl Connection {
     async fn read_units_of(
         &self,
         wants: &BTreeMap<ItemKey, UnitWants>,
-    ) -> Result<BTreeMap<ItemKey, Found>, Trouble> {
+    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, Trouble> {
         let mapped = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.map).map(|(key, _)| key));
         let params: Vec<&(dyn ToSql + Sync)> = vec![&mapped.buckets, &mapped.locations, &mapped.skus];
         let last = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.last).map(|(key, _)| key));
@@ -119,8 +129,10 @@ impl Connection {
             self.query(&self.statements.last_units, last.keys.len(), last_params),
             self.query(&self.statements.read_units, mapped.keys.len(), params),
         )?;
-        let mut found: BTreeMap<ItemKey, Found> =
-            figures.into_iter().map(|(key, figures)| (key, Found { figures, ..Found::default() })).collect();
+        let mut found: BTreeMap<ItemKey, RowsOfItem> = figures
+            .into_iter()
+            .map(|(key, figures)| (key, RowsOfItem { figures, ..RowsOfItem::default() }))
+            .collect();
         for (key, unit) in by_item(&mapped, &rows)? {
             found.entry(key).or_default().map.push(unit);
         }
@@ -203,8 +215,8 @@ fn by_item(items: &ItemArrays<'_>, rows: &[Row]) -> Result<ByItem, Trouble> {
     rows.iter().map(|row| Ok((item_of(items, row)?.clone(), rows::unit(row)?))).collect()
 }
 
-/// Puts what was locked beside what was read.
-pub(super) fn put(rows: &mut Rows, Locked { named, free }: Locked) {
+/// Puts units that were asked for beside what was read.
+pub(super) fn put(rows: &mut Rows, Found { named, free }: Found) {
     for (key, unit) in named {
         rows.units.entry(key).or_default().named.push(unit);
     }
