@@ -1,9 +1,10 @@
 //! What an instance remembers of what it has seen, to save round trips. Nothing here is ever the ground of an answer: what it
 //! says is used to find out what to lock, and is judged again under the locks.
 
+use super::combine::units_of;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use stockhold_domain::{Hold, ItemKey, LineUnits, Outcome, Reply, ReservationId};
+use stockhold_domain::{Command, Hold, ItemKey, LineUnits, Outcome, Reply, ReservationId};
 
 /// Reservations whose items are remembered: those made in the last minute or so at full load, at about 150 bytes each.
 const RESERVATIONS: usize = 65_536;
@@ -137,6 +138,15 @@ impl Known {
         items: impl Iterator<Item = &'a ItemKey>,
     ) -> impl Iterator<Item = ItemKey> {
         items.filter(|item| self.halls.contains(*item)).cloned()
+    }
+
+    /// Units with ids that a command takes any of, as far as items are known to have such.
+    pub(super) fn any_units(&self, command: &Command) -> usize {
+        let Command::Reserve(reserve) = command else { return 0 };
+        let wants = reserve.basket.wants().iter().enumerate();
+        let any =
+            wants.filter(|(n, want)| reserve.basket.choice(*n).is_none() && self.halls.contains(&want.item));
+        any.map(|(_, want)| units_of(want)).sum()
     }
 
     /// Stock comes back, so what fell short once is not expected to for ever; nor is what was shared once.

@@ -208,14 +208,15 @@ impl<D: Dialect> Floor<D> {
 
     fn asked(&self, envelope: Box<Envelope>, sequence: Option<u64>) -> Asked {
         let held = named_hold(&envelope.command).and_then(|id| self.known.held_by(id));
-        Asked { envelope, held, sequence }
+        let any_units = self.known.any_units(&envelope.command);
+        Asked { envelope, held, any_units, sequence }
     }
 
     /// The next commands of a sequence, or its answer.
     fn go_on(&mut self, number: u64) {
         let lines = |envelope: &Envelope| {
             let held = named_hold(&envelope.command).and_then(|id| self.known.held_by(id));
-            lines_of(&envelope.command, held.as_ref())
+            lines_of(&envelope.command, held.as_ref(), self.known.any_units(&envelope.command))
         };
         let Some(chunk) = self.sequences.next(number, self.options.batch, lines) else { return };
         let envelopes = chunk.envelopes.into_iter().map(Box::new);

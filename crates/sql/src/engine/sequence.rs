@@ -1,7 +1,7 @@
 //! Commands that are decided strictly in the order given: chunk after chunk, each as large as a batch may be, the next only
 //! when the one before has its results.
 
-use super::combine::{Teller, Unit, fitting, lines_of};
+use super::combine::{Teller, Unit, fitting};
 use super::post::{Owed, Post};
 use super::wants::Asked;
 use std::collections::{BTreeMap, VecDeque};
@@ -64,8 +64,7 @@ impl Sequences {
     /// What of a unit fits into a batch, now that its lines are known; the rest of a sequence goes with its next.
     pub(super) fn cut(&mut self, mut unit: Unit) -> Unit {
         let Teller::Sequence(number, numbers) = &mut unit.teller else { return unit };
-        let lines = unit.asked.iter().map(|asked| lines_of(&asked.envelope.command, asked.held.as_ref()));
-        let fitting = fitting(lines);
+        let fitting = fitting(unit.asked.iter().map(Asked::lines));
         if fitting >= unit.asked.len() {
             return unit;
         }
