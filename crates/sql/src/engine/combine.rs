@@ -284,7 +284,9 @@ impl Combiner {
         let (mut units, mut claims, mut commands, mut lines) = (Vec::new(), Claims::default(), 0, 0);
         let mut left = VecDeque::new();
         while let Some(unit) = self.waiting.pop_front() {
-            if unit.claims.meets(&self.busy) || unit.claims.meets(&self.parked_claims) {
+            // Whoever waits for one that is not parked is not parked either: what is comes back ahead of all others.
+            let waits = unit.claims.meets(&blocked);
+            if !waits && (unit.claims.meets(&self.busy) || unit.claims.meets(&self.parked_claims)) {
                 self.parked_claims.add(&unit.claims);
                 self.parked.push(unit);
                 continue;
@@ -292,7 +294,7 @@ impl Combiner {
             let count = unit.asked.len();
             let fits = commands + count <= self.most && lines + unit.lines <= BATCH_LINES;
             let wanted = commands < share || unit.claims.meets(&claims);
-            if (units.is_empty() || (fits && wanted)) && !unit.claims.meets(&blocked) {
+            if !waits && (units.is_empty() || (fits && wanted)) {
                 (commands, lines) = (commands + count, lines + unit.lines);
                 claims.add(&unit.claims);
                 units.push(unit);

@@ -137,6 +137,25 @@ fn what_needs_more_items_waits_for_them_and_nobody_overtakes_it() {
 }
 
 #[test]
+fn who_came_later_is_not_ahead_because_more_of_it_was_busy() {
+    let mut combiner = crowd(&[(1, &["y"])]);
+    let first = combiner.take(9).unwrap();
+    // A batch that is ready waits for what the first has, and blocks the rest of what it needs.
+    let ready = unit(2, &["x", "y"]);
+    let claims = Arc::new(ready.claims.clone());
+    let task = Task::Commands(vec![ready]);
+    combiner.add_batch(Batch { task, claims, plan: Plan::default(), tries: Tries::default() });
+    combiner.add(unit(3, &["x"]));
+    combiner.add(unit(4, &["x", "y"]));
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&first.claims);
+    let second = combiner.take(9).unwrap();
+    assert_eq!(numbers(Some(&second)), [2]);
+    combiner.landed(&second.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3, 4]);
+}
+
+#[test]
 fn what_goes_on_later_stays_ahead() {
     let mut combiner = crowd(&[(1, &["a"]), (2, &["a"])]);
     let batch = combiner.take(9).unwrap();
