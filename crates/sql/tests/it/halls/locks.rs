@@ -125,6 +125,30 @@ pub(super) fn what_is_waited_for_is_locked_in_the_order_of_ids<S: Shop>(_: &mut 
     assert_eq!(shop.deadlocks(), 0);
 }
 
+/// What passes by has looked at an entry of the index and leaves it behind as it was: free for whoever has the unit to move.
+pub(super) fn who_passes_a_unit_by_does_not_hold_up_who_has_it<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut makers = makers(1, 117, "by-");
+    let hall = hall_of(&*store, &mut makers[0], 1, |_| ["A1", "A3", "A2"].map(str::to_owned).to_vec());
+    let (mut holder, mut passer) = (shop.somebody(), shop.somebody());
+    holder(&locking(&hall, &["A2"]));
+    let named = maker::reserve_named(600, &hall, &["A1", "A2"]);
+    let pending = Desk::new().send(&*store, vec![makers[0].wrap(named)]);
+    shop.wait_until_locked_out(1);
+    let along = if S::TABLES.contains('.') { "" } else { "FORCE INDEX (units_in_order)" };
+    passer(&format!(
+        "BEGIN; SELECT 1 FROM {{t}}units {along} WHERE location = '{}' AND sku = '{}' AND status = 0
+         ORDER BY position, id LIMIT 1 FOR UPDATE SKIP LOCKED",
+        hall.location(),
+        hall.sku()
+    ));
+    holder("COMMIT");
+    let both = pending.only();
+    assert_eq!(reservation(&both).map(ids), Some(vec!["A1", "A2"]), "{both:?}");
+    passer("COMMIT");
+    shop.audit();
+}
+
 pub(super) fn the_database_refuses_what_no_rule_lets_through<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut makers = makers(1, 114, "rules-");

@@ -27,6 +27,7 @@ for_every_dialect! { halls:
         nobody_is_refused_what_may_come_back
         what_is_passed_by_and_taken_is_sold_out
         what_is_waited_for_is_locked_in_the_order_of_ids
+        who_passes_a_unit_by_does_not_hold_up_who_has_it
         the_database_refuses_what_no_rule_lets_through;
     books:
         every_kind_of_drift_of_units_is_found
