@@ -3,6 +3,7 @@
 
 use super::combine::units_of;
 use super::options::BATCH_LINES;
+use super::wants::named_hold;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{Command, Hold, ItemKey, LineUnits, Outcome, Reply, ReservationId};
@@ -66,6 +67,11 @@ impl Known {
     /// What a reservation is about.
     pub(super) fn held_by(&self, id: ReservationId) -> Option<Held> {
         self.held.get(&id).cloned()
+    }
+
+    /// What the reservation is about that a command names.
+    pub(super) fn held_of(&self, command: &Command) -> Option<Held> {
+        self.held_by(named_hold(command)?)
     }
 
     /// Remembers a reservation, unless it is too large.
