@@ -43,7 +43,12 @@ fn a_reserve_joins_that_finds_all_it_may_touch_and_enough_of_it() {
             Some(key) => maker.keyed(key, command),
             None => maker.wrap(command),
         };
-        boarded.room().takes(&Asked { envelope: Box::new(envelope), held: None, sequence: None })
+        boarded.room().takes(&Asked {
+            envelope: Box::new(envelope),
+            held: None,
+            sequence: None,
+            any_units: 0,
+        })
     };
     assert!(takes(maker::reserve_for(60, &[(&a, 5)]), None));
     assert!(takes(maker::reserve_for(60, &[(&a, 1)]), Some("k")), "a key that nobody has read");
@@ -61,6 +66,9 @@ fn nobody_joins_where_the_pauses_were_not_read() {
     for pauses in [[].as_slice(), &[""], &["default"]] {
         let boarded = boarded(vec![item(&a, 5, Mode::Counted)], pauses);
         let envelope = Box::new(maker.wrap(maker::reserve_for(60, &[(&a, 1)])));
-        assert!(!boarded.room().takes(&Asked { envelope, held: None, sequence: None }), "{pauses:?}");
+        assert!(
+            !boarded.room().takes(&Asked { envelope, held: None, sequence: None, any_units: 0 }),
+            "{pauses:?}"
+        );
     }
 }

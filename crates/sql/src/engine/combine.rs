@@ -12,7 +12,7 @@ use super::slice::Slice;
 use super::wants::{Asked, Plan, named_hold};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use stockhold_domain::{Command, ItemKey, KeyHash, Name, ReservationId, footprint};
+use stockhold_domain::{Choice, Command, ItemKey, KeyHash, Name, ReservationId, Want, footprint, limits};
 
 /// What no other batch of this instance touches while one is in flight.
 #[derive(Clone, Debug, Default)]
@@ -118,18 +118,38 @@ impl Unit {
     }
 
     fn count_lines(&mut self) {
-        let lines = self.asked.iter().map(|asked| lines_of(&asked.envelope.command, asked.held.as_ref()));
-        self.lines = lines.sum();
+        self.lines = self.asked.iter().map(Asked::lines).sum();
+    }
+}
+
+impl Asked {
+    /// Lines that it makes or rewrites.
+    pub(super) fn lines(&self) -> usize {
+        lines_of(&self.envelope.command, self.held.as_ref(), self.any_units)
     }
 }
 
 /// Lines that a command makes or rewrites, a unit with an id being one more. `held` is what the reservation that it names has,
 /// which goes all together; one while that is not known.
-pub(super) fn lines_of(command: &Command, held: Option<&Held>) -> usize {
+pub(super) fn lines_of(command: &Command, held: Option<&Held>, any_units: usize) -> usize {
     match command {
-        Command::Reserve(reserve) => reserve.basket.wants().len(),
+        Command::Reserve(reserve) => {
+            let chosen = reserve.basket.choices().into_iter().flatten().zip(reserve.basket.wants());
+            let chosen = chosen.map(|(choice, want)| match choice {
+                None => 0,
+                Some(Choice::Named(ids)) => ids.len(),
+                Some(Choice::Best(_)) => units_of(want),
+            });
+            reserve.basket.wants().len() + chosen.sum::<usize>() + any_units
+        }
+        Command::AddUnits(add) => 1 + add.units.len(),
         _ => held.map_or(1, |held| held.lines().max(1)),
     }
+}
+
+/// Units that a wish may have where they have ids.
+pub(super) fn units_of(want: &Want) -> usize {
+    usize::try_from(want.quantity.min(limits::LINE_UNITS)).unwrap_or(usize::MAX)
 }
 
 /// How many of these go into one batch, by their lines: one at least, since a larger basket comes alone.
@@ -250,7 +270,9 @@ impl Combiner {
         let (mut units, mut claims, mut commands, mut lines) = (Vec::new(), Claims::default(), 0, 0);
         let mut left = VecDeque::new();
         while let Some(unit) = self.waiting.pop_front() {
-            if unit.claims.meets(&self.busy) || unit.claims.meets(&self.parked_claims) {
+            // Whoever waits for one that is not parked is not parked either: what is comes back ahead of all others.
+            let waits = unit.claims.meets(&blocked);
+            if !waits && (unit.claims.meets(&self.busy) || unit.claims.meets(&self.parked_claims)) {
                 self.parked_claims.add(&unit.claims);
                 self.parked.push(unit);
                 continue;
@@ -258,7 +280,7 @@ impl Combiner {
             let count = unit.asked.len();
             let fits = commands + count <= self.most && lines + unit.lines <= BATCH_LINES;
             let wanted = commands < share || unit.claims.meets(&claims);
-            if (units.is_empty() || (fits && wanted)) && !unit.claims.meets(&blocked) {
+            if !waits && (units.is_empty() || (fits && wanted)) {
                 (commands, lines) = (commands + count, lines + unit.lines);
                 claims.add(&unit.claims);
                 units.push(unit);

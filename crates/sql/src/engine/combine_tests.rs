@@ -3,7 +3,8 @@
 use super::*;
 use std::sync::Mutex;
 use stockhold_domain::{
-    Basket, EventId, Fingerprint, Fresh, Fulfilment, Instant, KeyUse, Label, Origin, RequestId, Reserve, Want,
+    AddUnits, Attributes, Basket, Best, Choice, EventId, Fingerprint, Fresh, Fulfilment, Instant, KeyUse,
+    Label, NewUnit, Origin, RequestId, Reserve, Want,
 };
 use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
 
@@ -27,10 +28,18 @@ fn unit(number: u64, items: &[&str]) -> Unit {
 }
 
 fn keyed(number: u64, items: &[&str], key: Option<u128>) -> Unit {
-    let wants = items.iter().map(|sku| Want { item: ItemKey::new(&label("x"), &label(sku)), quantity: 1 });
-    let command = Command::Reserve(Reserve {
+    let wants = items.iter().map(|sku| Want { item: item(sku), quantity: 1 });
+    asking(number, reserve(Basket::new(wants.collect()).unwrap()), key, 0)
+}
+
+fn item(sku: &str) -> ItemKey {
+    ItemKey::new(&label("x"), &label(sku))
+}
+
+fn reserve(basket: Basket) -> Command {
+    Command::Reserve(Reserve {
         owner_id: label("owner"),
-        basket: Basket::new(wants.collect()).unwrap(),
+        basket,
         ttl: None,
         fulfilment: Fulfilment::All,
         pool: None,
@@ -38,7 +47,10 @@ fn keyed(number: u64, items: &[&str], key: Option<u128>) -> Unit {
         customer_id: None,
         session_id: None,
         metadata: None,
-    });
+    })
+}
+
+fn asking(number: u64, command: Command, key: Option<u128>, any_units: usize) -> Unit {
     let now = Instant::from_micros(0);
     let envelope = stockhold_domain::Envelope {
         command,
@@ -47,7 +59,7 @@ fn keyed(number: u64, items: &[&str], key: Option<u128>) -> Unit {
         origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
     };
     let reply = ReplyTo { inbox: Arc::new(Nobody(Mutex::new(0))), ticket: number };
-    let asked = Asked { envelope: Box::new(envelope), held: None, sequence: None };
+    let asked = Asked { envelope: Box::new(envelope), held: None, any_units, sequence: None };
     Unit::new(vec![asked], Teller::One(super::super::post::Owed::new(reply)), 1)
 }
 
@@ -127,6 +139,25 @@ fn what_needs_more_items_waits_for_them_and_nobody_overtakes_it() {
 }
 
 #[test]
+fn who_came_later_is_not_ahead_because_more_of_it_was_busy() {
+    let mut combiner = crowd(&[(1, &["y"])]);
+    let first = combiner.take(9).unwrap();
+    // A batch that is ready waits for what the first has, and blocks the rest of what it needs.
+    let ready = unit(2, &["x", "y"]);
+    let claims = Arc::new(ready.claims.clone());
+    let task = Task::Commands(vec![ready]);
+    combiner.add_batch(Batch { task, claims, plan: Plan::default(), tries: Tries::default() });
+    combiner.add(unit(3, &["x"]));
+    combiner.add(unit(4, &["x", "y"]));
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&first.claims);
+    let second = combiner.take(9).unwrap();
+    assert_eq!(numbers(Some(&second)), [2]);
+    combiner.landed(&second.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3, 4]);
+}
+
+#[test]
 fn what_goes_on_later_stays_ahead() {
     let mut combiner = crowd(&[(1, &["a"]), (2, &["a"])]);
     let batch = combiner.take(9).unwrap();
@@ -187,4 +218,36 @@ fn a_key_that_is_in_flight_does_not_go_along_elsewhere() {
     assert!(combiner.take(9).is_none());
     combiner.landed(&first.claims);
     assert_eq!(numbers(combiner.take(9).as_ref()), [5]);
+}
+
+#[test]
+fn units_with_ids_weigh_as_much_as_lines() {
+    let hall = item("hall");
+    let ids = |count: usize| (0..count).map(|n| label(&n.to_string()));
+    let choosing = |quantity, choice| {
+        let want = Want { item: hall.clone(), quantity };
+        reserve(Basket::choosing(vec![(want, choice)]).unwrap())
+    };
+    let named = |count| choosing(1, Some(Choice::Named(ids(count).collect())));
+    let best = |quantity| choosing(quantity, Some(Choice::Best(Best::default())));
+    let added = |count| {
+        let unit = |id| NewUnit {
+            id,
+            position: None,
+            section: None,
+            row: None,
+            number: None,
+            attributes: Attributes::default(),
+        };
+        Command::AddUnits(AddUnits { item: hall.clone(), units: ids(count).map(unit).collect() })
+    };
+    let lines = |command, any| asking(1, command, None, any).lines;
+    assert_eq!(lines(named(500), 0), 501);
+    assert_eq!((lines(best(500), 0), lines(best(u64::MAX), 0)), (501, 10_001));
+    assert_eq!((lines(choosing(500, None), 500), lines(choosing(500, None), 0)), (501, 1));
+    assert_eq!(lines(added(500), 0), 501);
+    // Eight block bookings of 500 seats fill a batch.
+    let mut combiner = Combiner::new(256);
+    (0..20).for_each(|n| combiner.add(asking(n, named(500), None, 0)));
+    assert_eq!(numbers(combiner.take(256).as_ref()), [0, 1, 2, 3, 4, 5, 6, 7]);
 }

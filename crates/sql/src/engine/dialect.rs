@@ -151,10 +151,9 @@ impl Wants {
 pub(crate) struct UnitWants {
     /// These, locked in the order of their ids. They need not exist.
     pub(crate) named: BTreeSet<Label>,
-    /// So many that are free, the first in the order of their claims, locked. What others have locked is passed by,
+    /// So many that are free, the first in the order of their claims, locked. What others have locked is passed by. Without
+    /// locks where all is read without.
     pub(crate) free: usize,
-    /// or waited for.
-    pub(crate) patient: bool,
     /// All of them, without a lock.
     pub(crate) map: bool,
     /// The highest position.

@@ -24,6 +24,8 @@ pub(super) struct Hall {
     pub(super) pool: Option<Pool>,
     /// and as they were read.
     pub(super) map: Option<Arc<[Unit]>>,
+    /// Whether a unit that is locked has moved since then, has gone or has come: what was planned may be taken, or not the best.
+    pub(super) is_stale: bool,
     /// Whether the highest position was asked for,
     pub(super) asked_last: bool,
     /// and what it is, as far as is known.
@@ -68,6 +70,7 @@ impl Hall {
         hall.units.extend(wants.named.iter().map(|id| (id.clone(), Locked::default())));
         for unit in rows.named.into_iter().chain(rows.free) {
             if let Some(pool) = &mut hall.pool {
+                hall.is_stale |= pool.get(&unit.id).is_none_or(|seat| seat.version != unit.version);
                 pool.set(&unit.id, unit.status, unit.version);
             }
             if unit.status == UnitStatus::Available {
@@ -76,17 +79,11 @@ impl Hall {
             let locked = Locked { before: Some(unit.clone()), now: Some(unit.clone()) };
             hall.units.insert(unit.id, locked);
         }
+        if let Some(pool) = &hall.pool {
+            let mut gone = hall.units.iter().filter(|(_, locked)| locked.before.is_none());
+            hall.is_stale |= gone.any(|(id, _)| pool.get(id).is_some());
+        }
         hall
-    }
-
-    /// Whether a unit that is locked has moved since the map was read, or has gone: what was planned over it may be taken.
-    pub(super) fn is_stale(&self) -> bool {
-        let Some(map) = self.map.as_deref() else { return false };
-        map.iter().any(|before| {
-            let locked = self.units.get(&before.id);
-            locked
-                .is_some_and(|locked| locked.before.as_ref().map(|unit| unit.version) != Some(before.version))
-        })
     }
 
     /// A unit that is locked; an error when it is not.
@@ -220,4 +217,46 @@ impl Hall {
 
 fn place(unit: &Unit) -> Place {
     (unit.place.position, unit.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::Place;
+
+    fn label(text: &str) -> Label {
+        Label::new(text).unwrap()
+    }
+
+    fn seat(id: &str, version: u64) -> Unit {
+        let place = Place { position: 1, ..Place::default() };
+        Unit { id: label(id), place, status: UnitStatus::Available, version }
+    }
+
+    /// Whether a map of `A1` and `A2` is stale beside what was found of units that were named.
+    fn is_stale(named: &[&str], found: &[Unit]) -> bool {
+        let map = Arc::from([seat("A1", 1), seat("A2", 1)]);
+        let wants = UnitWants { named: named.iter().map(|id| label(id)).collect(), ..UnitWants::default() };
+        let rows = UnitRows { named: found.to_vec(), ..UnitRows::default() };
+        Hall::new(&wants, rows, Some(&map)).is_stale
+    }
+
+    #[test]
+    fn a_map_is_stale_when_a_unit_that_is_locked_has_moved_or_gone_or_come() {
+        assert!(!is_stale(&["A1"], &[seat("A1", 1)]));
+        assert!(is_stale(&["A1"], &[seat("A1", 2)]));
+        assert!(is_stale(&["A1", "A2"], &[seat("A1", 1)]));
+        assert!(is_stale(&["A3"], &[seat("A3", 1)]));
+        // As was one that is neither on the map nor there.
+        assert!(!is_stale(&["A3"], &[]));
+        assert!(!is_stale(&[], &[]));
+    }
+
+    #[test]
+    fn a_unit_that_was_named_and_is_among_the_free_ones_is_looked_at_once_as_it_was() {
+        let wants = UnitWants { named: [label("A1")].into(), free: 2, ..UnitWants::default() };
+        let both = || vec![seat("A1", 3), seat("A2", 1)];
+        let rows = UnitRows { named: vec![seat("A1", 3)], free: both(), ..UnitRows::default() };
+        assert!(!Hall::new(&wants, rows, Some(&Arc::from(both()))).is_stale);
+    }
 }

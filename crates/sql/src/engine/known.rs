@@ -1,12 +1,20 @@
 //! What an instance remembers of what it has seen, to save round trips. Nothing here is ever the ground of an answer: what it
 //! says is used to find out what to lock, and is judged again under the locks.
 
+use super::combine::units_of;
+use super::options::BATCH_LINES;
+use super::wants::named_hold;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use stockhold_domain::{Hold, ItemKey, LineUnits, Outcome, Reply, ReservationId};
+use stockhold_domain::{Command, Hold, ItemKey, LineUnits, Outcome, Reply, ReservationId};
 
 /// Reservations whose items are remembered: those made in the last minute or so at full load, at about 150 bytes each.
 const RESERVATIONS: usize = 65_536;
+/// Lines and units with ids of all of them, at about 100 bytes each: four for each, were there as many.
+const LINES: usize = 4 * RESERVATIONS;
+/// Those of one that is remembered at all: a look-up costs little beside what moves more, and it would drive out many others.
+const LARGEST: usize = BATCH_LINES;
+const _: () = assert!(LARGEST <= LINES / 16);
 /// Items that are remembered to have fallen short.
 const SHORT: usize = 4_096;
 /// Items that are remembered to have units with ids.
@@ -43,6 +51,8 @@ impl Held {
 pub(super) struct Known {
     held: HashMap<ReservationId, Held>,
     oldest: VecDeque<ReservationId>,
+    /// Of all that are in `held`.
+    lines: usize,
     short: HashSet<ItemKey>,
     halls: HashSet<ItemKey>,
 }
@@ -53,16 +63,30 @@ impl Known {
         self.held.get(&id).cloned()
     }
 
-    /// Remembers a reservation.
+    /// What the reservation is about that a command names.
+    pub(super) fn held_of(&self, command: &Command) -> Option<Held> {
+        self.held_by(named_hold(command)?)
+    }
+
+    /// Remembers a reservation, unless it is too large.
     pub(super) fn learn(&mut self, hold: &Hold) {
-        if let std::collections::hash_map::Entry::Vacant(place) = self.held.entry(hold.id) {
-            place.insert(Held::by(hold));
-            self.oldest.push_back(hold.id);
+        if !self.held.contains_key(&hold.id) {
+            self.remember(hold.id, Held::by(hold));
         }
-        if self.oldest.len() > RESERVATIONS
-            && let Some(oldest) = self.oldest.pop_front()
-        {
-            self.held.remove(&oldest);
+    }
+
+    /// One that is not remembered.
+    fn remember(&mut self, id: ReservationId, held: Held) {
+        let lines = held.lines();
+        if lines > LARGEST {
+            return;
+        }
+        self.held.insert(id, held);
+        self.oldest.push_back(id);
+        self.lines += lines;
+        while self.oldest.len() > RESERVATIONS || self.lines > LINES {
+            let Some(oldest) = self.oldest.pop_front() else { return };
+            self.lines -= self.held.remove(&oldest).map_or(0, |held| held.lines());
         }
     }
 
@@ -106,8 +130,95 @@ impl Known {
         items.filter(|item| self.halls.contains(*item)).cloned()
     }
 
+    /// Units with ids that a command takes any of, as far as items are known to have such.
+    pub(super) fn any_units(&self, command: &Command) -> usize {
+        let Command::Reserve(reserve) = command else { return 0 };
+        let wants = reserve.basket.wants().iter().enumerate();
+        let any =
+            wants.filter(|(n, want)| reserve.basket.choice(*n).is_none() && self.halls.contains(&want.item));
+        any.map(|(_, want)| units_of(want)).sum()
+    }
+
     /// Stock comes back, so what fell short once is not expected to for ever.
     pub(super) fn forget_short(&mut self) {
         self.short.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::{Basket, Choice, Fulfilment, Label, LineUnit, Reserve, Want};
+
+    fn label(text: &str) -> Label {
+        Label::new(text).unwrap()
+    }
+
+    fn item(sku: &str) -> ItemKey {
+        ItemKey::new(&label("x"), &label(sku))
+    }
+
+    fn id(number: usize) -> ReservationId {
+        ReservationId::from_u128(number as u128)
+    }
+
+    /// One line, and so many units.
+    fn held(units: usize) -> Held {
+        let unit = |n: usize| LineUnit { id: label(&n.to_string()), version: 1, returned: false };
+        let units = LineUnits::new((0..units).map(unit).collect());
+        Held { items: [item("hall")].into(), units: [(item("hall"), Arc::new(units))].into() }
+    }
+
+    #[test]
+    fn the_oldest_reservations_are_forgotten_where_there_are_too_many() {
+        let (mut known, small) = (Known::default(), Held { items: [item("a")].into(), ..Held::default() });
+        for number in 0..RESERVATIONS + 3 {
+            known.remember(id(number), small.clone());
+        }
+        let first = (0..10).find(|number| known.held_by(id(*number)).is_some());
+        assert_eq!((first, known.held.len(), known.lines), (Some(3), RESERVATIONS, RESERVATIONS));
+    }
+
+    #[test]
+    fn large_reservations_drive_out_as_many_as_they_weigh() {
+        let (mut known, large) = (Known::default(), held(LARGEST - 1));
+        for number in 0..LINES / LARGEST {
+            known.remember(id(number), large.clone());
+        }
+        assert_eq!((known.held.len(), known.lines), (LINES / LARGEST, LINES));
+        known.remember(id(1_000), held(1));
+        assert!(known.held_by(id(0)).is_none() && known.held_by(id(1)).is_some());
+        assert_eq!((known.oldest.len(), known.lines), (LINES / LARGEST, LINES - LARGEST + 2));
+    }
+
+    #[test]
+    fn what_is_too_large_is_not_remembered_and_drives_out_nothing() {
+        let mut known = Known::default();
+        known.remember(id(1), held(1));
+        known.remember(id(2), held(LARGEST));
+        assert!(known.held_by(id(1)).is_some() && known.held_by(id(2)).is_none());
+        assert_eq!((known.oldest.len(), known.lines), (1, 2));
+    }
+
+    #[test]
+    fn any_units_count_where_an_item_is_known_to_have_them() {
+        let mut known = Known::default();
+        let want = |sku, quantity| (Want { item: item(sku), quantity }, None);
+        let named = (Want { item: item("named"), quantity: 1 }, Some(Choice::Named(vec![label("1")])));
+        let basket = Basket::choosing(vec![want("hall", 40), want("tins", 7), named]).unwrap();
+        let command = Command::Reserve(Reserve {
+            owner_id: label("owner"),
+            basket,
+            ttl: None,
+            fulfilment: Fulfilment::All,
+            pool: None,
+            channel: None,
+            customer_id: None,
+            session_id: None,
+            metadata: None,
+        });
+        assert_eq!(known.any_units(&command), 0);
+        known.learn_halls([item("hall"), item("named")].iter());
+        assert_eq!(known.any_units(&command), 40);
     }
 }

@@ -12,9 +12,11 @@
 //! 2. [`Session::lock`] begins a transaction (READ COMMITTED) and takes the locks of a [`Wants`] in one order, the same at
 //!    every instance: pauses, items, reservations, named units, free units, each kind but the last sorted by its table's key
 //!    (`bucket` first). Rows that do not exist are no error and lock nothing. Free units are locked in the order of claims as the
-//!    index has them, without a sort, and what others have locked is passed by unless it is to be waited for. *Then* it reads the clock, in a statement of its own, and what it reads of the state is
-//!    what is committed after the locks were had: by the locking statement's own rows where the server re-reads them, by later
-//!    statements otherwise. Keys, deadlines and pauses are read by statements that begin after the locks are held.
+//!    index has them, without a sort, and what others have locked is passed by: nobody waits in another order than that of
+//!    the ids, and whoever has a unit by its id does not wait for those that passed it by. *Then* it reads the clock, in a
+//!    statement of its own, and what it reads of the state is what is committed after the locks were had: by the locking
+//!    statement's own rows where the server re-reads them, by later statements otherwise. Keys, deadlines and pauses are
+//!    read by statements that begin after the locks are held.
 //!    Whoever reads a pause holds off whoever sets one, and the setter must get its turn however many readers come.
 //! 3. [`Session::commit`] writes a [`Changes`] and commits. It marks [`CommitSent`] right before COMMIT may leave: past that
 //!    mark a lost connection or a deadline is an unknown outcome, before it nothing was done. COMMIT is never cancelled. An

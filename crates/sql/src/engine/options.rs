@@ -6,8 +6,8 @@ use stockhold_domain::{Rules, limits};
 
 /// Most commands in one batch: past it a batch gets longer faster than it gets cheaper.
 pub(crate) const BATCH_COMMANDS: usize = 256;
-/// Most lines that the commands of one batch make or rewrite: those of a reservation go all together. A larger basket comes
-/// alone.
+/// Most lines that the commands of one batch make or rewrite, a unit with an id being one more: those of a reservation go all
+/// together. A larger basket comes alone.
 pub(crate) const BATCH_LINES: usize = 4_096;
 
 const _: () = assert!(limits::BASKET_LINES <= BATCH_LINES);

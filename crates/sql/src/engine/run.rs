@@ -8,17 +8,17 @@ use super::batch::{Settled, settle};
 use super::chores::{Chores, forget_keys};
 use super::combine::{Batch, Claims, Combiner, Task, Teller, Unit, lines_of};
 use super::dialect::{Dialect, Rows, Session, Wants};
-use super::known::Known;
+use super::known::{Held, Known};
 use super::meters;
 use super::options::{OpenError, Options};
 use super::pool::Pool;
 use super::post::Owed;
 use super::queue::Mailbox;
 use super::read::{self, Reads};
-use super::sequence::Sequences;
+use super::sequence::{Sequences, Told};
 use super::shown::Shown;
 use super::sweep::{Round, Seen, Sweeper, Swept, look, sweep};
-use super::wants::{Asked, named_hold};
+use super::wants::Asked;
 use core::hash::{BuildHasher, Hasher};
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -194,7 +194,7 @@ impl<D: Dialect> Floor<D> {
         let owed = Owed::new(reply);
         match ask {
             Ask::Command(envelope) => {
-                let asked = self.asked(envelope, None);
+                let asked = self.asked(envelope, None, None);
                 self.line_up(vec![asked], Teller::One(owed), 1);
             }
             Ask::Commands(envelopes) if envelopes.is_empty() => owed.answer(Ok(Answer::Outcomes(Vec::new()))),
@@ -206,20 +206,21 @@ impl<D: Dialect> Floor<D> {
         }
     }
 
-    fn asked(&self, envelope: Box<Envelope>, sequence: Option<u64>) -> Asked {
-        let held = named_hold(&envelope.command).and_then(|id| self.known.held_by(id));
-        Asked { envelope, held, sequence }
+    fn asked(&self, envelope: Box<Envelope>, held: Option<Held>, sequence: Option<u64>) -> Asked {
+        let held = held.or_else(|| self.known.held_of(&envelope.command));
+        let any_units = self.known.any_units(&envelope.command);
+        Asked { envelope, held, any_units, sequence }
     }
 
     /// The next commands of a sequence, or its answer.
     fn go_on(&mut self, number: u64) {
-        let lines = |envelope: &Envelope| {
-            let held = named_hold(&envelope.command).and_then(|id| self.known.held_by(id));
-            lines_of(&envelope.command, held.as_ref())
+        let lines = |Told { envelope, held }: &Told| {
+            let held = held.clone().or_else(|| self.known.held_of(&envelope.command));
+            lines_of(&envelope.command, held.as_ref(), self.known.any_units(&envelope.command))
         };
         let Some(chunk) = self.sequences.next(number, self.options.batch, lines) else { return };
-        let envelopes = chunk.envelopes.into_iter().map(Box::new);
-        let asked = envelopes.map(|envelope| self.asked(envelope, Some(number))).collect();
+        let told = chunk.told.into_iter();
+        let asked = told.map(|told| self.asked(Box::new(told.envelope), told.held, Some(number))).collect();
         self.line_up(asked, Teller::Sequence(number, chunk.numbers), chunk.counted);
     }
 

@@ -1,7 +1,8 @@
 //! Commands that are decided strictly in the order given: chunk after chunk, each as large as a batch may be, the next only
 //! when the one before has its results.
 
-use super::combine::{Teller, Unit, fitting, lines_of};
+use super::combine::{Teller, Unit, fitting};
+use super::known::Held;
 use super::post::{Owed, Post};
 use super::wants::Asked;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,15 +21,30 @@ pub(super) struct Sequences {
 struct Sequence {
     owed: Owed,
     /// What has no result and is not under way, with its number.
-    rest: VecDeque<(usize, Envelope)>,
+    rest: VecDeque<(usize, Told)>,
     results: Vec<Option<Judged>>,
     /// Commands that still count as waiting.
     counted: usize,
 }
 
+/// A command, and what the reservation that it names is about where that has been looked up: it may be too much to be remembered
+/// elsewhere.
+pub(super) struct Told {
+    pub(super) envelope: Envelope,
+    pub(super) held: Option<Held>,
+}
+
+impl Told {
+    fn again(asked: Asked) -> Self {
+        // What did not exist may exist by then.
+        let held = asked.held.filter(|held| held.lines() > 0);
+        Self { envelope: *asked.envelope, held }
+    }
+}
+
 /// What of a sequence goes next.
 pub(super) struct Chunk {
-    pub(super) envelopes: Vec<Envelope>,
+    pub(super) told: Vec<Told>,
     pub(super) numbers: Vec<usize>,
     pub(super) counted: usize,
 }
@@ -39,33 +55,27 @@ impl Sequences {
         self.last += 1;
         let counted = envelopes.len();
         let results = envelopes.iter().map(|_| None).collect();
-        let rest = envelopes.into_iter().enumerate().collect();
+        let rest = envelopes.into_iter().map(|envelope| Told { envelope, held: None }).enumerate().collect();
         self.open.insert(self.last, Sequence { owed, rest, results, counted });
         self.last
     }
 
     /// The next commands of one, at most so many, and no more lines than a batch may have as far as `lines` knows them; `None`
     /// when it is over.
-    pub(super) fn next(
-        &mut self,
-        number: u64,
-        most: usize,
-        lines: impl Fn(&Envelope) -> usize,
-    ) -> Option<Chunk> {
+    pub(super) fn next(&mut self, number: u64, most: usize, lines: impl Fn(&Told) -> usize) -> Option<Chunk> {
         let sequence = self.open.get_mut(&number)?;
-        let fitting = fitting(sequence.rest.iter().take(most).map(|(_, envelope)| lines(envelope)));
-        let (numbers, envelopes): (Vec<_>, Vec<_>) =
+        let fitting = fitting(sequence.rest.iter().take(most).map(|(_, told)| lines(told)));
+        let (numbers, told): (Vec<_>, Vec<_>) =
             sequence.rest.drain(..fitting.min(sequence.rest.len())).unzip();
         let counted = numbers.len().min(sequence.counted);
         sequence.counted -= counted;
-        Some(Chunk { envelopes, numbers, counted })
+        Some(Chunk { told, numbers, counted })
     }
 
     /// What of a unit fits into a batch, now that its lines are known; the rest of a sequence goes with its next.
     pub(super) fn cut(&mut self, mut unit: Unit) -> Unit {
         let Teller::Sequence(number, numbers) = &mut unit.teller else { return unit };
-        let lines = unit.asked.iter().map(|asked| lines_of(&asked.envelope.command, asked.held.as_ref()));
-        let fitting = fitting(lines);
+        let fitting = fitting(unit.asked.iter().map(Asked::lines));
         if fitting >= unit.asked.len() {
             return unit;
         }
@@ -73,7 +83,7 @@ impl Sequences {
         let (asked, numbers) = (unit.asked.split_off(fitting), numbers.split_off(fitting));
         let counted = asked.len().min(unit.counted);
         for (n, asked) in numbers.into_iter().zip(asked).rev() {
-            sequence.rest.push_front((n, *asked.envelope));
+            sequence.rest.push_front((n, Told::again(asked)));
         }
         sequence.counted += counted;
         Unit::new(unit.asked, unit.teller, unit.counted - counted)
@@ -92,7 +102,7 @@ impl Sequences {
         let mut lost = None;
         for ((n, asked), result) in numbers.iter().zip(asked).zip(results).rev() {
             match result {
-                Ok(Outcome::Later) => sequence.rest.push_front((*n, *asked.envelope)),
+                Ok(Outcome::Later) => sequence.rest.push_front((*n, Told::again(asked))),
                 result => {
                     if let Err(failure @ Failure::Unavailable(_)) = &result {
                         lost = Some(failure.clone());
@@ -160,5 +170,74 @@ impl Sequence {
         if let Some(place) = self.results.get_mut(n) {
             *place = Some(result);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wants::named_hold;
+    use super::*;
+    use std::sync::{Arc, Mutex};
+    use stockhold_domain::{
+        Command, Confirm, EventId, Fresh, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
+    };
+    use stockhold_store::{Inbox, ReplyTo};
+
+    #[derive(Default)]
+    struct Nobody(Mutex<u64>);
+
+    impl Inbox for Nobody {
+        fn put(&self, _: u64, _: Result<Answer, Failure>) {
+            *self.0.lock().unwrap() += 1;
+        }
+
+        fn flush(&self) {}
+    }
+
+    fn confirm(number: u128) -> Envelope {
+        let now = Instant::from_micros(0);
+        Envelope {
+            command: Command::Confirm(Confirm { id: ReservationId::from_u128(number), order_id: None }),
+            key: None,
+            fresh: Fresh { reservation: ReservationId::new(now, number, 0), event: EventId::new(now, 0) },
+            origin: Origin {
+                actor: Label::new("a").unwrap(),
+                request_id: RequestId::Made(number),
+                trace: None,
+            },
+        }
+    }
+
+    /// A sequence of large baskets goes one by one, and looks each up once.
+    #[test]
+    fn what_was_looked_up_of_commands_that_have_to_wait_is_kept() {
+        let mut sequences = Sequences::default();
+        let reply = ReplyTo { inbox: Arc::new(Nobody::default()), ticket: 1 };
+        let number = sequences.begin((1..=3).map(confirm).collect(), Owed::new(reply));
+        let item = ItemKey::new(&Label::new("x").unwrap(), &Label::new("a").unwrap());
+        let large = Held { items: vec![item; 3_000].into(), ..Held::default() };
+        let asked = |told: Told| Asked {
+            envelope: Box::new(told.envelope),
+            held: told.held,
+            any_units: 0,
+            sequence: Some(number),
+        };
+        let chunk = sequences.next(number, 9, |_| 1).unwrap();
+        let mut unit = Unit::new(
+            chunk.told.into_iter().map(asked).collect(),
+            Teller::Sequence(number, chunk.numbers),
+            chunk.counted,
+        );
+        unit.resolve(|id| (id != ReservationId::from_u128(3)).then(|| large.clone()));
+        assert_eq!(sequences.cut(unit).asked.len(), 1);
+        let lines = |told: &Told| told.held.as_ref().map_or(1, Held::lines);
+        let next = sequences.next(number, 9, lines).unwrap();
+        let known = next
+            .told
+            .iter()
+            .map(|told| (named_hold(&told.envelope.command), told.held.as_ref().map(Held::lines)));
+        // The third does not exist yet.
+        let id = |number| Some(ReservationId::from_u128(number));
+        assert_eq!(known.collect::<Vec<_>>(), [(id(2), Some(3_000)), (id(3), None)]);
     }
 }

@@ -298,7 +298,7 @@ impl Slice {
 
     /// Items of which a seat map was planned over that no longer holds.
     pub(super) fn stale(&self) -> impl Iterator<Item = &ItemKey> {
-        self.halls.iter().filter(|(_, hall)| hall.is_stale()).map(|(key, _)| key)
+        self.halls.iter().filter(|(_, hall)| hall.is_stale).map(|(key, _)| key)
     }
 
     /// Units that were moved without a lock: nothing of it may be committed.

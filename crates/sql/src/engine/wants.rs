@@ -1,6 +1,6 @@
 //! What a batch may touch. Found before anything is locked; what is read on the way says what to lock and nothing else.
 
-use super::dialect::{Rows, Session, Trouble, Wants};
+use super::dialect::{Rows, Session, Trouble, UnitWants, Wants};
 use super::hall::Short;
 use super::known::Held;
 use super::options::BATCH_COMMANDS;
@@ -8,7 +8,7 @@ use super::slice::Slice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{
-    Command, Envelope, Instant, ItemKey, Missing, Name, ReservationId, Unit, footprint, limits,
+    Command, Envelope, Instant, ItemKey, Label, Missing, Name, ReservationId, Unit, footprint, limits,
 };
 
 /// Deadlines of an item that are loaded at first: enough to say when a refused caller should look again.
@@ -23,10 +23,10 @@ const LOOK_AHEAD_MICROS: i64 = 250_000;
 /// Most doublings: a minute.
 const LONGEST_LOOK: u32 = 8;
 
-/// How often free units that others have locked are passed by before they are waited for.
+/// How often free units that others have locked are passed by before they are waited for, by their ids.
 const PASSED_BY: u32 = 2;
 /// How often the best available are planned again because somebody took one of them first. After that all that are free are
-/// locked before they are planned over.
+/// locked by their ids before they are planned over.
 const RACES: u32 = 3;
 /// All free units of an item.
 const ALL: usize = 1_000_001;
@@ -39,6 +39,8 @@ pub(super) struct Asked {
     pub(super) envelope: Box<Envelope>,
     /// What the reservation is about; nothing when there is no such reservation, `None` when it is not known.
     pub(super) held: Option<Held>,
+    /// Units with ids that it takes any of, as far as items are known to have such.
+    pub(super) any_units: usize,
     /// Commands with the same number are decided in their order, come what may.
     pub(super) sequence: Option<u64>,
 }
@@ -72,12 +74,14 @@ pub(super) struct Plan {
     guarded: BTreeSet<ItemKey>,
     /// How many free units of them are needed at least.
     free: BTreeMap<ItemKey, usize>,
-    /// Those of which free units that others have locked are waited for.
-    patient: BTreeSet<ItemKey>,
-    /// How often they were passed by.
+    /// How many of the first free ones are locked by their ids, so that whoever else has locked them is waited for.
+    awaited: BTreeMap<ItemKey, usize>,
+    /// How often free ones that others have locked were passed by.
     passed_by: u32,
-    /// Seat maps that a plan was made over, of which what it named is now to be locked.
+    /// Seat maps that a plan was made over,
     pub(super) maps: BTreeMap<ItemKey, Arc<[Unit]>>,
+    /// and what it named, which is now to be locked.
+    planned: BTreeSet<(ItemKey, Label)>,
     /// How often somebody took something of it first.
     races: u32,
 }
@@ -110,7 +114,7 @@ impl Plan {
         let mut any = false;
         for (key, id) in slice.unlocked() {
             any = true;
-            self.names.insert(Name::Unit(key.clone(), id.clone()));
+            self.planned.insert((key.clone(), id.clone()));
             if let Some(map) = slice.halls.get(key).and_then(|hall| hall.map.as_ref()) {
                 self.maps.insert(key.clone(), Arc::clone(map));
             }
@@ -118,7 +122,7 @@ impl Plan {
         any
     }
 
-    /// Seat maps that no longer hold are read again. Whether there are any.
+    /// Seat maps that no longer hold are read again, and nobody wants what was planned over them. Whether there are any.
     pub(super) fn lose(&mut self, slice: &Slice) -> bool {
         let stale: Vec<ItemKey> = slice.stale().filter(|key| self.maps.contains_key(key)).cloned().collect();
         if stale.is_empty() {
@@ -127,9 +131,10 @@ impl Plan {
         self.races += 1;
         for key in stale {
             self.maps.remove(&key);
+            self.planned.retain(|(of, _)| *of != key);
             if self.races >= RACES {
                 self.free.insert(key.clone(), ALL);
-                self.patient.insert(key);
+                self.awaited.insert(key, ALL);
             }
         }
         true
@@ -165,7 +170,8 @@ impl Plan {
             Some(Short::Elsewhere) => {
                 self.passed_by += 1;
                 if self.passed_by > PASSED_BY {
-                    self.patient.insert(key.clone());
+                    let awaited = self.awaited.entry(key.clone()).or_default();
+                    *awaited = (*awaited).max(asked);
                 }
             }
             Some(Short::Horizon) | None => {
@@ -242,6 +248,9 @@ impl Needs {
         for name in &plan.names {
             needs.add(name, plan);
         }
+        for (key, id) in &plan.planned {
+            needs.add_unit(key, id);
+        }
         let depths =
             plan.shallow.iter().map(|key| (key, SHALLOW)).chain(plan.deep.iter().map(|key| (key, DEEP)));
         for (key, depth) in depths {
@@ -258,12 +267,14 @@ impl Needs {
         items.insert(key.clone());
     }
 
+    fn add_unit(&mut self, key: &ItemKey, id: &Label) {
+        self.wants.units.entry(key.clone()).or_default().named.insert(id.clone());
+    }
+
     fn add(&mut self, name: &Name, plan: &Plan) {
         match name {
             Name::Item(key) => self.add_item(key, plan),
-            Name::Unit(key, id) => {
-                self.wants.units.entry(key.clone()).or_default().named.insert(id.clone());
-            }
+            Name::Unit(key, id) => self.add_unit(key, id),
             // Each command has its own.
             Name::FreeUnits(key, most) => {
                 let free = &mut self.wants.units.entry(key.clone()).or_default().free;
@@ -298,7 +309,7 @@ impl Needs {
                 }
                 self.add_item(&line.item, plan);
                 for unit in line.units() {
-                    self.add(&Name::Unit(line.item.clone(), unit.id.clone()), plan);
+                    self.add_unit(&line.item, &unit.id);
                 }
             }
         }
@@ -313,7 +324,6 @@ impl Needs {
         }
         for (key, units) in &mut wants.units {
             units.free = units.free.max(plan.free.get(key).copied().unwrap_or(0));
-            units.patient = plan.patient.contains(key);
         }
     }
 }
@@ -343,10 +353,59 @@ pub(super) async fn explore<S: Session>(
         let (_, overdue) = session.overdue(limits::EXPIRIES_PER_BATCH as usize).await?;
         unknown.extend(overdue.into_iter().map(|(_, id)| id));
     }
-    if !unknown.is_empty() {
-        let found = session.read(&Wants { holds: unknown, ..Wants::default() }).await?;
+    // What others have locked may come back, and is waited for in the order that all units are.
+    let units: BTreeMap<_, _> = plan
+        .awaited
+        .iter()
+        .map(|(key, free)| (key.clone(), UnitWants { free: *free, ..UnitWants::default() }))
+        .collect();
+    if !unknown.is_empty() || !units.is_empty() {
+        let found = session.read(&Wants { holds: unknown, units, ..Wants::default() }).await?;
         needs.add_holds(&found, plan);
+        for (key, rows) in &found.units {
+            rows.free.iter().for_each(|unit| needs.add_unit(key, &unit.id));
+        }
     }
     needs.complete(plan);
     Ok(needs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dialect::UnitRows;
+    use super::*;
+    use stockhold_domain::{Place, UnitStatus};
+
+    fn label(text: &str) -> Label {
+        Label::new(text).unwrap()
+    }
+
+    fn seat(id: &str, version: u64) -> Unit {
+        let place = Place { position: 1, ..Place::default() };
+        Unit { id: label(id), place, status: UnitStatus::Available, version }
+    }
+
+    /// What an attempt sees that wants this of a hall and reads that.
+    fn seen(hall: &ItemKey, wants: UnitWants, rows: UnitRows, plan: &Plan) -> Slice {
+        let wants = Wants { units: [(hall.clone(), wants)].into(), ..Wants::default() };
+        let rows = Rows { units: [(hall.clone(), rows)].into(), ..Rows::default() };
+        Slice::with_maps(&wants, rows, &plan.maps)
+    }
+
+    #[test]
+    fn what_was_planned_is_locked_until_its_map_is_lost() {
+        let (hall, mut plan) = (ItemKey::new(&label("x"), &label("hall")), Plan::default());
+        let wants = UnitWants { map: true, ..UnitWants::default() };
+        let rows = UnitRows { map: vec![seat("A1", 1), seat("A2", 1)], ..UnitRows::default() };
+        let mut slice = seen(&hall, wants, rows, &plan);
+        let (now, holder) = (Instant::from_micros(0), ReservationId::from_u128(1));
+        slice.halls.get_mut(&hall).unwrap().set(&label("A1"), UnitStatus::Held(holder), 2, now);
+        assert!(plan.lock_what_was_planned(&slice));
+        let named = Needs::new(&[], &plan).wants.units.remove(&hall).unwrap();
+        assert_eq!(named.named, [label("A1")].into());
+        let rows = UnitRows { named: vec![seat("A1", 2)], ..UnitRows::default() };
+        assert!(plan.lose(&seen(&hall, named, rows, &plan)));
+        let wants = Needs::new(&[], &plan).wants;
+        assert!(wants.units.get(&hall).is_none_or(|units| units.named.is_empty()), "{wants:?}");
+    }
 }

@@ -23,6 +23,7 @@ impl Connection {
         let items: BTreeSet<ItemKey> = wants.all_items().cloned().collect();
         statements::items(&mut script, &items, Lock::None);
         statements::holds(&mut script, &wants.holds, Lock::None);
+        free_units(&mut script, wants, false);
         rest(&mut script, wants);
         let answered = self.begin(&script).await?;
         let mut rows = loaded(answered, wants)?.rows;
@@ -45,10 +46,7 @@ impl Connection {
                 statements::named_units(&mut script, number, item, &wanted.named);
             }
         }
-        for (number, (item, wanted)) in wants.units.iter().enumerate().filter(|(_, (_, w))| w.free > 0) {
-            let lock = if wanted.patient { Lock::Wait } else { Lock::Skip };
-            statements::free_units(&mut script, number, item, wanted.free, lock);
-        }
+        free_units(&mut script, wants, true);
         statements::clock(&mut script, &self.target.clock);
         statements::items(&mut script, &wants.seen, Lock::None);
         rest(&mut script, wants);
@@ -102,6 +100,13 @@ impl Connection {
         statements::any_due(&mut script, limit);
         let Loaded { now, rows } = loaded(self.begin(&script).await?, &Wants::default())?;
         Ok((now.ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?, rows))
+    }
+}
+
+/// The first free units of every item that some are asked for of.
+fn free_units(script: &mut Script<Part>, wants: &Wants, locked: bool) {
+    for (number, (item, wanted)) in wants.units.iter().enumerate().filter(|(_, (_, w))| w.free > 0) {
+        statements::free_units(script, number, item, wanted.free, locked);
     }
 }
 

@@ -124,16 +124,28 @@ pub(super) fn due(script: &mut Script<Part>, depths: &BTreeMap<ItemKey, usize>) 
 
 /// Begins a statement over one item's units.
 fn of_units(text: &mut String, item: &ItemKey, columns: &str, index: &str) {
-    let _ = write!(text, "SELECT {columns} FROM stockhold_units FORCE INDEX ({index}) WHERE location=");
+    let _ = write!(text, "SELECT {columns} FROM stockhold_units FORCE INDEX ({index})");
+    of_item(text, item);
+}
+
+fn of_item(text: &mut String, item: &ItemKey) {
+    text.push_str(" WHERE location=");
     hex(text, item.location().as_bytes());
     text.push_str(" AND sku=");
     hex(text, item.sku().as_bytes());
 }
 
-/// Units of the item of this number, locked in the order of their ids.
+/// Units of the item of this number, locked in the order of their ids, each with its entry in the order of claims: whoever walks
+/// along that passes by an entry that is locked, and keeps the lock of one that is not until it ends, though it can't have the
+/// unit. Whoever has the unit has to change the entry.
 pub(super) fn named_units(script: &mut Script<Part>, number: usize, item: &ItemKey, ids: &BTreeSet<Label>) {
-    let mut head = String::new();
-    of_units(&mut head, item, UNIT_COLUMNS, "PRIMARY");
+    let columns = UNIT_COLUMNS.replace(',', ",stockhold_units.");
+    let mut head = format!(
+        "SELECT stockhold_units.{columns} FROM stockhold_units FORCE INDEX (PRIMARY) \
+         STRAIGHT_JOIN stockhold_units AS stockhold_units_entry FORCE INDEX (units_in_order) \
+         USING (location,sku,status,position,id)"
+    );
+    of_item(&mut head, item);
     head.push_str(" AND id IN (");
     let ids: Vec<&Label> = ids.iter().collect();
     for some in ids.chunks(script::ROWS_PER_STATEMENT) {
@@ -147,12 +159,18 @@ pub(super) fn named_units(script: &mut Script<Part>, number: usize, item: &ItemK
     }
 }
 
-/// The first free units of an item in the order of claims, locked. What others have locked is passed by or waited for.
-pub(super) fn free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize, lock: Lock) {
+/// The first free units of an item in the order of claims: locked, as far as nobody else has locked them, or only read.
+pub(super) fn free_units(
+    script: &mut Script<Part>,
+    number: usize,
+    item: &ItemKey,
+    most: usize,
+    locked: bool,
+) {
     let text = script.add(Part::FreeUnits(number));
     of_units(text, item, UNIT_COLUMNS, "units_in_order");
-    let how = if lock == Lock::Skip { " SKIP LOCKED" } else { "" };
-    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most} FOR UPDATE{how}");
+    let how = if locked { " FOR UPDATE SKIP LOCKED" } else { "" };
+    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most}{how}");
 }
 
 /// All units of an item, in no order.
@@ -165,12 +183,9 @@ pub(super) fn unit_figures(script: &mut Script<Part>, number: usize, item: &Item
     let text = script.add(Part::UnitFigures(number));
     text.push_str(
         "SELECT COALESCE(SUM(total_units),0),COALESCE(SUM(held),0),COALESCE(SUM(confirmed_sold),0),\
-         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_figures FORCE INDEX (PRIMARY) \
-         WHERE location=",
+         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_figures FORCE INDEX (PRIMARY)",
     );
-    hex(text, item.location().as_bytes());
-    text.push_str(" AND sku=");
-    hex(text, item.sku().as_bytes());
+    of_item(text, item);
 }
 
 /// The last unit of each status.
@@ -406,9 +421,9 @@ pub fn plans(rows: u32) -> Vec<Plan> {
             named_units(script, 0, item, &ids_of_units);
         }
     };
-    let free = |script: &mut Script<Part>, lock| {
+    let free = |script: &mut Script<Part>, locked| {
         if let Some(item) = &hall {
-            free_units(script, 0, item, ids_of_units.len(), lock);
+            free_units(script, 0, item, ids_of_units.len(), locked);
         }
     };
     let counted = |script: &mut Script<Part>| {
@@ -419,9 +434,9 @@ pub fn plans(rows: u32) -> Vec<Plan> {
     let depths: BTreeMap<_, _> = item_keys.iter().map(|key| (key.clone(), 1)).collect();
     let plan = |name, index, text| Plan { name, text, index };
     vec![
-        plan("lock named units", "PRIMARY", text(&|script| named(script))),
-        plan("lock the first free units", "units_in_order", text(&|script| free(script, Lock::Skip))),
-        plan("lock all free units", "units_in_order", text(&|script| free(script, Lock::Wait))),
+        plan("lock named units", "PRIMARY units_in_order", text(&|script| named(script))),
+        plan("lock the first free units", "units_in_order", text(&|script| free(script, true))),
+        plan("read the first free units", "units_in_order", text(&|script| free(script, false))),
         plan("figures of units", "PRIMARY", text(&|script| counted(script))),
         plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Wait))),
         plan("lock free items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Skip))),

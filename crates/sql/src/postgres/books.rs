@@ -1,7 +1,7 @@
 //! The books, as PostgreSQL keeps them. Nothing here is on anybody's hot path, so statements are not prepared ahead.
 
 use super::connect::Connection;
-use super::rows::{self, HoldArrays, ItemArrays, column, stored, uuid};
+use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::books::{Balance, BatchRow, Books, Departure, HoldRow, KeyRow, LineSeen, Opening};
 use crate::engine::{Trouble, event_bucket, item_body, item_from, key_bucket};
 use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, Label, ReservationId, bucket_of};
@@ -64,10 +64,10 @@ impl Books for Connection {
     }
 
     async fn balances_of(&mut self, items: &[ItemKey]) -> Result<Vec<Balance>, Trouble> {
-        let ItemArrays { buckets, locations, skus, .. } = ItemArrays::new(items.iter());
+        let items = ItemArrays::new(items.iter());
         let text = "SELECT a.sold, a.body FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
              JOIN stockhold.archived_items a USING (bucket, location, sku)";
-        let found = self.rows_of(text, &[&buckets, &locations, &skus]).await?;
+        let found = self.rows_of(text, &items.params()).await?;
         found.iter().map(balance).collect()
     }
 
@@ -134,13 +134,11 @@ impl Books for Connection {
     }
 
     async fn lines_of(&mut self, holds: &[&Hold]) -> Result<Vec<LineSeen>, Trouble> {
-        let (mut buckets, mut locations, mut skus) = (Vec::new(), Vec::new(), Vec::new());
+        let mut items = ItemKeys::default();
         let (mut deadlines, mut ids) = (Vec::new(), Vec::<Uuid>::new());
         for hold in holds {
             for line in &*hold.lines {
-                buckets.push(column(bucket_of(&line.item)));
-                locations.push(line.item.location());
-                skus.push(line.item.sku());
+                items.push(&line.item);
                 deadlines.push(hold.expires_at.micros());
                 ids.push(uuid(hold.id));
             }
@@ -149,7 +147,10 @@ impl Books for Connection {
              FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[])
                 AS want (bucket, location, sku, expires_at, id)
              JOIN stockhold.active_lines a USING (bucket, location, sku, expires_at, id)";
-        let found = self.rows_of(text, &[&buckets, &locations, &skus, &deadlines, &ids]).await?;
+        let mut params = items.params();
+        params.push(&deadlines);
+        params.push(&ids);
+        let found = self.rows_of(text, &params).await?;
         let line = |row: &Row| {
             Ok(LineSeen {
                 id: rows::id(row)?,
@@ -162,16 +163,14 @@ impl Books for Connection {
     }
 
     async fn queued(&mut self, items: &[ItemKey]) -> Result<Vec<(u64, u64)>, Trouble> {
-        let buckets: Vec<i16> = items.iter().map(|key| column(bucket_of(key))).collect();
-        let locations: Vec<&str> = items.iter().map(ItemKey::location).collect();
-        let skus: Vec<&str> = items.iter().map(ItemKey::sku).collect();
+        let items = ItemKeys::of(items.iter());
         let text = "SELECT found.units, found.lines
              FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
              CROSS JOIN LATERAL (
                  SELECT coalesce(sum(a.quantity), 0)::bigint AS units, count(*) AS lines FROM stockhold.active_lines a
                  WHERE a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
              ) AS found ORDER BY want.number";
-        let found = self.rows_of(text, &[&buckets, &locations, &skus]).await?;
+        let found = self.rows_of(text, &items.params()).await?;
         found.iter().map(|row| Ok((count(row, 0)?, count(row, 1)?))).collect()
     }
 
@@ -231,11 +230,12 @@ impl Books for Connection {
              WHERE s.bucket = gone.bucket AND s.id = gone.id";
         self.client.execute(text, &[&buckets, &ids]).await?;
         let sales: Vec<_> = departure.closed_sales().collect();
-        let buckets: Vec<i16> = sales.iter().map(|(item, ..)| column(bucket_of(item))).collect();
-        let locations: Vec<&str> = sales.iter().map(|(item, ..)| item.location()).collect();
-        let skus: Vec<&str> = sales.iter().map(|(item, ..)| item.sku()).collect();
+        let items = ItemKeys::of(sales.iter().map(|(item, ..)| *item));
         let units: Vec<&str> = sales.iter().map(|(_, unit, _)| unit.as_str()).collect();
         let sellers: Vec<Uuid> = sales.iter().map(|(.., id)| uuid(*id)).collect();
+        let mut params = items.params();
+        params.push(&units);
+        params.push(&sellers);
         self.exactly(
             sales.len(),
             "DELETE FROM stockhold.unit_sales s
@@ -243,7 +243,7 @@ impl Books for Connection {
                  AS gone (bucket, location, sku, unit_id, reservation)
              WHERE s.bucket = gone.bucket AND s.location = gone.location AND s.sku = gone.sku
                AND s.unit_id = gone.unit_id AND s.reservation = gone.reservation AND s.returned_at IS NOT NULL",
-            &[&buckets, &locations, &skus, &units, &sellers],
+            &params,
         )
         .await?;
         self.exactly(
@@ -265,18 +265,18 @@ impl Books for Connection {
 
 impl Connection {
     async fn stand_instead(&self, balances: &[Balance], pauses: &[(String, bool)]) -> Result<(), Trouble> {
-        let keys: Vec<&ItemKey> = balances.iter().map(|balance| &balance.item.key).collect();
-        let buckets: Vec<i16> = keys.iter().map(|key| column(bucket_of(key))).collect();
-        let locations: Vec<&str> = keys.iter().map(|key| key.location()).collect();
-        let skus: Vec<&str> = keys.iter().map(|key| key.sku()).collect();
+        let items = ItemKeys::of(balances.iter().map(|balance| &balance.item.key));
         let sold = balances.iter().map(|balance| stored(balance.sold)).collect::<Result<Vec<i64>, _>>()?;
         let bodies: Vec<Vec<u8>> = balances.iter().map(|balance| item_body(&balance.item)).collect();
+        let mut params = items.params();
+        params.push(&sold);
+        params.push(&bodies);
         self.exactly(
             balances.len(),
             "INSERT INTO stockhold.archived_items (bucket, location, sku, sold, body)
              SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
              ON CONFLICT (bucket, location, sku) DO UPDATE SET sold = excluded.sold, body = excluded.body",
-            &[&buckets, &locations, &skus, &sold, &bodies],
+            &params,
         )
         .await?;
         let (at, are): (Vec<&str>, Vec<bool>) =

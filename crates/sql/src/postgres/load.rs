@@ -37,13 +37,15 @@ impl Connection {
         let s = &self.statements;
         let items = ItemArrays::new(wants.all_items());
         let holds = HoldArrays::new(&wants.holds);
-        let (items, holds, rest) = tokio::try_join!(
+        let (items, holds, rest, free) = tokio::try_join!(
             biased;
-            self.query(&s.read_items, items.keys.len(), vec![&items.buckets, &items.locations, &items.skus]),
+            self.query(&s.read_items, items.keys.len(), items.params()),
             self.query(&s.read_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
             self.load_unlocked(wants),
+            self.read_free_units(&wants.units),
         )?;
         let mut rows = with_items_and_holds(rest, &items, &holds)?;
+        units::put(&mut rows, free);
         self.count_all(&mut rows.items).await?;
         Ok(rows)
     }
@@ -61,11 +63,11 @@ impl Connection {
         let ((), items, holds, locked, clock, seen, rest) = tokio::try_join!(
             biased;
             this.begin(wants, begun),
-            this.query(&s.lock_items, items.keys.len(), vec![&items.buckets, &items.locations, &items.skus]),
+            this.query(&s.lock_items, items.keys.len(), items.params()),
             this.query(&s.lock_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
             this.lock_units(&wants.units),
             async { Ok(this.client.query_one(&s.clock_and_serial, &[]).await?) },
-            this.query(&s.read_items, seen.keys.len(), vec![&seen.buckets, &seen.locations, &seen.skus]),
+            this.query(&s.read_items, seen.keys.len(), seen.params()),
             this.load_unlocked(wants),
         )?;
         let serial: i64 = clock.try_get(1)?;
@@ -104,7 +106,7 @@ impl Connection {
             this.query(
                 &this.statements.lock_free_items,
                 arrays.keys.len(),
-                vec![&arrays.buckets, &arrays.locations, &arrays.skus]
+                arrays.params()
             ),
         )?;
         self.begun = true;
@@ -143,19 +145,20 @@ impl Connection {
         &self,
         depths: &BTreeMap<ItemKey, usize>,
     ) -> Result<BTreeMap<ItemKey, BTreeSet<Deadline>>, Trouble> {
-        let ItemArrays { keys, buckets, locations, skus } = ItemArrays::new(depths.keys());
+        let items = ItemArrays::new(depths.keys());
         let depth = |key: &&ItemKey| depths.get(*key).copied().map_or(0, rows::rows);
-        let wanted: Vec<i64> = keys.iter().map(depth).collect();
-        let statement = &self.statements.read_due;
-        let found = self.query(statement, keys.len(), vec![&buckets, &locations, &skus, &wanted]).await?;
-        let mut deadlines = vec![BTreeSet::new(); keys.len()];
+        let wanted: Vec<i64> = items.keys.iter().map(depth).collect();
+        let mut params = items.params();
+        params.push(&wanted);
+        let found = self.query(&self.statements.read_due, items.keys.len(), params).await?;
+        let mut deadlines = vec![BTreeSet::new(); items.keys.len()];
         for row in &found {
             let number: i64 = row.try_get("number")?;
             let of_item = usize::try_from(number - 1).ok().and_then(|number| deadlines.get_mut(number));
             let of_item = of_item.ok_or_else(|| Trouble::Alarm("a deadline of no item".to_owned()))?;
             of_item.insert(rows::deadline(row)?);
         }
-        Ok(keys.into_iter().cloned().zip(deadlines).collect())
+        Ok(items.keys.into_iter().cloned().zip(deadlines).collect())
     }
 
     async fn any_due(&self, depth: usize) -> Result<BTreeSet<Deadline>, Trouble> {

@@ -9,26 +9,62 @@ use stockhold_domain::{
     Unit, UnitStatus, bucket_of,
 };
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// Keys of items as the arrays that statements take, in the order of the table's primary key.
+/// Keys of items as the arrays that statements take.
+#[derive(Default)]
+pub(super) struct ItemKeys<'a> {
+    buckets: Vec<i16>,
+    locations: Vec<&'a str>,
+    skus: Vec<&'a str>,
+}
+
+impl<'a> ItemKeys<'a> {
+    pub(super) fn of(keys: impl Iterator<Item = &'a ItemKey>) -> Self {
+        let mut all = Self::default();
+        keys.for_each(|key| all.push(key));
+        all
+    }
+
+    pub(super) fn push(&mut self, key: &'a ItemKey) {
+        self.push_in(bucket_of(key), key);
+    }
+
+    fn push_in(&mut self, bucket: u16, key: &'a ItemKey) {
+        self.buckets.push(column(bucket));
+        self.locations.push(key.location());
+        self.skus.push(key.sku());
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.buckets.len()
+    }
+
+    pub(super) fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![&self.buckets, &self.locations, &self.skus]
+    }
+}
+
+/// Keys of items in the order of the table's primary key.
 pub(super) struct ItemArrays<'a> {
     pub(super) keys: Vec<&'a ItemKey>,
-    pub(super) buckets: Vec<i16>,
-    pub(super) locations: Vec<&'a str>,
-    pub(super) skus: Vec<&'a str>,
+    arrays: ItemKeys<'a>,
 }
 
 impl<'a> ItemArrays<'a> {
     pub(super) fn new(keys: impl Iterator<Item = &'a ItemKey>) -> Self {
         let mut sorted: Vec<_> = keys.map(|key| (bucket_of(key), key)).collect();
         sorted.sort_unstable();
-        Self {
-            buckets: sorted.iter().map(|(bucket, _)| column(*bucket)).collect(),
-            locations: sorted.iter().map(|(_, key)| key.location()).collect(),
-            skus: sorted.iter().map(|(_, key)| key.sku()).collect(),
-            keys: sorted.into_iter().map(|(_, key)| key).collect(),
+        let mut arrays = ItemKeys::default();
+        for (bucket, key) in &sorted {
+            arrays.push_in(*bucket, key);
         }
+        Self { keys: sorted.into_iter().map(|(_, key)| key).collect(), arrays }
+    }
+
+    pub(super) fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.arrays.params()
     }
 }
 

@@ -59,7 +59,7 @@ pub const PLANS: [Plan; 17] = [
     Plan { name: "the list of all", text: SCAN_ALL, index: "holds_by_id", locks: false },
     Plan { name: "lock named units", text: LOCK_UNITS, index: "units_pkey", locks: true },
     Plan { name: "lock the first free units", text: LOCK_FREE_UNITS, index: "units_in_order", locks: true },
-    Plan { name: "lock all free units", text: LOCK_ALL_FREE_UNITS, index: "units_in_order", locks: true },
+    Plan { name: "read the first free units", text: READ_FREE_UNITS, index: "units_in_order", locks: false },
     Plan { name: "figures of units", text: UNIT_FIGURES, index: "unit_figures_pkey", locks: false },
     Plan { name: "a page of units", text: UNITS_PAGE, index: "units_in_order", locks: false },
     Plan { name: "events after a position", text: READ_EVENTS, index: "events_by_position", locks: false },
@@ -119,7 +119,7 @@ macro_rules! unit_columns {
     };
 }
 
-macro_rules! lock_free_units {
+macro_rules! free_units {
     ($how:literal) => {
         concat!(
             "SELECT want.number, free.*
@@ -130,8 +130,7 @@ macro_rules! lock_free_units {
             unit_columns!(),
             " FROM stockhold.units u
                  WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku AND u.status = 0
-                 ORDER BY u.position, u.id LIMIT want.most
-                 FOR NO KEY UPDATE ",
+                 ORDER BY u.position, u.id LIMIT want.most ",
             $how,
             ") AS free"
         )
@@ -183,9 +182,8 @@ const LOCK_UNITS: &str = concat!(
      ) AS locked"
 );
 /// The first ones in the order of claims that nobody has locked.
-const LOCK_FREE_UNITS: &str = lock_free_units!("SKIP LOCKED");
-/// The first ones, waiting for those who have locked them.
-const LOCK_ALL_FREE_UNITS: &str = lock_free_units!("");
+const LOCK_FREE_UNITS: &str = free_units!("FOR NO KEY UPDATE SKIP LOCKED");
+const READ_FREE_UNITS: &str = free_units!("");
 const UNIT_FIGURES: &str = "
     SELECT want.number, f.total, f.held, f.sold, f.active, f.at
     FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
@@ -281,7 +279,7 @@ statements! {
     lock_holds: LOCK_HOLDS;
     lock_units: LOCK_UNITS;
     lock_free_units: LOCK_FREE_UNITS;
-    lock_all_free_units: LOCK_ALL_FREE_UNITS;
+    read_free_units: READ_FREE_UNITS;
     unit_figures: UNIT_FIGURES;
     read_units: READ_UNITS;
     last_units: LAST_UNITS;

@@ -1,9 +1,9 @@
 //! Units with ids: how they are locked, read and written. Their rows stand under their item's key.
 
 use super::connect::Connection;
-use super::rows::{self, ItemArrays, column, stored, uuid};
+use super::rows::{self, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::engine::{
-    Changes, FiguresRow, Rows, SaleRow, Trouble, UnitRow, UnitRows as Found, UnitWants, attributes_body,
+    Changes, FiguresRow, Rows, SaleRow, Trouble, UnitRow, UnitRows as RowsOfItem, UnitWants, attributes_body,
     count,
 };
 use std::collections::BTreeMap;
@@ -15,23 +15,23 @@ use uuid::Uuid;
 /// Units by their items.
 type ByItem = Vec<(ItemKey, Unit)>;
 
-/// What was locked.
+/// What was found of units that were asked for.
 #[derive(Default)]
-pub(super) struct Locked {
+pub(super) struct Found {
     named: ByItem,
     free: ByItem,
 }
 
 impl Connection {
     /// Locks units: first those that are named, then free ones. Apart, so that counted stock carries nothing of it.
-    pub(super) async fn lock_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<Locked, Trouble> {
+    pub(super) async fn lock_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<Found, Trouble> {
         if wants.is_empty() {
-            return Ok(Locked::default());
+            return Ok(Found::default());
         }
         let locks = async {
             let (named, free) =
-                tokio::try_join!(biased; self.lock_named_units(wants), self.lock_free_units(wants))?;
-            Ok(Locked { named, free })
+                tokio::try_join!(biased; self.lock_named_units(wants), self.free_units(wants, true))?;
+            Ok(Found { named, free })
         };
         Box::pin(locks).await
     }
@@ -52,7 +52,7 @@ impl Connection {
                 self.put(&s.delete_units, gone.ids.len(), gone.params()),
                 self.put(&s.insert_units, new.keys.ids.len(), new.params(true)),
                 self.put(&s.update_units, moved.keys.ids.len(), moved.params(false)),
-                self.put(&s.add_figures, figures.buckets.len(), figures.params()),
+                self.put(&s.add_figures, figures.items.len(), figures.params()),
                 self.put(&s.close_sales, closed.keys.ids.len(), closed.params(false)),
                 self.put(&s.insert_sales, sold.keys.ids.len(), sold.params(true)),
             )?;
@@ -77,28 +77,39 @@ impl Connection {
         by_item(&items, &rows)
     }
 
-    /// Locks the first free units.
-    async fn lock_free_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<ByItem, Trouble> {
-        let some = || wants.iter().filter(|(_, wants)| wants.free > 0);
-        // One statement, since the clock is read right behind it.
-        let statement = if some().any(|(_, wants)| wants.patient) {
-            &self.statements.lock_all_free_units
-        } else {
-            &self.statements.lock_free_units
-        };
-        let items = ItemArrays::new(some().map(|(key, _)| key));
+    /// The first free units: locked, as far as nobody else has locked them, or only read.
+    async fn free_units(
+        &self,
+        wants: &BTreeMap<ItemKey, UnitWants>,
+        locked: bool,
+    ) -> Result<ByItem, Trouble> {
+        let s = &self.statements;
+        let statement = if locked { &s.lock_free_units } else { &s.read_free_units };
+        let items = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.free > 0).map(|(key, _)| key));
         let most = |key: &&ItemKey| rows::rows(wants.get(*key).map_or(0, |wants| wants.free));
         let most: Vec<i64> = items.keys.iter().map(most).collect();
-        let params: Vec<&(dyn ToSql + Sync)> = vec![&items.buckets, &items.locations, &items.skus, &most];
+        let mut params = items.params();
+        params.push(&most);
         let rows = self.query(statement, items.keys.len(), params).await?;
         by_item(&items, &rows)
+    }
+
+    /// The first free units as they are, without locks.
+    pub(super) async fn read_free_units(
+        &self,
+        wants: &BTreeMap<ItemKey, UnitWants>,
+    ) -> Result<Found, Trouble> {
+        if wants.is_empty() {
+            return Ok(Found::default());
+        }
+        Box::pin(async { Ok(Found { free: self.free_units(wants, false).await?, ..Found::default() }) }).await
     }
 
     /// Figures, and all units where they are asked for, without locks.
     pub(super) async fn read_units(
         &self,
         wants: &BTreeMap<ItemKey, UnitWants>,
-    ) -> Result<BTreeMap<ItemKey, Found>, Trouble> {
+    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, Trouble> {
         if wants.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -108,19 +119,19 @@ impl Connection {
     async fn read_units_of(
         &self,
         wants: &BTreeMap<ItemKey, UnitWants>,
-    ) -> Result<BTreeMap<ItemKey, Found>, Trouble> {
+    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, Trouble> {
         let mapped = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.map).map(|(key, _)| key));
-        let params: Vec<&(dyn ToSql + Sync)> = vec![&mapped.buckets, &mapped.locations, &mapped.skus];
         let last = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.last).map(|(key, _)| key));
-        let last_params: Vec<&(dyn ToSql + Sync)> = vec![&last.buckets, &last.locations, &last.skus];
         let (figures, lasts, rows) = tokio::try_join!(
             biased;
             self.counted(wants.keys()),
-            self.query(&self.statements.last_units, last.keys.len(), last_params),
-            self.query(&self.statements.read_units, mapped.keys.len(), params),
+            self.query(&self.statements.last_units, last.keys.len(), last.params()),
+            self.query(&self.statements.read_units, mapped.keys.len(), mapped.params()),
         )?;
-        let mut found: BTreeMap<ItemKey, Found> =
-            figures.into_iter().map(|(key, figures)| (key, Found { figures, ..Found::default() })).collect();
+        let mut found: BTreeMap<ItemKey, RowsOfItem> = figures
+            .into_iter()
+            .map(|(key, figures)| (key, RowsOfItem { figures, ..RowsOfItem::default() }))
+            .collect();
         for (key, unit) in by_item(&mapped, &rows)? {
             found.entry(key).or_default().map.push(unit);
         }
@@ -137,8 +148,7 @@ impl Connection {
         items: impl Iterator<Item = &'a ItemKey>,
     ) -> Result<Vec<(ItemKey, Figures)>, Trouble> {
         let items = ItemArrays::new(items);
-        let params: Vec<&(dyn ToSql + Sync)> = vec![&items.buckets, &items.locations, &items.skus];
-        let rows = self.query(&self.statements.unit_figures, items.keys.len(), params).await?;
+        let rows = self.query(&self.statements.unit_figures, items.keys.len(), items.params()).await?;
         let figures = |row: &Row| -> Result<Figures, Trouble> {
             Ok(Figures {
                 total_units: rows::figure(row, "total")?,
@@ -203,8 +213,8 @@ fn by_item(items: &ItemArrays<'_>, rows: &[Row]) -> Result<ByItem, Trouble> {
     rows.iter().map(|row| Ok((item_of(items, row)?.clone(), rows::unit(row)?))).collect()
 }
 
-/// Puts what was locked beside what was read.
-pub(super) fn put(rows: &mut Rows, Locked { named, free }: Locked) {
+/// Puts units that were asked for beside what was read.
+pub(super) fn put(rows: &mut Rows, Found { named, free }: Found) {
     for (key, unit) in named {
         rows.units.entry(key).or_default().named.push(unit);
     }
@@ -216,9 +226,7 @@ pub(super) fn put(rows: &mut Rows, Locked { named, free }: Locked) {
 /// Keys of units as the arrays that statements take.
 #[derive(Default)]
 struct UnitKeys<'a> {
-    buckets: Vec<i16>,
-    locations: Vec<&'a str>,
-    skus: Vec<&'a str>,
+    items: ItemKeys<'a>,
     ids: Vec<&'a str>,
 }
 
@@ -230,14 +238,14 @@ impl<'a> UnitKeys<'a> {
     }
 
     fn push(&mut self, item: &'a ItemKey, id: &'a Label) {
-        self.buckets.push(column(bucket_of(item)));
-        self.locations.push(item.location());
-        self.skus.push(item.sku());
+        self.items.push(item);
         self.ids.push(id.as_str());
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        vec![&self.buckets, &self.locations, &self.skus, &self.ids]
+        let mut params = self.items.params();
+        params.push(&self.ids);
+        params
     }
 }
 
@@ -290,9 +298,7 @@ impl<'a> UnitRows<'a> {
 
 #[derive(Default)]
 struct FiguresRows<'a> {
-    buckets: Vec<i16>,
-    locations: Vec<&'a str>,
-    skus: Vec<&'a str>,
+    items: ItemKeys<'a>,
     total_units: Vec<i64>,
     held: Vec<i64>,
     confirmed_sold: Vec<i64>,
@@ -305,9 +311,7 @@ impl<'a> FiguresRows<'a> {
     fn new(figures: &[FiguresRow<'a>], part: u16) -> Self {
         let mut rows = Self { part: column(part), ..Self::default() };
         for FiguresRow { item, by } in figures {
-            rows.buckets.push(column(bucket_of(item)));
-            rows.locations.push(item.location());
-            rows.skus.push(item.sku());
+            rows.items.push(item);
             rows.total_units.push(by.total_units);
             rows.held.push(by.held);
             rows.confirmed_sold.push(by.confirmed_sold);
@@ -318,17 +322,11 @@ impl<'a> FiguresRows<'a> {
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        vec![
-            &self.buckets,
-            &self.locations,
-            &self.skus,
-            &self.total_units,
-            &self.held,
-            &self.confirmed_sold,
-            &self.active,
-            &self.decided_at,
-            &self.part,
-        ]
+        let mut params = self.items.params();
+        let columns: [&(dyn ToSql + Sync); 6] =
+            [&self.total_units, &self.held, &self.confirmed_sold, &self.active, &self.decided_at, &self.part];
+        params.extend(columns);
+        params
     }
 }
 

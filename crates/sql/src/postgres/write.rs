@@ -1,7 +1,7 @@
 //! What the commands of a batch changed, written at once: arrays, one statement per table, and COMMIT behind them.
 
 use super::connect::Connection;
-use super::rows::{self, column, stored, uuid};
+use super::rows::{self, ItemKeys, column, stored, uuid};
 use super::trouble::trouble_at_commit;
 use crate::engine::{
     Changes, CommitSent, Committed, LineRow, Trouble, event_bucket, first_sku, further_skus, hold_body,
@@ -10,7 +10,7 @@ use crate::engine::{
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
-use stockhold_domain::{Hold, Item, KeyRecord, Mode, bucket_of};
+use stockhold_domain::{Hold, Item, KeyRecord, Mode};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -71,12 +71,12 @@ impl Connection {
             params.extend(come.params(true));
             params.extend([&bucket as &(dyn ToSql + Sync), &serial, &count, &events]);
             params.extend(keys.params());
-            return self.put(&s.reserved, changed_items.buckets.len(), params).await;
+            return self.put(&s.reserved, changed_items.keys.len(), params).await;
         }
         tokio::try_join!(
             biased;
-            self.put(&s.insert_items, new_items.buckets.len(), new_items.params()),
-            self.put(&s.update_items, changed_items.buckets.len(), changed_items.params()),
+            self.put(&s.insert_items, new_items.keys.len(), new_items.params()),
+            self.put(&s.update_items, changed_items.keys.len(), changed_items.params()),
             self.put(&s.insert_holds, new_holds.ids.len(), new_holds.params(true, &entry)),
             self.put(&s.insert_hold_skus, further.ids.len(), further.params()),
             self.put(&s.update_holds, changed_holds.ids.len(), changed_holds.params(false, &entry)),
@@ -116,9 +116,7 @@ fn reserves_alone(changes: &Changes<'_>) -> bool {
 
 #[derive(Default)]
 struct ItemRows<'a> {
-    buckets: Vec<i16>,
-    locations: Vec<&'a str>,
-    skus: Vec<&'a str>,
+    keys: ItemKeys<'a>,
     modes: Vec<i16>,
     total_units: Vec<i64>,
     confirmed_sold: Vec<i64>,
@@ -139,9 +137,7 @@ impl<'a> ItemRows<'a> {
     fn new(items: &[&'a Item]) -> Result<Self, Trouble> {
         let mut rows = Self::default();
         for Item { key, mode, figures, settings, version, paused, created_at } in items {
-            rows.buckets.push(column(bucket_of(key)));
-            rows.locations.push(key.location());
-            rows.skus.push(key.sku());
+            rows.keys.push(key);
             rows.modes.push(rows::mode(*mode));
             let figures = if *mode == Mode::Units { &no_figures(figures.at) } else { figures };
             rows.total_units.push(stored(figures.total_units)?);
@@ -162,10 +158,7 @@ impl<'a> ItemRows<'a> {
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        vec![
-            &self.buckets,
-            &self.locations,
-            &self.skus,
+        let columns: [&(dyn ToSql + Sync); 14] = [
             &self.modes,
             &self.total_units,
             &self.confirmed_sold,
@@ -180,7 +173,10 @@ impl<'a> ItemRows<'a> {
             &self.versions,
             &self.paused,
             &self.created_at,
-        ]
+        ];
+        let mut params = self.keys.params();
+        params.extend(columns);
+        params
     }
 }
 
@@ -248,9 +244,7 @@ impl<'a> SkuRows<'a> {
 
 #[derive(Default)]
 struct LineRows<'a> {
-    buckets: Vec<i16>,
-    locations: Vec<&'a str>,
-    skus: Vec<&'a str>,
+    items: ItemKeys<'a>,
     expires_at: Vec<i64>,
     ids: Vec<Uuid>,
     quantities: Vec<i64>,
@@ -261,9 +255,7 @@ impl<'a> LineRows<'a> {
     fn new(lines: &[LineRow<'a>]) -> Self {
         let mut rows = Self::default();
         for line in lines {
-            rows.buckets.push(column(bucket_of(line.item)));
-            rows.locations.push(line.item.location());
-            rows.skus.push(line.item.sku());
+            rows.items.push(line.item);
             rows.expires_at.push(line.expires_at.micros());
             rows.ids.push(uuid(line.id));
             rows.quantities.push(i64::from(line.quantity));
@@ -274,8 +266,9 @@ impl<'a> LineRows<'a> {
 
     /// What is no part of the key only where a row is made.
     fn params(&self, whole: bool) -> Vec<&(dyn ToSql + Sync)> {
-        let mut params: Vec<&(dyn ToSql + Sync)> =
-            vec![&self.buckets, &self.locations, &self.skus, &self.expires_at, &self.ids];
+        let mut params = self.items.params();
+        params.push(&self.expires_at);
+        params.push(&self.ids);
         if whole {
             params.push(&self.quantities);
             params.push(&self.leads);

@@ -103,7 +103,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "look a key up" => keys.clone(),
         "deadlines of an item" => format!("{items}, array_fill(1::bigint, '{{2000}}')"),
         "lock named units" => format!("{items}, '{{{many}}}', '{{{many}}}'"),
-        "lock the first free units" | "lock all free units" => {
+        "lock the first free units" | "read the first free units" => {
             format!("{items}, array_fill(5::bigint, '{{2000}}')")
         }
         "a page of units" => "1, 'default', '1', 7, '7', 50".to_owned(),

@@ -4,6 +4,7 @@ use super::super::attempt::{Boarded, Stop};
 use super::super::batch::{self, Settled};
 use super::super::combine::{Batch, Claims, Task, Teller, Unit, fitting};
 use super::super::dialect::{Dialect, Rows};
+use super::super::known::Held;
 use super::super::meters;
 use super::super::options::OpenError;
 use super::super::post::Post;
@@ -147,11 +148,13 @@ impl<D: Dialect> Floor<D> {
     fn resolved(&mut self, units: Vec<Unit>, rows: Result<Rows, Failure>) {
         match rows {
             Ok(rows) => {
+                // Not out of what is remembered, which may be less.
+                let found: HashMap<_, _> = rows.holds.iter().map(|hold| (hold.id, Held::by(hold))).collect();
                 for hold in &rows.holds {
                     self.known.learn(hold);
                 }
                 for mut unit in units {
-                    unit.resolve(|id| self.known.held_by(id));
+                    unit.resolve(|id| found.get(&id).cloned());
                     self.combiner.add(self.sequences.cut(unit));
                 }
             }

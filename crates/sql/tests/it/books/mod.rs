@@ -39,6 +39,10 @@ pub(crate) trait Shop {
     fn wait_until_locked_out(&mut self, sessions: usize);
     /// Another database.
     fn another() -> Self;
+    /// A database whose deadlocks are told from those of others.
+    fn alone() -> Self;
+    /// How many deadlocks were found, once no store is left.
+    fn deadlocks(&mut self) -> u64;
     /// Rows that contradict each other.
     fn audit(&mut self);
 }
@@ -94,6 +98,20 @@ impl Shop for crate::fixture::Bench {
 
     fn another() -> Self {
         Self::new()
+    }
+
+    fn alone() -> Self {
+        Self::new()
+    }
+
+    fn deadlocks(&mut self) -> u64 {
+        // A session adds what it has counted when it ends.
+        self.session.wait_for(
+            "SELECT count(*) = 0 FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'",
+        );
+        let counted = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+        self.session.text(counted).parse().unwrap()
     }
 
     fn audit(&mut self) {

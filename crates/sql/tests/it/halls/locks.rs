@@ -1,8 +1,8 @@
 //! What waits for what, and what the database itself refuses.
 
-use super::{hall, ids, units};
+use super::{hall, hall_of, ids, units};
 use crate::books::{Shop, adds_up};
-use crate::fixture::{Desk, item, reservation, run};
+use crate::fixture::{Desk, item, reservation, run, sold_out};
 use crate::workload::makers;
 use stockhold_domain::ItemKey;
 use stockhold_store::conformance::maker;
@@ -34,15 +34,19 @@ pub(super) fn a_claim_does_not_wait_for_its_items_row<S: Shop>(shop: &mut S) {
     adds_up(shop);
 }
 
-/// Begins, and locks these units and nothing else: each by its whole key, which leaves a planner no choice.
+/// A unit by its whole key, which leaves a planner no choice.
+fn is_unit(hall: &ItemKey, id: &str) -> String {
+    format!("location = '{}' AND sku = '{}' AND id = '{id}'", hall.location(), hall.sku())
+}
+
+fn lock(hall: &ItemKey, id: &str) -> String {
+    format!("SELECT 1 FROM {{t}}units WHERE {} FOR UPDATE", is_unit(hall, id))
+}
+
+/// Begins, and locks these units and nothing else.
 fn locking(hall: &ItemKey, ids: &[&str]) -> String {
-    let one = |id: &&str| {
-        let (location, sku) = (hall.location(), hall.sku());
-        format!(
-            "; SELECT 1 FROM {{t}}units WHERE location = '{location}' AND sku = '{sku}' AND id = '{id}' FOR UPDATE"
-        )
-    };
-    "BEGIN".to_owned() + &ids.iter().map(one).collect::<String>()
+    let locks = ids.iter().map(|id| format!("; {}", lock(hall, id)));
+    "BEGIN".to_owned() + &locks.collect::<String>()
 }
 
 pub(super) fn a_claim_passes_by_what_others_have_locked<S: Shop>(shop: &mut S) {
@@ -74,6 +78,75 @@ pub(super) fn nobody_is_refused_what_may_come_back<S: Shop>(shop: &mut S) {
     let other = pending.only();
     assert_eq!(reservation(&other).map(ids), Some(vec!["r00-01"]), "{other:?}");
     assert_eq!(item(&*store, &hall).unwrap().available(), 0);
+}
+
+/// Whoever is waited for can take what it has locked.
+pub(super) fn what_is_passed_by_and_taken_is_sold_out<S: Shop>(_: &mut S) {
+    let mut shop = S::alone();
+    let store = shop.store();
+    let mut makers = makers(1, 115, "taken-");
+    let hall = hall(&*store, &mut makers[0], 1, 2);
+    let one = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)])));
+    let one = reservation(&one).unwrap_or_else(|| panic!("{one:?}")).id.as_u128();
+    let mut holder = shop.somebody();
+    holder(&locking(&hall, &["r00-01"]));
+    let pending = Desk::new().send(&*store, vec![makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)]))]);
+    shop.wait_until_locked_out(1);
+    let holds = if S::TABLES.contains('.') { format!("'{one:032x}'") } else { format!("x'{one:032x}'") };
+    holder(&format!(
+        "UPDATE {{t}}units SET status = 1, reservation = {holds}, version = version + 1 WHERE {};
+         UPDATE {{t}}unit_figures SET held = held + 1;
+         COMMIT",
+        is_unit(&hall, "r00-01")
+    ));
+    let other = pending.only();
+    assert!(sold_out(&other), "{other:?}");
+    drop((store, holder));
+    assert_eq!(shop.deadlocks(), 0);
+}
+
+/// By their bytes `A10` comes before `A9`, in the order of claims behind it.
+pub(super) fn what_is_waited_for_is_locked_in_the_order_of_ids<S: Shop>(_: &mut S) {
+    let mut shop = S::alone();
+    let store = shop.store();
+    let mut makers = makers(1, 116, "order-");
+    let hall = hall_of(&*store, &mut makers[0], 1, |_| vec!["A9".to_owned(), "A10".to_owned()]);
+    let mut holder = shop.somebody();
+    holder(&locking(&hall, &["A10"]));
+    let pending = Desk::new().send(&*store, vec![makers[0].wrap(maker::reserve_for(600, &[(&hall, 2)]))]);
+    shop.wait_until_locked_out(1);
+    holder(&lock(&hall, "A9"));
+    holder("COMMIT");
+    let both = pending.only();
+    assert_eq!(reservation(&both).map(ids), Some(vec!["A9", "A10"]), "{both:?}");
+    shop.audit();
+    adds_up(&shop);
+    drop((store, holder));
+    assert_eq!(shop.deadlocks(), 0);
+}
+
+/// What passes by has looked at an entry of the index and leaves it behind as it was: free for whoever has the unit to move.
+pub(super) fn who_passes_a_unit_by_does_not_hold_up_who_has_it<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut makers = makers(1, 117, "by-");
+    let hall = hall_of(&*store, &mut makers[0], 1, |_| ["A1", "A3", "A2"].map(str::to_owned).to_vec());
+    let (mut holder, mut passer) = (shop.somebody(), shop.somebody());
+    holder(&locking(&hall, &["A2"]));
+    let named = maker::reserve_named(600, &hall, &["A1", "A2"]);
+    let pending = Desk::new().send(&*store, vec![makers[0].wrap(named)]);
+    shop.wait_until_locked_out(1);
+    let along = if S::TABLES.contains('.') { "" } else { "FORCE INDEX (units_in_order)" };
+    passer(&format!(
+        "BEGIN; SELECT 1 FROM {{t}}units {along} WHERE location = '{}' AND sku = '{}' AND status = 0
+         ORDER BY position, id LIMIT 1 FOR UPDATE SKIP LOCKED",
+        hall.location(),
+        hall.sku()
+    ));
+    holder("COMMIT");
+    let both = pending.only();
+    assert_eq!(reservation(&both).map(ids), Some(vec!["A1", "A2"]), "{both:?}");
+    passer("COMMIT");
+    shop.audit();
 }
 
 pub(super) fn the_database_refuses_what_no_rule_lets_through<S: Shop>(shop: &mut S) {

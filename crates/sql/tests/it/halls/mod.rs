@@ -16,6 +16,7 @@ for_every_dialect! { halls:
         overlapping_names_in_opposite_orders
         who_loses_the_best_finds_the_next_best
         any_and_the_best_at_once
+        names_and_any_and_the_best_meet_no_deadlock
         units_that_fall_due_in_the_middle
         baskets_of_both_kinds_in_opposite_orders
         safety_stock_is_kept_at_two_instances
@@ -24,6 +25,9 @@ for_every_dialect! { halls:
         a_claim_does_not_wait_for_its_items_row
         a_claim_passes_by_what_others_have_locked
         nobody_is_refused_what_may_come_back
+        what_is_passed_by_and_taken_is_sold_out
+        what_is_waited_for_is_locked_in_the_order_of_ids
+        who_passes_a_unit_by_does_not_hold_up_who_has_it
         the_database_refuses_what_no_rule_lets_through;
     books:
         every_kind_of_drift_of_units_is_found
@@ -33,10 +37,20 @@ for_every_dialect! { halls:
 
 /// An item with units in rows of so many: `r<row>-<seat>`.
 fn hall(store: &dyn Store, maker: &mut Maker, rows: usize, seats: usize) -> ItemKey {
+    hall_of(store, maker, rows, |row| (0..seats).map(|seat| format!("r{row:02}-{seat:02}")).collect())
+}
+
+/// An item with so many rows of units.
+fn hall_of(
+    store: &dyn Store,
+    maker: &mut Maker,
+    rows: usize,
+    row_of: impl Fn(usize) -> Vec<String>,
+) -> ItemKey {
     let hall = maker.item("hall");
     run(store, maker.wrap(maker::set_hall(&hall))).unwrap();
     for row in 0..rows {
-        let ids: Vec<String> = (0..seats).map(|seat| format!("r{row:02}-{seat:02}")).collect();
+        let ids = row_of(row);
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         let units = maker::row("stalls", &row.to_string(), &ids);
         let added = run(store, maker.wrap(maker::add_units(&hall, units)));

@@ -1,10 +1,11 @@
 //! Two instances over one hall.
 
-use super::{Outcomes, each_has_its_own, hall, ids, twice, units};
+use super::{Outcomes, each_has_its_own, hall, hall_of, ids, twice, units};
 use crate::books::{Shop, adds_up};
 use crate::fixture::{Desk, hold, item, reservation, run, sold_out, stock};
 use crate::workload::{makers, race};
 use std::collections::BTreeSet;
+use std::thread;
 use stockhold_domain::{Best, Command, Hold, Instant, Outcome, Rejection, SetStock, Status, UnitStatus};
 use stockhold_store::conformance::{Maker, Random, START, maker};
 
@@ -101,6 +102,39 @@ pub(super) fn any_and_the_best_at_once<S: Shop>(shop: &mut S) {
     let taken: usize = had.iter().map(|hold| ids(hold).len()).sum();
     assert!(taken > 12 * 8 - 12, "only {taken} were had");
     each_has_its_own(shop, &*stores[0], &hall, &had);
+}
+
+/// In a hall whose ids are in another order than its seats, and of which there is never enough.
+pub(super) fn names_and_any_and_the_best_meet_no_deadlock<S: Shop>(_: &mut S) {
+    const INSTANCES: usize = 4;
+    let mut shop = S::alone();
+    let stores: Vec<_> = (0..INSTANCES).map(|_| shop.store()).collect();
+    let mut makers = makers(INSTANCES, 109, "order-");
+    let seats = || ["A9", "A10", "A11", "A12"].map(str::to_owned).to_vec();
+    let hall = &hall_of(&*stores[0], &mut makers[0], 1, |_| seats());
+    let choose = |n: usize| match n % 3 {
+        0 => maker::reserve_for(600, &[(hall, 2)]),
+        1 => maker::reserve_best(600, hall, 2, pair()),
+        _ => maker::reserve_named(600, hall, [&["A9", "A10"], &["A10", "A11"]][n % 2]),
+    };
+    thread::scope(|scope| {
+        for (instance, (store, maker)) in stores.iter().zip(&mut makers).enumerate() {
+            scope.spawn(move || {
+                for n in 0..60 {
+                    let outcome = run(&**store, maker.wrap(choose(n + instance)));
+                    let told = matches!(outcome, Ok(Outcome::Done(_) | Outcome::Refused(_)));
+                    assert!(told, "held or refused: {outcome:?}");
+                    if let Some(hold) = reservation(&outcome) {
+                        let back = run(&**store, maker.wrap(maker::release(hold.id)));
+                        assert!(matches!(back, Ok(Outcome::Done(_))), "{back:?}");
+                    }
+                }
+            });
+        }
+    });
+    each_has_its_own(&mut shop, &*stores[0], hall, &[]);
+    drop(stores);
+    assert_eq!(shop.deadlocks(), 0);
 }
 
 pub(super) fn units_that_fall_due_in_the_middle<S: Shop>(shop: &mut S) {

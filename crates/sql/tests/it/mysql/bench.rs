@@ -183,6 +183,14 @@ impl Shop for Bench {
         Self::new()
     }
 
+    fn alone() -> Self {
+        Self::alone(&[])
+    }
+
+    fn deadlocks(&mut self) -> u64 {
+        self.session.status("Innodb_deadlocks").parse().unwrap()
+    }
+
     fn audit(&mut self) {
         self.audit();
     }
