@@ -130,6 +130,12 @@ fn too_much_is_asked() {
     let twice = basket(&json!({ "owner_id": "o", "lines": lines }));
     check(wire, &twice, 422, "quantity_limit", &over(1_000_001));
     done(wire, &reserve("tea", 1_000_000), 200);
+    for hall in ["stalls", "balcony"] {
+        done(wire, &Call::put(format!("/v1/inventory/{hall}")).json(&json!({ "mode": "units" })), 201);
+    }
+    let lines = json!([{ "sku": "stalls", "quantity": 9_999 }, { "sku": "tea" }, { "sku": "balcony", "quantity": 2 }]);
+    let seats = basket(&json!({ "owner_id": "o", "lines": lines }));
+    check(wire, &seats, 422, "quantity_limit", &json!({ "requested_quantity": 10_001, "limit": 10_000 }));
     let lines = vec![json!({ "sku": "tea" }); 2_000];
     assert_eq!(done(wire, &basket(&json!({ "owner_id": "o", "lines": lines })), 201)["quantity"], 2_000);
 }
