@@ -4,12 +4,6 @@ use std::path::{Path, PathBuf};
 
 /// Longest source file. Past it a file has grown two purposes.
 const LINES: usize = 600;
-/// Sources that do not open with what they are for. None may come to them.
-const UNOPENED: [&str; 3] = [
-    "crates/domain/src/decide/footprint.rs",
-    "crates/embedded/src/core/tests.rs",
-    "crates/embedded/src/runs/tests.rs",
-];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -102,7 +96,7 @@ fn files_stay_small_and_open_with_what_they_are_for() {
         assert!(text.ends_with('\n'), "{} does not end with a newline", path.display());
         let place = path.strip_prefix(root()).unwrap();
         let is_source = place.iter().any(|folder| folder == "src");
-        if is_source && !UNOPENED.iter().any(|known| place == Path::new(known)) {
+        if is_source {
             assert!(text.starts_with("//! "), "{} does not open with what it is for", place.display());
         }
     }

@@ -1,3 +1,5 @@
+//! What a command may touch, as far as the state lets it be seen before it is decided.
+
 use crate::choice::Choice;
 use crate::command::{Command, Envelope, Returning, Want};
 use crate::event::Subject;

@@ -1,3 +1,5 @@
+//! What the core hands over, puts off, bounds and refuses, and who is told when something panics on the way.
+
 use super::*;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};

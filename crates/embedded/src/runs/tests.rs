@@ -1,3 +1,5 @@
+//! Runs of records: found again whatever was merged, retired, stopped half-way or damaged.
+
 use super::*;
 use crate::keys::{Keys, find, write_run};
 use stockhold_domain::{Fingerprint, Instant, KeyRecord, ReservationId, Subject};
