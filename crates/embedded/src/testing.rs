@@ -61,6 +61,8 @@ pub struct Bench {
     clock: Arc<HandClock>,
     store: Option<EmbeddedStore>,
     crashes: u64,
+    /// Whether the restarts of [`World`] are stops in order.
+    in_order: bool,
 }
 
 impl Bench {
@@ -69,7 +71,13 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(HandClock::new(START));
         let store = open(dir.path(), &clock).unwrap();
-        Self { dir, clock, store: Some(store), crashes: 0 }
+        Self { dir, clock, store: Some(store), crashes: 0, in_order: false }
+    }
+
+    /// Likewise; it is restarted by stopping it in order, so that what comes back is what the index has, where else it is what the
+    /// log has.
+    pub fn in_order() -> Self {
+        Self { in_order: true, ..Self::new() }
     }
 
     /// The store.
@@ -205,7 +213,11 @@ impl World for Bench {
     }
 
     fn restart(&mut self) {
-        self.crash();
+        if self.in_order {
+            self.stop();
+        } else {
+            self.crash();
+        }
         self.start().unwrap();
     }
 

@@ -2,9 +2,7 @@ use stockhold_embedded::testing::Bench;
 use stockhold_embedded::verify;
 use stockhold_store::conformance::{cases, random_history, stepping_history, units_history};
 
-#[test]
-fn passes_every_case() {
-    let mut bench = Bench::new();
+fn passes(mut bench: Bench) {
     for case in cases() {
         if let Err(error) = (case.run)(&mut bench) {
             panic!("{}: {error}", case.name);
@@ -14,6 +12,16 @@ fn passes_every_case() {
     let verdict = verify(&bench.dir(), |_, _| ()).unwrap();
     assert_eq!(verdict.findings, Vec::<String>::new());
     assert!(verdict.events > 1_000);
+}
+
+#[test]
+fn passes_every_case() {
+    passes(Bench::new());
+}
+
+#[test]
+fn passes_every_case_when_restarts_are_in_order() {
+    passes(Bench::in_order());
 }
 
 #[test]
