@@ -4,7 +4,7 @@
 use crate::batch::Batch;
 use crate::filter::Filter;
 use crate::housekeeper::WAL_PAGES;
-use crate::index::{Chunk, EVERYTHING, Index, Position};
+use crate::index::{Chunk, EVERYTHING, Index};
 use crate::log;
 use crate::mentions::{Fresh, Terms};
 use crate::units;
@@ -64,17 +64,10 @@ impl Behind {
         }
     }
 
-    /// Leaves out keys that were used before an instant and that the index does not have. The log has every use there ever was: a key
-    /// that was used again after it had been forgotten would come back twice.
-    pub(crate) fn forget_old(&mut self, batch: &mut Batch, retire_before: i64) {
-        let Position { keyed, forgotten, .. } = &mut self.index.position;
-        let before = batch.keys.len();
-        if batch.number > *keyed {
-            batch.keys.retain(|key| key.at.micros() >= retire_before);
-        }
-        if batch.keys.len() < before {
-            *forgotten = (*forgotten).max(Instant::from_micros(retire_before));
-        }
+    /// Keys that were used before an instant were left out.
+    pub(crate) fn forgotten(&mut self, before: Instant) {
+        let forgotten = &mut self.index.position.forgotten;
+        *forgotten = (*forgotten).max(before);
     }
 
     /// Takes a batch in. What the index has of it already is left out.
