@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::bug;
 use stockhold_domain::{
-    Hold, HoldChange, Instant, Item, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
+    Hold, HoldChange, Item, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
 };
 use stockhold_store::fault;
 
@@ -62,12 +62,6 @@ impl Behind {
             mentions,
             untended: (0, 0),
         }
-    }
-
-    /// Keys that were used before an instant were left out.
-    pub(crate) fn forgotten(&mut self, before: Instant) {
-        let forgotten = &mut self.index.position.forgotten;
-        *forgotten = (*forgotten).max(before);
     }
 
     /// Takes a batch in. What the index has of it already is left out.

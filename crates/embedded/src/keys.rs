@@ -6,7 +6,8 @@ use rusqlite::Connection;
 use stockhold_domain::{KeyHash, KeyRecord};
 use stockhold_store::codec::{self, Reader};
 
-/// Runs of used keys. A key stands in one run only: while a run has it, it can't be used for anything else.
+/// Runs of used keys. While a run has a key it can't be used for anything else; but a power cut may bring back a run that was deleted
+/// since, beside the one that has what the key was used for after that.
 pub(crate) struct Keys;
 
 impl Kind for Keys {
@@ -32,14 +33,17 @@ pub(crate) fn write_run(db: &Connection, records: &mut [KeyRecord], pace: Pace) 
     )
 }
 
-/// Finds a key in whatever run has it.
+/// Finds what a key was used for last.
 pub(crate) fn find(db: &Connection, hash: KeyHash) -> Result<Option<KeyRecord>, Damage> {
-    let mut record = None;
+    let mut last: Option<KeyRecord> = None;
     runs::look_up::<Keys>(db, hash.0, |found, bytes| {
         if found == hash.0 {
-            record = Some(codec::key_record(&mut Reader::new(bytes))?);
+            let record = codec::key_record(&mut Reader::new(bytes))?;
+            if last.as_ref().is_none_or(|last| last.at < record.at) {
+                last = Some(record);
+            }
         }
-        Ok(record.is_none())
+        Ok(true)
     })?;
-    Ok(record)
+    Ok(last)
 }

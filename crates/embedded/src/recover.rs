@@ -17,7 +17,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stockhold_domain::bug;
-use stockhold_domain::{Hold, Instant, ItemKey, State, Transition};
+use stockhold_domain::{Hold, ItemKey, State, Transition};
 use stockhold_store::fault;
 
 /// Events and lines beyond the index that a start writes into it before it reads on. Less is left to the indexer, so that
@@ -87,9 +87,6 @@ fn recover_in(
     let from = log.head(indexed.min(keyed))?;
     log.walk(from.number, from.sum, |mut batch, sum| {
         fault!("start.applying" => "a fault point".to_owned());
-        if forget_old(&mut batch, keyed, retire_before) {
-            behind.forgotten(Instant::from_micros(retire_before));
-        }
         replay(&mut memory, &mut head, indexed_head, keyed, &mut batch, sum);
         behind.take(batch, sum);
         let large = behind.weight() >= chunk_weight || behind.keys() >= START_KEYS;
@@ -133,16 +130,6 @@ fn recover_in(
     published.reached(head.next_position - 1);
     sync_dir(dir)?;
     Ok(Recovered { lock, log, acked, behind, memory, published, head })
-}
-
-/// Leaves out keys that were used before an instant and that the index does not have: it has keys up to batch `keyed`. The log has every
-/// use there ever was, and a key that was used again after it had been forgotten would come back twice. Whether there were any.
-pub(crate) fn forget_old(batch: &mut Batch, keyed: u64, retire_before: i64) -> bool {
-    let before = batch.keys.len();
-    if batch.number > keyed {
-        batch.keys.retain(|key| key.at.micros() >= retire_before);
-    }
-    batch.keys.len() < before
 }
 
 /// Takes a batch of the log into memory, as far as the index lacks it: its items and reservations lead up to `indexed`, its
@@ -295,7 +282,7 @@ pub fn sync_dir(dir: &Path) -> Result<(), OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{Fingerprint, KeyHash, KeyRecord, Outcome, Reply, Subject};
+    use stockhold_domain::{Fingerprint, Instant, KeyHash, KeyRecord, Outcome, Reply, Subject};
     use stockhold_store::conformance::Maker;
     use stockhold_store::conformance::maker::{reserve, set_stock};
 
@@ -337,9 +324,9 @@ mod tests {
         }
     }
 
-    /// One that was used again once it had been forgotten would else stand in the index twice.
+    /// The log has both, so an index that is made of it does too.
     #[test]
-    fn a_start_that_makes_the_index_leaves_out_keys_that_were_forgotten() {
+    fn of_a_key_that_was_used_again_once_it_had_been_forgotten_the_last_use_is_found() {
         const DAY: i64 = 86_400_000_000;
         let mut bench = crate::testing::Bench::new();
         let mut maker = Maker::new(1, "");
@@ -370,11 +357,13 @@ mod tests {
         }
         drop(log);
         let mut found = recover(&bench.dir(), 3 * DAY, 0).unwrap();
-        assert_eq!(found.memory.key(KeyHash(2)), Ok(None));
+        assert_eq!(found.memory.key(KeyHash(1)), Ok(Some(&used(1, 4))));
         found.behind.write_runs().unwrap();
         let db = &found.behind.index.db;
-        assert_eq!(crate::runs::count::<crate::keys::Keys>(db), 1);
-        assert_eq!(crate::keys::find(db, KeyHash(1)).unwrap(), Some(used(1, 4)));
+        assert_eq!(crate::runs::count::<crate::keys::Keys>(db), 3);
+        for (number, day) in [(1, 4), (2, 1)] {
+            assert_eq!(crate::keys::find(db, KeyHash(number.into())).unwrap(), Some(used(number, day)));
+        }
         drop(found);
         assert_eq!(crate::verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());
     }

@@ -17,7 +17,7 @@ use crate::index::EVERYTHING;
 use crate::log::Head;
 use crate::memory::Memory;
 use crate::published::Published;
-use crate::recover::{forget_old, missing_end, replay};
+use crate::recover::{missing_end, replay};
 use disk::{Lag, head};
 use std::collections::VecDeque;
 use std::mem;
@@ -82,8 +82,6 @@ pub struct Start {
     pub chunk_weight: u64,
     /// Keys beyond the index that it writes into it as a run.
     pub run_keys: usize,
-    /// Keys that were used before it are not kept.
-    pub retire_before: Instant,
     /// Whether time is floored by what was committed, as it has to be.
     pub floored: bool,
 }
@@ -197,7 +195,6 @@ impl Machine {
         for n in previous.number..last {
             let Some(row) = usize::try_from(n).ok().and_then(|n| disk.rows.get(n)) else { break };
             let (mut batch, sum) = (batch::decode(row, previous.sum)?, row.sum);
-            forget_old(&mut batch, keyed, start.retire_before.micros());
             replay(&mut memory, &mut at, indexed, keyed, &mut batch, sum);
             previous.sum = sum;
             lag.take(&disk.index, batch, sum);

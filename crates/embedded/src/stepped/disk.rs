@@ -136,7 +136,12 @@ struct Run {
 
 impl Run {
     fn of(records: impl IntoIterator<Item = KeyRecord>) -> Arc<Self> {
-        let keys: BTreeMap<_, _> = records.into_iter().map(|record| (record.hash, record)).collect();
+        let mut keys: BTreeMap<KeyHash, KeyRecord> = BTreeMap::new();
+        for record in records {
+            if keys.get(&record.hash).is_none_or(|other| other.at < record.at) {
+                keys.insert(record.hash, record);
+            }
+        }
         let mut filter = Filter::for_keys(1);
         let chaff = (1..=CHAFF).map(|n| KeyHash(n.wrapping_mul(CHAFF_STEP)));
         for hash in keys.keys().copied().chain(chaff) {
@@ -172,8 +177,8 @@ impl Index {
     }
 
     pub(super) fn key(&self, hash: KeyHash) -> Option<KeyRecord> {
-        // The newest run first, as the look-up in the file.
-        self.runs.iter().rev().find_map(|run| run.keys.get(&hash)).cloned()
+        // What it was used for last, as the look-up in the file.
+        self.runs.iter().filter_map(|run| run.keys.get(&hash)).max_by_key(|record| record.at).cloned()
     }
 
     /// Merges the oldest runs, if there are enough, and drops those whose newest key was used before an instant. Answers

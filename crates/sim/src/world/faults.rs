@@ -185,7 +185,7 @@ impl World {
         self.clock.restart();
         self.checker.clock_showed(self.clock.newest());
         self.counters.more(Count::EarlierWall, u64::from(self.now() < before));
-        self.machine = match Machine::start(disk, &start(crash.writes, self.flaw, self.now())) {
+        self.machine = match Machine::start(disk, &start(crash.writes, self.flaw)) {
             Ok(machine) => machine,
             Err(what) => return broken("S2", format!("the start was refused: {what}")),
         };
@@ -211,7 +211,7 @@ impl World {
             let mut bad = disk.clone();
             let bit = usize::from(n) * 61 + usize::from(crash.stage);
             if bad.damage(usize::from(n), bit) {
-                if Machine::start(bad, &start(crash.writes, None, self.now())).is_ok() {
+                if Machine::start(bad, &start(crash.writes, None)).is_ok() {
                     return broken("S17", "a commit with a bit turned over was served");
                 }
                 self.counters.one(Count::Damage);
@@ -220,7 +220,7 @@ impl World {
         if crash.lost_end && !disk.is_empty() {
             let mut bad = disk.clone();
             if bad.lose_newest(false) {
-                if Machine::start(bad, &start(crash.writes, None, self.now())).is_ok() {
+                if Machine::start(bad, &start(crash.writes, None)).is_ok() {
                     return broken("S17", "a log that lost its end was served");
                 }
                 self.counters.one(Count::LostEnd);

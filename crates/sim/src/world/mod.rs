@@ -93,7 +93,7 @@ struct World {
 impl World {
     fn new(seed: u64, flaw: Option<Flaw>, noting: bool) -> Self {
         let maker = Maker::new(seed ^ 0x5d_1e77, "");
-        let Ok(machine) = Machine::start(Disk::default(), &start(false, flaw, Clock::new().now())) else {
+        let Ok(machine) = Machine::start(Disk::default(), &start(false, flaw)) else {
             unreachable!("an empty disk is not damaged")
         };
         Self {
@@ -261,7 +261,8 @@ impl World {
     }
 
     fn tend(&mut self) {
-        self.machine.tend(retire_before(self.now()));
+        let day = i64::from(crate::checker::RETENTION.get()) * SECOND;
+        self.machine.tend(Instant::from_micros(self.now().micros() - day));
     }
 
     /// One sweep, if something is due and none is under way.
@@ -309,17 +310,11 @@ impl World {
     }
 }
 
-/// What keys are kept from, at this instant.
-fn retire_before(now: Instant) -> Instant {
-    Instant::from_micros(now.micros() - i64::from(crate::checker::RETENTION.get()) * SECOND)
-}
-
-fn start(writes: bool, flaw: Option<Flaw>, now: Instant) -> Start {
+fn start(writes: bool, flaw: Option<Flaw>) -> Start {
     Start {
         rules: Rules::default(),
         chunk_weight: if writes { CHUNK_WEIGHT } else { u64::MAX },
         run_keys: if writes { RUN_KEYS } else { usize::MAX },
         floored: flaw != Some(Flaw::ForgetsTheFloor),
-        retire_before: retire_before(now),
     }
 }
