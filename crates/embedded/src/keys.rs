@@ -43,7 +43,7 @@ pub(crate) fn find(db: &Connection, hash: KeyHash) -> Result<Option<KeyRecord>, 
                 last = Some(record);
             }
         }
-        Ok(true)
+        Ok(())
     })?;
     Ok(last)
 }

@@ -230,7 +230,7 @@ pub(crate) fn find(db: &Connection, term: Term, found: &mut Vec<(u64, u64)>) -> 
         if mention.term == term {
             found.push((mention.first, mention.last));
         }
-        Ok(true)
+        Ok(())
     })
 }
 

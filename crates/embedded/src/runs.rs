@@ -303,21 +303,18 @@ pub(crate) fn records(mut data: &[u8]) -> impl Iterator<Item = (u128, &[u8])> {
     })
 }
 
-/// Shows the records on the page of a hash, of one run after the other, the newest first, until `each` says that it has
-/// seen enough. Records are shown from their hash on.
+/// Shows the records on the page of a hash, of all runs. Records are shown from their hash on.
 pub(crate) fn look_up<K: Kind>(
     db: &Connection,
     hash: u128,
-    mut each: impl FnMut(u128, &[u8]) -> Result<bool, Damage>,
+    mut each: impl FnMut(u128, &[u8]) -> Result<(), Damage>,
 ) -> Result<(), Damage> {
-    let mut runs = db.prepare_cached(&format!("SELECT run, bits FROM {}_runs ORDER BY run DESC", K::NAME))?;
+    let mut runs = db.prepare_cached(&format!("SELECT run, bits FROM {}_runs", K::NAME))?;
     let runs = runs.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (run, bits) in runs.collect::<rusqlite::Result<Vec<(i64, u32)>>>()? {
         let data = page::<K>(db, page_id(run, page_of(hash, bits)))?;
         for (found, framed) in records(&data) {
-            if !each(found, framed.get(LENGTH_BYTES..).unwrap_or_default())? {
-                return Ok(());
-            }
+            each(found, framed.get(LENGTH_BYTES..).unwrap_or_default())?;
         }
     }
     Ok(())

@@ -116,6 +116,19 @@ fn runs_of_all_sizes_are_merged() {
     assert!((first..first + 500).all(|n| !has(&db, &kept, n)));
 }
 
+/// A merge numbers what is old as the newest run, and a crash may bring back what was retired.
+#[test]
+fn of_a_key_that_stands_in_several_runs_the_last_use_is_found() {
+    for uses in [[1, 4], [4, 1]] {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(&schema::<Keys>()).unwrap();
+        for at in uses {
+            write_run(&db, &mut [record(7, at)], Pace::default()).unwrap();
+        }
+        assert_eq!(find(&db, record(7, 0).hash).unwrap(), Some(record(7, 4)), "{uses:?}");
+    }
+}
+
 #[test]
 fn a_page_that_changed_or_is_gone_is_damage_and_not_an_absent_key() {
     let db = Connection::open_in_memory().unwrap();

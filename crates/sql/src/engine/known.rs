@@ -148,7 +148,8 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{Basket, Choice, Fulfilment, Label, LineUnit, Reserve, Want};
+    use stockhold_domain::{Label, LineUnit};
+    use stockhold_store::conformance::maker;
 
     fn label(text: &str) -> Label {
         Label::new(text).unwrap()
@@ -203,22 +204,12 @@ mod tests {
     #[test]
     fn any_units_count_where_an_item_is_known_to_have_them() {
         let mut known = Known::default();
-        let want = |sku, quantity| (Want { item: item(sku), quantity }, None);
-        let named = (Want { item: item("named"), quantity: 1 }, Some(Choice::Named(vec![label("1")])));
-        let basket = Basket::choosing(vec![want("hall", 40), want("tins", 7), named]).unwrap();
-        let command = Command::Reserve(Reserve {
-            owner_id: label("owner"),
-            basket,
-            ttl: None,
-            fulfilment: Fulfilment::All,
-            pool: None,
-            channel: None,
-            customer_id: None,
-            session_id: None,
-            metadata: None,
-        });
+        let [hall, tins, by_name] = ["hall", "tins", "named"].map(item);
+        let named = Some(maker::named(&["1"]));
+        let wants = vec![(&hall, 40, None), (&tins, 7, None), (&by_name, 1, named)];
+        let command = Command::Reserve(maker::reserve_choosing(60, wants));
         assert_eq!(known.any_units(&command), 0);
-        known.learn_halls([item("hall"), item("named")].iter());
+        known.learn_halls([hall, by_name].iter());
         assert_eq!(known.any_units(&command), 40);
     }
 }
