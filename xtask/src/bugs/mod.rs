@@ -5,7 +5,6 @@
 
 mod layers;
 
-use crate::clock::wall_millis;
 use crate::source::{Place, literals};
 use crate::{Outcome, fail};
 use clap::Args;
@@ -16,12 +15,9 @@ use std::time::Instant;
 /// How it is run.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Options {
-    /// Only bugs whose names have this in them
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    bug: String,
-    /// One bug in so many; which ones, the clock decides
-    #[arg(long, default_value_t = 1)]
-    one_in: usize,
+    /// Only bugs whose names have one of these in them
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    bug: Vec<String>,
     /// Leave out the layers that need a server
     #[arg(long)]
     tests_only: bool,
@@ -29,8 +25,8 @@ pub(crate) struct Options {
 
 impl Options {
     /// A run of `cargo xtask prove`.
-    pub(crate) fn of(one_in: usize, tests_only: bool) -> Self {
-        Self { bug: String::new(), one_in, tests_only }
+    pub(crate) fn of(bugs: &[&str], tests_only: bool) -> Self {
+        Self { bug: bugs.iter().map(ToString::to_string).collect(), tests_only }
     }
 }
 
@@ -38,7 +34,7 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let began = Instant::now();
     let all = literals("bug")?;
-    let bugs = chosen(&all, options, usize::try_from(wall_millis())?)?;
+    let bugs = chosen(&all, &options.bug)?;
     let layers = layers::build(options.tests_only)?;
     for layer in &layers {
         if let Verdict::Caught(what) = layer.run("")? {
@@ -72,18 +68,14 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     if survived.is_empty() { Ok(()) } else { fail(format!("{} survived: {survived:?}", survived.len())) }
 }
 
-/// The bugs to run, at least one: those of the name that is asked for, one in so many of them.
-fn chosen<'a>(
-    all: &'a BTreeMap<String, Place>,
-    options: &Options,
-    turn: usize,
-) -> Outcome<Vec<(&'a String, &'a Place)>> {
-    let named: Vec<_> = all.iter().filter(|(name, _)| name.contains(&options.bug)).collect();
-    if named.is_empty() {
-        return fail(format!("no bug has {:?} in its name", options.bug));
+/// The bugs to run: all, or those whose names are asked for.
+fn chosen<'a>(all: &'a BTreeMap<String, Place>, asked: &[String]) -> Outcome<Vec<(&'a String, &'a Place)>> {
+    let none = |word: &&String| !all.keys().any(|name| name.contains(*word));
+    if let Some(word) = asked.iter().find(none) {
+        return fail(format!("no bug has {word:?} in its name"));
     }
-    let one_in = options.one_in.clamp(1, named.len());
-    Ok(named.into_iter().skip(turn % one_in).step_by(one_in).collect())
+    let wanted = |name: &String| asked.is_empty() || asked.iter().any(|word| name.contains(word));
+    Ok(all.iter().filter(|(name, _)| wanted(name)).collect())
 }
 
 /// The first layer that catches a bug, and by what. Tests of crates that do not have the bug in them are left out.
@@ -106,18 +98,13 @@ mod tests {
         let place = Place { krate: "domain".to_owned(), rest: String::new() };
         let names = ["a.one", "a.two", "b.one", "b.three", "b.two"];
         let all: BTreeMap<_, _> = names.iter().map(|name| ((*name).to_owned(), place.clone())).collect();
-        let run = |bug: &str, one_in, turn| {
-            let options = Options { bug: bug.to_owned(), one_in, tests_only: true };
-            chosen(&all, &options, turn).map(|bugs| bugs.into_iter().map(|(name, _)| name.as_str()).collect())
+        let run = |asked: &[&str]| {
+            let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+            chosen(&all, &asked)
+                .map(|bugs| bugs.into_iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())
         };
-        let names = |bug, one_in, turn| -> Vec<&str> { run(bug, one_in, turn).unwrap() };
-        assert_eq!(names("", 1, 7), ["a.one", "a.two", "b.one", "b.three", "b.two"]);
-        assert_eq!(
-            (names("", 2, 4), names("", 2, 5)),
-            (vec!["a.one", "b.one", "b.two"], vec!["a.two", "b.three"])
-        );
-        assert_eq!(names("b.", 10, 5), ["b.two"]);
-        assert_eq!(names("", 0, 0).len(), 5);
-        assert!(run("typo", 1, 0).is_err());
+        assert_eq!(run(&[]).unwrap(), names);
+        assert_eq!(run(&["two", "b.t"]).unwrap(), ["a.two", "b.three", "b.two"]);
+        assert!(run(&["two", "typo"]).is_err());
     }
 }

@@ -61,7 +61,14 @@ pub(crate) struct Options {
 
 impl Options {
     /// A run of `cargo xtask prove`.
-    pub(crate) fn of(kills: u64, disk_faults: u64, jumps: u64, short: bool, server: &Path) -> Self {
+    pub(crate) fn of(
+        kills: u64,
+        disk_faults: u64,
+        jumps: u64,
+        short: bool,
+        seed: u64,
+        server: &Path,
+    ) -> Self {
         Self {
             kills,
             disk_faults,
@@ -69,7 +76,7 @@ impl Options {
             short,
             only: Vec::new(),
             point: String::new(),
-            seed: None,
+            seed: Some(seed),
             connections: CLIENTS,
             disk: None,
             server: Some(server.to_owned()),

@@ -62,8 +62,8 @@ pub(crate) struct Options {
 
 impl Options {
     /// A run of `cargo xtask prove`.
-    pub(crate) fn of(rounds: u64, server: &Path) -> Self {
-        Self { store: None, rounds, seed: None, disk: None, server: Some(server.to_owned()) }
+    pub(crate) fn of(rounds: u64, seed: u64, server: &Path) -> Self {
+        Self { store: None, rounds, seed: Some(seed), disk: None, server: Some(server.to_owned()) }
     }
 }
 

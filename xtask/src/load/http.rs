@@ -11,11 +11,18 @@ use crate::{Outcome, fail};
 pub(super) const SKU_DIGITS: usize = 6;
 /// Of a time to live that is worked out for each request.
 const TTL_DIGITS: usize = 2;
+/// From one seat to the next that is asked for by its id. It has no factor in common with the sizes of halls, which are powers of ten.
+const SEAT_STRIDE: usize = 61_803;
 const DIGITS: &[u8; 10] = b"0123456789";
 
 /// The n-th SKU of a family; all have names of the same length.
 pub(crate) fn sku(family: &str, number: usize) -> String {
     format!("{family}-{number:0SKU_DIGITS$}")
+}
+
+/// The n-th unit of a hall.
+pub(crate) fn seat(number: usize) -> String {
+    sku("seat", number)
 }
 
 /// Writes a number's last digits over `out`.
@@ -50,6 +57,7 @@ pub(crate) struct Reserves {
     due: Option<u64>,
     skus: usize,
     next_sku: usize,
+    seats: Option<Seats>,
     left: Option<u64>,
     accepted: u16,
     rng: Rng,
@@ -59,16 +67,37 @@ pub(crate) struct Reserves {
     pub(crate) ids: Option<Vec<String>>,
 }
 
+/// Units that are asked for by their ids, each once, from all over a hall.
+#[derive(Debug)]
+struct Seats {
+    at: usize,
+    next: usize,
+    count: usize,
+}
+
 impl Reserves {
     /// Reserves that go round over `skus` SKUs of a family.
     pub(crate) fn new(family: &str, skus: usize, ttl_seconds: u64, rng: Rng) -> Self {
+        Self::of(family, skus, r#""quantity":1"#, ttl_seconds, rng)
+    }
+
+    /// Reserves of one unit by its id, of a family's hall that has so many, named [`seat`].
+    pub(crate) fn of_seats(family: &str, count: usize, ttl_seconds: u64, rng: Rng) -> Self {
+        let first = seat(0);
+        let named = Self::of(family, 1, &format!(r#""units":["{first}"]"#), ttl_seconds, rng);
+        let text = String::from_utf8_lossy(&named.template);
+        let at = text.find(&first).unwrap_or_default() + first.len() - SKU_DIGITS;
+        Self { seats: Some(Seats { at, next: 0, count }), ..named }
+    }
+
+    fn of(family: &str, skus: usize, wish: &str, ttl_seconds: u64, rng: Rng) -> Self {
         let blank = uuid(0, 0);
         let sku = sku(family, 0);
         let request = Request {
             method: "POST",
             path: format!("/v1/inventory/{sku}/reserve"),
             key: Some(blank.clone()),
-            body: Some(format!(r#"{{"owner_id":"{blank}","quantity":1,"ttl_seconds":{ttl_seconds}}}"#)),
+            body: Some(format!(r#"{{"owner_id":"{blank}",{wish},"ttl_seconds":{ttl_seconds}}}"#)),
         };
         let text = String::from_utf8_lossy(&request.render()).into_owned();
         let find = |what: &str| text.find(what).unwrap_or_default() + what.len();
@@ -81,6 +110,7 @@ impl Reserves {
             template: text.into_bytes(),
             skus,
             next_sku: 0,
+            seats: None,
             left: None,
             accepted: 200,
             rng,
@@ -144,6 +174,10 @@ impl Traffic for Reserves {
         if self.skus > 1 {
             write_digits(&mut self.template[self.digits_at..self.digits_at + SKU_DIGITS], self.next_sku);
             self.next_sku = (self.next_sku + 1) % self.skus;
+        }
+        if let Some(Seats { at, next, count }) = &mut self.seats {
+            write_digits(&mut self.template[*at..*at + SKU_DIGITS], *next);
+            *next = (*next + SEAT_STRIDE) % *count;
         }
         out.extend_from_slice(&self.template);
         true

@@ -53,8 +53,8 @@ pub(crate) struct Options {
 
 impl Options {
     /// A run of `cargo xtask prove`.
-    pub(crate) fn of(images: u64, server: &Path) -> Self {
-        Self { images, seed: None, disk: None, server: Some(server.to_owned()) }
+    pub(crate) fn of(images: u64, seed: u64, server: &Path) -> Self {
+        Self { images, seed: Some(seed), disk: None, server: Some(server.to_owned()) }
     }
 }
 

@@ -37,12 +37,12 @@ const LONG_WAIT_MILLIS: u64 = 5;
 /// How the databases are measured.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// Items whose units have ids, on the embedded store as well: claims of any unit of a hall of 100,000 beside a counter row, at a
-    /// steady rate, and 1,000 buyers of two units
+    /// Items whose units have ids: claims of any unit of a hall of 100,000 beside a counter row (on the embedded store beside counted
+    /// stock), at a steady rate, and 1,000 buyers of two units
     #[arg(long)]
     halls: bool,
-    /// Only this one: postgresql or mariadb
-    #[arg(long, value_parser = ["postgresql", "mariadb"])]
+    /// Only this one; embedded is for halls
+    #[arg(long, value_parser = ["postgresql", "mariadb", "embedded"])]
     only: Option<String>,
     /// Rounds
     #[arg(long, default_value_t = 5)]
@@ -97,14 +97,17 @@ const G7: Limits = Limits { figure: "G7", rival: [3.0, 6.0], alone: [3.0, 8.0] }
 
 /// Measures.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
+    let wanted = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
+    if !options.halls && !wanted("postgresql") && !wanted("mariadb") {
+        return fail("the embedded store is measured with --halls here, and by `cargo xtask bench`");
+    }
     let binary = server_binary(options.server.as_deref())?;
     let folder = scratch(options.disk.as_deref(), "stockhold-databases-")?;
     let_in(folder.path())?;
     raise_open_files()?;
     println!("{}\n{}", provenance()?, describe(folder.path())?.join("\n"));
     let lab = Lab { binary: &binary, folder: folder.path(), options };
-    let wanted = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
-    if options.halls && options.only.is_none() {
+    if options.halls && wanted("embedded") {
         lab.embedded()?;
     }
     if wanted("postgresql") {

@@ -14,14 +14,14 @@ use crate::bench::lab::TTL_SECONDS;
 use crate::bench::promise::PER_SECOND;
 use crate::http::Request;
 use crate::load::crowd::{Rush, crowd};
-use crate::load::http::{Reserves, Script, sku};
+use crate::load::http::{Reserves, Script, seat, sku};
 use crate::load::open::{latency, millis, open};
 use crate::load::{Plan, Run, closed};
 use crate::rng::Rng;
 use crate::spawn::Server;
 use crate::{Outcome, fail};
 use locks::Phases;
-use report::{Steady, Taken};
+use report::{Apart, Steady, Taken};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +29,10 @@ use std::time::{Duration, Instant};
 /// Halls that are claimed as fast as it goes, and at a steady rate: a family, numbered by the rounds.
 const HALL: &str = "hall";
 const UNITS: usize = 100_000;
+/// The embedded store would have claimed all of a hall in two seconds.
+const BRIEF: Plan = Plan { warm_up: Duration::from_millis(200), measure: Duration::from_secs(1) };
+/// Halls whose units are asked for by their ids.
+const NAMED: &str = "named";
 /// Halls with next to nothing.
 const PAIR: &str = "pair";
 const LAST_UNITS: usize = 2;
@@ -57,7 +61,8 @@ pub(super) fn over(rivals: &impl Rivals, store: &Store<'_>, options: &Options) -
         let (claimed, mut steady) = steady(&server, number, plan, rng.next())?;
         steady.long_waits = rivals.long_waits()?;
         let left = (UNITS as u64).saturating_sub(claimed);
-        let run = claims(&server, (number, left), plan, rng.next())?;
+        let any = Reserves::new(HALL, 1, TTL_SECONDS, Rng::new(rng.next())).first(left);
+        let run = claims(&server, (HALL, number), plan, any)?;
         let crowd = last_units(&server, number, rng.next())?;
         server.stop()?;
         println!(
@@ -73,17 +78,31 @@ pub(super) fn over(rivals: &impl Rivals, store: &Store<'_>, options: &Options) -
     Ok(report::over(&taken))
 }
 
-/// The crowd alone, on a store without a database.
+/// Claims beside reserves of counted stock, and the crowd, on a store without a database.
 pub(super) fn embedded(store: &Store<'_>, options: &Options) -> Outcome<String> {
-    let mut crowds = Vec::new();
+    let mut taken = Apart::default();
     for round in 1..=options.rounds {
+        let mut rng = Rng::new(round);
+        let number = usize::try_from(round)? - 1;
+        let counted = store.reserves(None, BRIEF, rng.next())?.rate;
         let server = store.serve(None)?;
-        let crowd = last_units(&server, usize::try_from(round)? - 1, Rng::new(round).next())?;
+        build(&server, HALL, number, UNITS)?;
+        let any = Reserves::new(HALL, 1, TTL_SECONDS, Rng::new(rng.next())).first(UNITS as u64);
+        let any = claims(&server, (HALL, number), BRIEF, any)?.rate;
+        build(&server, NAMED, number, UNITS)?;
+        let named = Reserves::of_seats(NAMED, UNITS, TTL_SECONDS, Rng::new(rng.next())).first(UNITS as u64);
+        let named = claims(&server, (NAMED, number), BRIEF, named)?.rate;
+        let crowd = last_units(&server, number, rng.next())?;
         server.stop()?;
-        println!("round {round}: the crowd's p99 {crowd:.1} ms");
-        crowds.push(crowd);
+        println!(
+            "round {round}: {counted:.0} reserves/s of counted stock, {any:.0} claims/s of any unit, {named:.0} of one \
+             by its id; the crowd's p99 {crowd:.1} ms"
+        );
+        taken.any.push(counted / any);
+        taken.named.push(counted / named);
+        taken.crowds.push(crowd);
     }
-    Ok(report::embedded(&crowds))
+    Ok(report::embedded(&taken))
 }
 
 /// Makes a hall.
@@ -97,7 +116,7 @@ fn build(server: &Server, family: &str, number: usize, units: usize) -> Outcome<
     for first in (0..units).step_by(AT_ONCE) {
         let seat = |n: usize| {
             let row = n / ROW_UNITS + 1;
-            json!({"unit_id": format!("seat-{n}"), "section": "stalls", "row": row.to_string()})
+            json!({"unit_id": seat(n), "section": "stalls", "row": row.to_string()})
         };
         let seats: Vec<_> = (first..units.min(first + AT_ONCE)).map(seat).collect();
         send("POST", format!("{path}/units"), json!({"units": seats}), &[200])?;
@@ -131,10 +150,15 @@ fn steady(server: &Server, number: usize, plan: Plan, seed: u64) -> Outcome<(u64
     Ok((claimed, Steady { p95, p99, locks, long_waits: 0 }))
 }
 
-/// Claims as fast as they go, until there is nothing left at the latest.
-fn claims(server: &Server, (number, left): (usize, u64), plan: Plan, seed: u64) -> Outcome<Run> {
-    let books = Books::open(server.address, HALL, number + 1)?;
-    let mut claims = Reserves::new(HALL, 1, TTL_SECONDS, Rng::new(seed)).only(number).first(left);
+/// Claims of a hall as fast as they go, until there is nothing left at the latest.
+fn claims(
+    server: &Server,
+    (family, number): (&'static str, usize),
+    plan: Plan,
+    traffic: Reserves,
+) -> Outcome<Run> {
+    let books = Books::open(server.address, family, number + 1)?;
+    let mut claims = traffic.only(number);
     let run = closed(server.address, CONNECTIONS, plan, Some(server.process.pid()), &mut claims)?;
     books.audit(run.answered, 0)?;
     Ok(run)

@@ -17,6 +17,16 @@ pub(super) struct Taken {
     pub(super) procedures: Vec<Series>,
 }
 
+/// What the rounds gave without a database.
+#[derive(Default)]
+pub(super) struct Apart {
+    /// What a claim of any unit and of one by its id costs beside a reserve of counted stock.
+    pub(super) any: Vec<f64>,
+    pub(super) named: Vec<f64>,
+    /// As over a database.
+    pub(super) crowds: Vec<f64>,
+}
+
 /// A round at a steady rate: percentiles in milliseconds.
 pub(super) struct Steady {
     pub(super) p95: f64,
@@ -136,8 +146,16 @@ pub(super) fn over(taken: &Taken) -> String {
 }
 
 /// As Markdown.
-pub(super) fn embedded(crowds: &[f64]) -> String {
-    table(&[crowd(crowds)])
+pub(super) fn embedded(taken: &Apart) -> String {
+    let cost = |what: &str, values: &[f64]| Row {
+        what: format!(
+            "{what} of a hall of {UNITS}, over HTTP, {CONNECTIONS} connections: cost ÷ counted stock"
+        ),
+        values: values.to_vec(),
+        unit: " ×",
+        must: Must::Most(1.5),
+    };
+    table(&[cost("any unit", &taken.any), cost("a unit by its id", &taken.named), crowd(&taken.crowds)])
 }
 
 fn crowd(crowds: &[f64]) -> Row {
