@@ -13,7 +13,7 @@ use stockhold_domain::{
 /// What bounds an attempt.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
-    /// The part of items' figures that this instance adds to.
+    /// The part of items' figures that is added to.
     pub(super) part: u16,
     /// How long holds may last.
     pub(super) rules: Rules,

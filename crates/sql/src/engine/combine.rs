@@ -1,8 +1,8 @@
 //! Which commands go into which batch. Pure: it knows neither connections nor clocks.
 //!
 //! Commands that are about the same items wait for each other and go together; no two batches in flight share an item or an
-//! idempotency key. Nobody overtakes whoever waits for the same item. Unrelated commands are put together only as far as
-//! connections are scarce.
+//! idempotency key, except that [`LANES`] of them may claim units of one hall. Nobody overtakes whoever waits for the same
+//! item. Unrelated commands are put together only as far as connections are scarce.
 
 use super::batch::Tries;
 use super::known::Held;
@@ -10,15 +10,21 @@ use super::options::BATCH_LINES;
 use super::post::Owed;
 use super::slice::Slice;
 use super::wants::{Asked, Plan, named_hold};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{Choice, Command, ItemKey, KeyHash, Name, ReservationId, Want, footprint, limits};
 
-/// What no other batch of this instance touches while one is in flight.
+/// Batches in flight that may claim units of one hall: they lock different ones, as those of two instances do, and while one
+/// is being written and synced the next is decided.
+pub(super) const LANES: u8 = 2;
+
+/// What a batch may touch, and no other batch of this instance while it is in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     pub(super) items: HashSet<ItemKey>,
     pub(super) keys: HashSet<KeyHash>,
+    /// Those of the items that are halls of which units are claimed and nothing else is done: others may do the same.
+    shared: HashSet<ItemKey>,
 }
 
 impl Claims {
@@ -30,18 +36,72 @@ impl Claims {
         shares(&self.items, &other.items) || shares(&self.keys, &other.keys)
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
-        self.items.extend(other.items.iter().cloned());
-        self.keys.extend(&other.keys);
+    /// Of whoever does anything with these items.
+    pub(super) fn all_of(items: HashSet<ItemKey>) -> Self {
+        Self { items, ..Self::default() }
     }
 
-    fn remove(&mut self, other: &Self) {
-        other.items.iter().for_each(|item| {
-            self.items.remove(item);
-        });
-        other.keys.iter().for_each(|key| {
+    pub(super) fn add(&mut self, other: &Self) {
+        for item in &other.items {
+            let new = self.items.insert(item.clone());
+            if !other.shared.contains(item) {
+                self.shared.remove(item);
+            } else if new {
+                self.shared.insert(item.clone());
+            }
+        }
+        self.keys.extend(&other.keys);
+    }
+}
+
+/// What batches in flight have claimed.
+#[derive(Default)]
+struct Busy {
+    items: HashMap<ItemKey, Lanes>,
+    keys: HashSet<KeyHash>,
+}
+
+/// How an item is claimed.
+enum Lanes {
+    Alone,
+    Shared(u8),
+}
+
+impl Busy {
+    fn is_in_the_way_of(&self, claims: &Claims) -> bool {
+        let taken = |item: &ItemKey| match self.items.get(item) {
+            None => false,
+            Some(Lanes::Shared(batches)) => *batches >= LANES || !claims.shared.contains(item),
+            Some(Lanes::Alone) => true,
+        };
+        claims.items.iter().any(taken) || claims.keys.iter().any(|key| self.keys.contains(key))
+    }
+
+    fn add(&mut self, claims: &Claims) {
+        for item in &claims.items {
+            match self.items.get_mut(item) {
+                Some(Lanes::Shared(batches)) => *batches += 1,
+                _ => {
+                    let first = if claims.shared.contains(item) { Lanes::Shared(1) } else { Lanes::Alone };
+                    self.items.insert(item.clone(), first);
+                }
+            }
+        }
+        self.keys.extend(&claims.keys);
+    }
+
+    fn remove(&mut self, claims: &Claims) {
+        for item in &claims.items {
+            match self.items.get_mut(item) {
+                Some(Lanes::Shared(batches)) if *batches > 1 => *batches -= 1,
+                _ => {
+                    self.items.remove(item);
+                }
+            }
+        }
+        for key in &claims.keys {
             self.keys.remove(key);
-        });
+        }
     }
 }
 
@@ -70,25 +130,28 @@ impl Unit {
         let (nothing, mut names) = (Slice::default(), Vec::new());
         for asked in &unit.asked {
             footprint(&nothing, &asked.envelope, &mut names);
-            unit.claims.items.extend(asked.held.iter().flat_map(|held| held.items.iter().cloned()));
-        }
-        for name in names {
-            match name {
-                Name::Item(item) => {
-                    unit.claims.items.insert(item);
+            let shared = asked.only_claims_of().cloned().collect();
+            let mut claims = Claims { shared, ..Claims::default() };
+            claims.items.extend(asked.held.iter().flat_map(|held| held.items.iter().cloned()));
+            for name in names.drain(..) {
+                match name {
+                    Name::Item(item) => {
+                        claims.items.insert(item);
+                    }
+                    Name::Key(hash) => {
+                        claims.keys.insert(hash);
+                    }
+                    Name::Hold(_)
+                    | Name::Due(_)
+                    | Name::AnyDue
+                    | Name::Pause(_)
+                    | Name::Unit(..)
+                    | Name::FreeUnits(..)
+                    | Name::LastUnit(_)
+                    | Name::SeatMap(_) => {}
                 }
-                Name::Key(hash) => {
-                    unit.claims.keys.insert(hash);
-                }
-                Name::Hold(_)
-                | Name::Due(_)
-                | Name::AnyDue
-                | Name::Pause(_)
-                | Name::Unit(..)
-                | Name::FreeUnits(..)
-                | Name::LastUnit(_)
-                | Name::SeatMap(_) => {}
             }
+            unit.claims.add(&claims);
         }
         unit
     }
@@ -125,22 +188,35 @@ impl Unit {
 impl Asked {
     /// Lines that it makes or rewrites.
     pub(super) fn lines(&self) -> usize {
-        lines_of(&self.envelope.command, self.held.as_ref(), self.any_units)
+        lines_of(&self.envelope.command, self.held.as_ref(), &self.halls)
+    }
+
+    /// Halls of which it claims units, by number or by name. The best of them are planned, and whoever else claims some then is
+    /// in the way.
+    fn only_claims_of(&self) -> impl Iterator<Item = &ItemKey> {
+        let best = |hall: &ItemKey| match &self.envelope.command {
+            Command::Reserve(reserve) => reserve.basket.wants().iter().enumerate().any(|(n, want)| {
+                want.item == *hall && matches!(reserve.basket.choice(n), Some(Choice::Best(_)))
+            }),
+            _ => true,
+        };
+        self.halls.iter().filter(move |hall| !best(hall))
     }
 }
 
 /// Lines that a command makes or rewrites, a unit with an id being one more. `held` is what the reservation that it names has,
-/// which goes all together; one while that is not known.
-pub(super) fn lines_of(command: &Command, held: Option<&Held>, any_units: usize) -> usize {
+/// which goes all together; one while that is not known. `halls` are those items that are known to have units with ids.
+pub(super) fn lines_of(command: &Command, held: Option<&Held>, halls: &[ItemKey]) -> usize {
     match command {
         Command::Reserve(reserve) => {
-            let chosen = reserve.basket.choices().into_iter().flatten().zip(reserve.basket.wants());
-            let chosen = chosen.map(|(choice, want)| match choice {
-                None => 0,
-                Some(Choice::Named(ids)) => ids.len(),
-                Some(Choice::Best(_)) => units_of(want),
-            });
-            reserve.basket.wants().len() + chosen.sum::<usize>() + any_units
+            let lines =
+                reserve.basket.wants().iter().enumerate().map(|(n, want)| match reserve.basket.choice(n) {
+                    Some(Choice::Named(ids)) => 1 + ids.len(),
+                    Some(Choice::Best(_)) => 1 + units_of(want),
+                    None if halls.contains(&want.item) => 1 + units_of(want),
+                    None => 1,
+                });
+            lines.sum()
         }
         Command::AddUnits(add) => 1 + add.units.len(),
         _ => held.map_or(1, |held| held.lines().max(1)),
@@ -148,7 +224,7 @@ pub(super) fn lines_of(command: &Command, held: Option<&Held>, any_units: usize)
 }
 
 /// Units that a wish may have where they have ids.
-pub(super) fn units_of(want: &Want) -> usize {
+fn units_of(want: &Want) -> usize {
     usize::try_from(want.quantity.min(limits::LINE_UNITS)).unwrap_or(usize::MAX)
 }
 
@@ -198,7 +274,7 @@ pub(super) struct Combiner {
     /// Those that were found to wait for something in flight: looked at again when something has landed.
     parked: Vec<Unit>,
     parked_claims: Claims,
-    busy: Claims,
+    busy: Busy,
     /// Most commands in one batch.
     most: usize,
 }
@@ -227,7 +303,7 @@ impl Combiner {
 
     /// Whether something in flight touches one of these items.
     pub(super) fn is_busy(&self, item: &ItemKey) -> bool {
-        self.busy.items.contains(item)
+        self.busy.items.contains_key(item)
     }
 
     /// Commands that are not known to wait for something in flight.
@@ -254,7 +330,7 @@ impl Combiner {
     fn take_ready(&mut self) -> Option<Batch> {
         let mut blocked = Claims::default();
         let free = self.ready.iter().position(|batch| {
-            let free = !batch.claims.meets(&self.busy) && !batch.claims.meets(&blocked);
+            let free = !self.busy.is_in_the_way_of(&batch.claims) && !batch.claims.meets(&blocked);
             if !free {
                 blocked.add(&batch.claims);
             }
@@ -272,7 +348,8 @@ impl Combiner {
         while let Some(unit) = self.waiting.pop_front() {
             // Whoever waits for one that is not parked is not parked either: what is comes back ahead of all others.
             let waits = unit.claims.meets(&blocked);
-            if !waits && (unit.claims.meets(&self.busy) || unit.claims.meets(&self.parked_claims)) {
+            if !waits && (self.busy.is_in_the_way_of(&unit.claims) || unit.claims.meets(&self.parked_claims))
+            {
                 self.parked_claims.add(&unit.claims);
                 self.parked.push(unit);
                 continue;
@@ -330,7 +407,7 @@ impl Combiner {
                 (commands, lines) = (commands + unit.asked.len(), lines + unit.lines);
                 counted += core::mem::take(&mut unit.counted);
                 claims.add(&unit.claims);
-                self.busy.add(&unit.claims);
+                self.busy.keys.extend(&unit.claims.keys);
                 units.push(unit);
             } else {
                 blocked.add(&unit.claims);

@@ -29,7 +29,7 @@ fn unit(number: u64, items: &[&str]) -> Unit {
 
 fn keyed(number: u64, items: &[&str], key: Option<u128>) -> Unit {
     let wants = items.iter().map(|sku| Want { item: item(sku), quantity: 1 });
-    asking(number, reserve(Basket::new(wants.collect()).unwrap()), key, 0)
+    asking(number, reserve(Basket::new(wants.collect()).unwrap()), key, &[])
 }
 
 fn item(sku: &str) -> ItemKey {
@@ -50,7 +50,7 @@ fn reserve(basket: Basket) -> Command {
     })
 }
 
-fn asking(number: u64, command: Command, key: Option<u128>, any_units: usize) -> Unit {
+fn asking(number: u64, command: Command, key: Option<u128>, halls: &[ItemKey]) -> Unit {
     let now = Instant::from_micros(0);
     let envelope = stockhold_domain::Envelope {
         command,
@@ -59,7 +59,8 @@ fn asking(number: u64, command: Command, key: Option<u128>, any_units: usize) ->
         origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
     };
     let reply = ReplyTo { inbox: Arc::new(Nobody(Mutex::new(0))), ticket: number };
-    let asked = Asked { envelope: Box::new(envelope), held: None, any_units, sequence: None };
+    let halls = halls.to_vec();
+    let asked = Asked { envelope: Box::new(envelope), held: None, halls, sequence: None };
     Unit::new(vec![asked], Teller::One(super::super::post::Owed::new(reply)), 1)
 }
 
@@ -241,13 +242,57 @@ fn units_with_ids_weigh_as_much_as_lines() {
         };
         Command::AddUnits(AddUnits { item: hall.clone(), units: ids(count).map(unit).collect() })
     };
-    let lines = |command, any| asking(1, command, None, any).lines;
-    assert_eq!(lines(named(500), 0), 501);
-    assert_eq!((lines(best(500), 0), lines(best(u64::MAX), 0)), (501, 10_001));
-    assert_eq!((lines(choosing(500, None), 500), lines(choosing(500, None), 0)), (501, 1));
-    assert_eq!(lines(added(500), 0), 501);
+    let known = [hall.clone()];
+    let lines = |command, halls| asking(1, command, None, halls).lines;
+    assert_eq!(lines(named(500), &[]), 501);
+    assert_eq!((lines(best(500), &[]), lines(best(u64::MAX), &[])), (501, 10_001));
+    assert_eq!((lines(choosing(500, None), &known), lines(choosing(500, None), &[])), (501, 1));
+    assert_eq!(lines(added(500), &[]), 501);
     // Eight block bookings of 500 seats fill a batch.
     let mut combiner = Combiner::new(256);
-    (0..20).for_each(|n| combiner.add(asking(n, named(500), None, 0)));
+    (0..20).for_each(|n| combiner.add(asking(n, named(500), None, &[])));
     assert_eq!(numbers(combiner.take(256).as_ref()), [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+/// A claim of a unit of a hall that is known to be one.
+fn claim(number: u64, choice: Option<Choice>) -> Unit {
+    let want = Want { item: item("hall"), quantity: 1 };
+    asking(number, reserve(Basket::choosing(vec![(want, choice)]).unwrap()), None, &[item("hall")])
+}
+
+#[test]
+fn two_batches_in_flight_may_claim_units_of_one_hall_and_no_third() {
+    let mut combiner = Combiner::new(2);
+    (1..=5).for_each(|n| combiner.add(claim(n, (n == 3).then(|| Choice::Named(vec![label("1")])))));
+    let (first, second) = (combiner.take(9).unwrap(), combiner.take(9).unwrap());
+    assert_eq!((numbers(Some(&first)), numbers(Some(&second))), (vec![1, 2], vec![3, 4]));
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&second.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [5]);
+    combiner.landed(&first.claims);
+    assert!(combiner.is_busy(&item("hall")), "the last one is in flight");
+}
+
+#[test]
+fn whatever_else_is_done_with_a_hall_is_done_alone_and_nobody_overtakes_it() {
+    let others = [
+        ("the best", claim(2, Some(Choice::Best(Best::default())))),
+        ("not known to be a hall", unit(2, &["hall"])),
+    ];
+    for (what, other) in others {
+        let mut combiner = Combiner::new(9);
+        combiner.add(claim(1, None));
+        let first = combiner.take(9).unwrap();
+        combiner.add(other);
+        combiner.add(claim(3, None));
+        assert!(combiner.take(1).is_none(), "{what} waits, and who came after it");
+        combiner.landed(&first.claims);
+        // All of it goes together, and then it is as little shared as its least.
+        let second = combiner.take(9).unwrap();
+        assert_eq!(numbers(Some(&second)), [2, 3], "{what}");
+        combiner.add(claim(4, None));
+        assert!(combiner.take(9).is_none(), "{what} is alone");
+        combiner.landed(&second.claims);
+        assert_eq!(numbers(combiner.take(9).as_ref()), [4], "{what}");
+    }
 }

@@ -1,7 +1,6 @@
 //! What an instance remembers of what it has seen, to save round trips. Nothing here is ever the ground of an answer: what it
 //! says is used to find out what to lock, and is judged again under the locks.
 
-use super::combine::units_of;
 use super::options::BATCH_LINES;
 use super::wants::named_hold;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -130,13 +129,14 @@ impl Known {
         items.filter(|item| self.halls.contains(*item)).cloned()
     }
 
-    /// Units with ids that a command takes any of, as far as items are known to have such.
-    pub(super) fn any_units(&self, command: &Command) -> usize {
-        let Command::Reserve(reserve) = command else { return 0 };
-        let wants = reserve.basket.wants().iter().enumerate();
-        let any =
-            wants.filter(|(n, want)| reserve.basket.choice(*n).is_none() && self.halls.contains(&want.item));
-        any.map(|(_, want)| units_of(want)).sum()
+    /// Items that a command reserves of and that are known to have units with ids.
+    pub(super) fn halls_in(&self, command: &Command) -> Vec<ItemKey> {
+        match command {
+            Command::Reserve(reserve) => {
+                self.halls_of(reserve.basket.wants().iter().map(|want| &want.item)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Stock comes back, so what fell short once is not expected to for ever.
@@ -202,14 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn any_units_count_where_an_item_is_known_to_have_them() {
+    fn halls_are_told_by_what_was_learnt_of_them() {
         let mut known = Known::default();
-        let [hall, tins, by_name] = ["hall", "tins", "named"].map(item);
-        let named = Some(maker::named(&["1"]));
-        let wants = vec![(&hall, 40, None), (&tins, 7, None), (&by_name, 1, named)];
-        let command = Command::Reserve(maker::reserve_choosing(60, wants));
-        assert_eq!(known.any_units(&command), 0);
-        known.learn_halls([hall, by_name].iter());
-        assert_eq!(known.any_units(&command), 40);
+        let [hall, tins] = ["hall", "tins"].map(item);
+        let command = maker::reserve_for(60, &[(&hall, 40), (&tins, 7)]);
+        assert_eq!(known.halls_in(&command), []);
+        known.learn_halls([hall.clone()].iter());
+        assert_eq!(known.halls_in(&command), [hall]);
+        assert_eq!(known.halls_in(&maker::set_stock(&tins, 9)), []);
     }
 }

@@ -6,7 +6,7 @@ mod land;
 use super::attempt::{Boarded, Bounds, Stop, board};
 use super::batch::{Settled, settle};
 use super::chores::{Chores, forget_keys};
-use super::combine::{Batch, Claims, Combiner, Task, Teller, Unit, lines_of};
+use super::combine::{Batch, Claims, Combiner, LANES, Task, Teller, Unit, lines_of};
 use super::dialect::{Dialect, Rows, Session, Wants};
 use super::known::{Held, Known};
 use super::meters;
@@ -71,17 +71,19 @@ enum Flight {
     Forget,
 }
 
-/// One of the parts, so that instances seldom share one.
-fn any_part() -> u16 {
+/// One of the parts for each lane, so that instances seldom share one, and the lanes of one never.
+fn any_parts() -> [u16; LANES as usize] {
     let random = RandomState::new().build_hasher().finish();
-    u16::try_from(random % u64::from(PARTS)).unwrap_or(0)
+    let first = u16::try_from(random % u64::from(PARTS)).unwrap_or(0);
+    core::array::from_fn(|lane| (first + u16::try_from(lane).unwrap_or(0)) % PARTS)
 }
 
 /// See the module.
 pub(super) struct Floor<D: Dialect> {
     dialect: Arc<D>,
     options: Options,
-    bounds: Arc<Bounds>,
+    /// One for each of the batches that may claim units of one hall, by turns.
+    bounds: [Arc<Bounds>; LANES as usize],
     mailbox: Arc<Mailbox>,
     shown: Arc<Shown>,
     pool: Pool<D::Session>,
@@ -121,15 +123,17 @@ impl<D: Dialect> Floor<D> {
         shown: Arc<Shown>,
     ) -> Result<Self, OpenError> {
         let first = dialect.open().await?;
-        let bounds = Bounds {
-            part: any_part(),
-            rules: options.rules.clone(),
-            batch_deadline: options.batch_deadline,
-            commit_deadline: options.commit_deadline,
-        };
+        let bounds = any_parts().map(|part| {
+            Arc::new(Bounds {
+                part,
+                rules: options.rules.clone(),
+                batch_deadline: options.batch_deadline,
+                commit_deadline: options.commit_deadline,
+            })
+        });
         Ok(Self {
             dialect: Arc::new(dialect),
-            bounds: Arc::new(bounds),
+            bounds,
             mailbox,
             shown,
             pool: Pool::new(first, &options),
@@ -208,15 +212,15 @@ impl<D: Dialect> Floor<D> {
 
     fn asked(&self, envelope: Box<Envelope>, held: Option<Held>, sequence: Option<u64>) -> Asked {
         let held = held.or_else(|| self.known.held_of(&envelope.command));
-        let any_units = self.known.any_units(&envelope.command);
-        Asked { envelope, held, any_units, sequence }
+        let halls = self.known.halls_in(&envelope.command);
+        Asked { envelope, held, halls, sequence }
     }
 
     /// The next commands of a sequence, or its answer.
     fn go_on(&mut self, number: u64) {
         let lines = |Told { envelope, held }: &Told| {
             let held = held.clone().or_else(|| self.known.held_of(&envelope.command));
-            lines_of(&envelope.command, held.as_ref(), self.known.any_units(&envelope.command))
+            lines_of(&envelope.command, held.as_ref(), &self.known.halls_in(&envelope.command))
         };
         let Some(chunk) = self.sequences.next(number, self.options.batch, lines) else { return };
         let told = chunk.told.into_iter();
@@ -394,12 +398,20 @@ impl<D: Dialect> Floor<D> {
         }
     }
 
+    /// For the next batch: the one before it adds to another part of the figures.
+    fn next_bounds(&mut self) -> Arc<Bounds> {
+        self.bounds.rotate_left(1);
+        let [next, ..] = &self.bounds;
+        Arc::clone(next)
+    }
+
     /// Locks what a batch may touch. Whoever comes for it meanwhile goes along, where he would else wait for the next batch.
     fn board(&mut self, mut session: D::Session, mut batch: Batch) {
         let Task::Commands(units) = &mut batch.task else { return };
         let begun = units.iter_mut().map(|unit| core::mem::take(&mut unit.counted)).sum();
         self.mailbox.begun(begun);
-        let (claims, bounds) = (Arc::clone(&batch.claims), Arc::clone(&self.bounds));
+        let [bounds, ..] = &self.bounds;
+        let (claims, bounds) = (Arc::clone(&batch.claims), Arc::clone(bounds));
         batch.plan.expect(self.known.short_of(claims.items.iter()));
         batch.plan.expect_halls(self.known.halls_of(claims.items.iter()));
         let sequences = units.iter().filter_map(Unit::sequence).collect();
@@ -415,7 +427,7 @@ impl<D: Dialect> Floor<D> {
     }
 
     fn send(&mut self, session: D::Session, mut batch: Batch, boarded: Option<Result<Boarded, Stop>>) {
-        let (claims, bounds) = (Arc::clone(&batch.claims), Arc::clone(&self.bounds));
+        let (claims, bounds) = (Arc::clone(&batch.claims), self.next_bounds());
         match &mut batch.task {
             Task::Commands(units) => {
                 let sequences = units.iter().filter_map(Unit::sequence).collect();

@@ -219,7 +219,7 @@ mod tests {
         let asked = |told: Told| Asked {
             envelope: Box::new(told.envelope),
             held: told.held,
-            any_units: 0,
+            halls: Vec::new(),
             sequence: Some(number),
         };
         let chunk = sequences.next(number, 9, |_| 1).unwrap();

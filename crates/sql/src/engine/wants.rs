@@ -39,8 +39,8 @@ pub(super) struct Asked {
     pub(super) envelope: Box<Envelope>,
     /// What the reservation is about; nothing when there is no such reservation, `None` when it is not known.
     pub(super) held: Option<Held>,
-    /// Units with ids that it takes any of, as far as items are known to have such.
-    pub(super) any_units: usize,
+    /// Items that it reserves of and that are known to have units with ids.
+    pub(super) halls: Vec<ItemKey>,
     /// Commands with the same number are decided in their order, come what may.
     pub(super) sequence: Option<u64>,
 }

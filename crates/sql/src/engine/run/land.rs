@@ -240,7 +240,7 @@ impl<D: Dialect> Floor<D> {
         self.round = Round { more, ..Round::default() };
         for due in core::iter::once(free).chain(busy.into_values()).flat_map(in_batches) {
             let items = due.iter().flat_map(|(_, held)| held.items.iter().cloned()).collect();
-            let claims = Claims { items, ..Claims::default() };
+            let claims = Claims::all_of(items);
             self.combiner.add_batch(Batch {
                 task: Task::Sweep { due, patient },
                 claims: Arc::new(claims),
