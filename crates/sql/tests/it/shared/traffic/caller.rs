@@ -6,7 +6,7 @@ use crate::fixture::{Desk, item};
 use crate::workload::Stores;
 use std::sync::atomic::Ordering;
 use stockhold_domain::{
-    AdjustStock, Best, Command, Envelope, Expected, Fulfilment, ItemKey, Label, Outcome, Rejection,
+    AdjustStock, Best, Command, Envelope, Expected, Fulfilment, Instant, ItemKey, Label, Outcome, Rejection,
     ReservationId, Reserve, Scope,
 };
 use stockhold_store::conformance::{Maker, Random, maker};
@@ -79,6 +79,7 @@ impl<'a> Caller<'a> {
         let shown = if self.random.one_in(3) { self.place.hall.clone() } else { self.some_item() };
         let shown = item(self.stores[elsewhere], &shown).unwrap().figures;
         assert!(shown.confirmed_sold + shown.held <= shown.total_units, "oversold: {shown:?}");
+        self.is_no_prophecy(shown.at);
     }
 
     /// Asks all of them at once and waits for all. Whatever stores have to begin anew is theirs to see to: no failure is one
@@ -94,6 +95,8 @@ impl<'a> Caller<'a> {
                 let outcome = outcome.unwrap_or_else(|failure| panic!("{failure:?} of {:?}", asked.command));
                 let told = Told { step: self.step, at, asked, outcome };
                 if let Some(hold) = told.hold() {
+                    let newest = hold.closing.as_ref().map_or(hold.terms.created_at, |closing| closing.at);
+                    self.is_no_prophecy(newest);
                     self.place.known.lock().unwrap().push(hold.id);
                 }
                 self.told.push(told);
@@ -103,16 +106,21 @@ impl<'a> Caller<'a> {
 
     /// Asks for something that nobody asks for, under the key of a reservation that was just made.
     fn use_a_key_for_something_else(&mut self, at: usize, key: &impl Fn(usize) -> String) {
-        let answers = self.told.iter().filter(|told| told.step == self.step);
-        let made = answers.map(|told| (&told.asked.command, &told.outcome));
-        let made = made.enumerate().find(|(_, told)| matches!(told, (Command::Reserve(_), Outcome::Done(_))));
-        let made = made.map(|(n, _)| n);
-        let Some(made) = made else { return };
+        let mut answers = self.told.iter().filter(|told| told.step == self.step);
+        let made = |told: &Told| {
+            matches!((&told.asked.command, &told.outcome), (Command::Reserve(_), Outcome::Done(_)))
+        };
+        let Some(made) = answers.position(made) else { return };
         let other = maker::reserve_for(7, &[(&self.place.items[0], 7)]);
         let envelope = self.maker.keyed(&key(made), other);
         self.ask(vec![(at, vec![envelope])]);
         let told = self.told.last().map(|told| &told.outcome);
         assert_eq!(told, Some(&Outcome::Refused(Rejection::IdempotencyMismatch)));
+    }
+
+    fn is_no_prophecy(&self, at: Instant) {
+        let latest = Instant::from_micros(self.place.latest.load(Ordering::SeqCst));
+        assert!(at <= latest, "decided at {at:?}, which no clock has shown: the latest is {latest:?}");
     }
 
     fn command(&mut self) -> Command {

@@ -2,7 +2,7 @@
 //! while they are at it, holds fall due, every instance sweeps, and somebody follows the events. What must be true afterwards
 //! stands in `told`.
 //!
-//! It is the clock that half an hour passes on. What one machine gets done meanwhile is a few thousand requests.
+//! Half an hour passes on the clock that the database shows: as many requests as come to it in seconds, a few thousand.
 
 mod caller;
 mod told;
@@ -10,16 +10,16 @@ mod told;
 use crate::books::{Shop, adds_up};
 use crate::fixture::{events, item, run};
 use crate::halls::hall;
-use crate::workload::{books_balance, makers, read_along};
+use crate::workload::{Stores, books_balance, makers, read_along};
 use caller::Caller;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use stockhold_domain::{Command, Instant, ItemKey, ReservationId};
+use stockhold_domain::{Instant, ItemKey, ReservationId};
 use stockhold_sql::Options;
-use stockhold_store::Store;
 use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::{EventRow, Store};
 use told::Told;
 
 const MINUTE: i64 = 60_000_000;
@@ -27,7 +27,7 @@ const MINUTE: i64 = 60_000_000;
 const LASTS: i64 = 35 * MINUTE;
 /// When nothing can be held any longer of what was reserved until then.
 const AFTERWARDS: i64 = LASTS + 35 * MINUTE;
-/// How far each instance's clock is ahead of the one before: what it says is all that it knows of time.
+/// How far each instance's clock is ahead of the one before: nothing hangs on all of them showing the same.
 const APART: i64 = 400_000;
 const CALLERS: usize = 8;
 const ROUNDS: i64 = 150;
@@ -35,10 +35,11 @@ const ITEMS: usize = 6;
 const UNITS: u64 = 100;
 const ROWS: usize = 12;
 const SEATS: usize = 16;
-/// Between two moves of the clock, and between two looks at what is still held.
+/// Between two moves of the clock.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Looks before a sweeper that does nothing is noticed.
-const LOOKS: usize = 12_000;
+/// Between two looks at what is still held, and how often it is looked before a sweeper that does nothing is noticed.
+const LOOK: Duration = Duration::from_millis(20);
+const LOOKS: usize = 2_000;
 
 pub(super) fn half_an_hour_at_two_instances<S: Shop>(shop: &mut S) {
     half_an_hour(shop, 2, 0x2a11);
@@ -52,14 +53,19 @@ pub(super) fn half_an_hour_at_four_instances<S: Shop>(shop: &mut S) {
 struct Place {
     items: Vec<ItemKey>,
     hall: ItemKey,
+    /// How far the clock that is furthest ahead is so.
+    ahead: i64,
     /// Reservations that anybody was told of.
     known: Mutex<Vec<ReservationId>>,
     /// Rounds that callers have behind them.
     rounds: AtomicI64,
+    /// No instance's clock shows anything later.
+    latest: AtomicI64,
 }
 
 impl Place {
-    fn open(store: &dyn Store, maker: &mut Maker) -> Self {
+    fn open(stores: Stores<'_>, maker: &mut Maker) -> Self {
+        let store = stores[0];
         let locations = [maker.location("shop"), maker.location("hub")];
         let items: Vec<ItemKey> =
             (0..ITEMS).map(|n| maker.item_at(locations[n % 2].as_str(), &format!("i{n}"))).collect();
@@ -67,7 +73,15 @@ impl Place {
             run(store, maker.wrap(maker::set_stock(item, UNITS))).unwrap();
         }
         let hall = hall(store, maker, ROWS, SEATS);
-        Self { items, hall, known: Mutex::default(), rounds: AtomicI64::new(0) }
+        let ahead = APART * i64::try_from(stores.len() - 1).unwrap();
+        let latest = AtomicI64::new(START.micros() + ahead);
+        Self { items, hall, ahead, known: Mutex::default(), rounds: AtomicI64::new(0), latest }
+    }
+
+    fn set_clock<S: Shop>(&self, shop: &mut S, micros: i64) {
+        let now = START.micros() + micros;
+        self.latest.store(now + self.ahead, Ordering::SeqCst);
+        shop.set_clock(Instant::from_micros(now));
     }
 
     fn held(&self, store: &dyn Store) -> u64 {
@@ -109,12 +123,11 @@ fn serve<S: Shop>(
     shop: &mut S,
     stores: &[Arc<dyn Store>],
     seed: u64,
-) -> (Vec<Vec<Told>>, Vec<stockhold_store::EventRow>, Place) {
+) -> (Vec<Vec<Told>>, Vec<EventRow>, Place) {
     let stores: Vec<&dyn Store> = stores.iter().map(|store| &**store).collect();
     let mut makers = makers(CALLERS, seed, "traffic-");
-    let place = Place::open(stores[0], &mut makers[0]);
+    let place = Place::open(&stores, &mut makers[0]);
     let done = AtomicBool::new(false);
-    let later = |micros: i64| Instant::from_micros(START.micros() + micros);
     let (told, swept, read) = thread::scope(|scope| {
         let reader = scope.spawn(|| read_along(&stores, &done));
         let callers = makers.into_iter().zip(seed * 100..);
@@ -127,14 +140,16 @@ fn serve<S: Shop>(
         while !callers.iter().all(thread::ScopedJoinHandle::is_finished) {
             // As far as they have come, so that all of it passes however fast they are.
             let rounds = place.rounds.load(Ordering::SeqCst);
-            shop.set_clock(later(LASTS / (ROUNDS * i64::try_from(CALLERS).unwrap()) * rounds));
+            place.set_clock(shop, LASTS / (ROUNDS * i64::try_from(CALLERS).unwrap()) * rounds);
             thread::sleep(PAUSE);
         }
-        let told: Result<Vec<_>, _> = callers.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        shop.set_clock(later(AFTERWARDS));
+        // All of them, before the first that failed ends the test.
+        let told: Vec<_> = callers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let told: Result<Vec<_>, _> = told.into_iter().collect();
+        place.set_clock(shop, AFTERWARDS);
         let swept = told.is_ok()
             && (0..LOOKS).any(|_| {
-                thread::sleep(PAUSE);
+                thread::sleep(LOOK);
                 place.held(stores[0]) == 0
             });
         done.store(true, Ordering::SeqCst);
@@ -143,16 +158,4 @@ fn serve<S: Shop>(
     let told = told.unwrap_or_else(|why| std::panic::resume_unwind(why));
     assert!(swept, "what falls due is expired by the instances themselves");
     (told, read.unwrap(), place)
-}
-
-/// The commands of a kind that take effect each time they are sent, if they do.
-fn is_keyed(command: &Command) -> bool {
-    !matches!(
-        command,
-        Command::SetStock(_)
-            | Command::AddUnits(_)
-            | Command::RetireUnit(_)
-            | Command::SetSale(_)
-            | Command::Sweep
-    )
 }

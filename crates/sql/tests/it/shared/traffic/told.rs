@@ -1,6 +1,6 @@
 //! What callers were told, held against the events: all of it, whoever told them, and that there was something of everything.
 
-use super::{LASTS, MINUTE, Place, UNITS, is_keyed};
+use super::{LASTS, MINUTE, Place, UNITS};
 use crate::fixture::item;
 use std::collections::BTreeMap;
 use stockhold_domain::{
@@ -106,7 +106,7 @@ fn once_each(rows: &[EventRow], told: &[Vec<Told>]) {
         if answers.iter().all(|told| matches!(told.outcome, Outcome::Refused(_))) {
             assert!(made.is_empty(), "refused, and yet: {made:?}");
         }
-        if is_keyed(command) {
+        if answers[0].asked.key_in_use().is_some() {
             assert!(made.len() <= 1 && done.len() <= 1, "{made:?} by {command:?}, done {} times", done.len());
         }
         // The others may find that what they ask for is so.
@@ -178,7 +178,7 @@ fn change(event: &Event) -> Option<&HoldChange> {
     }
 }
 
-/// What half an hour has to have in it, or it has shown nothing: what happened by the events, how it was asked for, and every refusal.
+/// What half an hour has to have in it, or it has shown nothing: what happened, how it was asked for, and every refusal.
 const EVERYTHING: [&str; 41] = [
     "Created",
     "Extended",
