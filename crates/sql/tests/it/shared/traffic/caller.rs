@@ -124,7 +124,7 @@ impl<'a> Caller<'a> {
     }
 
     fn command(&mut self) -> Command {
-        match (self.random.below(36), self.some_reservation()) {
+        match (self.random.below(37), self.some_reservation()) {
             (0..=4, Some(id)) => self.confirm(id),
             (5 | 6, Some(id)) => maker::release(id),
             (7..=9, Some(id)) => maker::extend(id, self.random.pick(&EXTENSIONS)),
@@ -134,8 +134,8 @@ impl<'a> Caller<'a> {
             (17, _) => self.nonsense(),
             (18, _) => self.operate(),
             (19..=22, _) => self.any_units(),
-            (23 | 24, _) => self.named_units(),
-            (25 | 26, _) => {
+            (23..=25, _) => self.named_units(),
+            (26 | 27, _) => {
                 let best = Best { adjacent: self.random.one_in(2), ..Best::default() };
                 maker::reserve_best(self.ttl(), &self.place.hall, 1 + self.random.below(3), best)
             }

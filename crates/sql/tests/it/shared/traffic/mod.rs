@@ -30,7 +30,7 @@ const AFTERWARDS: i64 = LASTS + 35 * MINUTE;
 /// How far each instance's clock is ahead of the one before: nothing hangs on all of them showing the same.
 const APART: i64 = 400_000;
 const CALLERS: usize = 8;
-const ROUNDS: i64 = 150;
+const ROUNDS: i64 = 120;
 const ITEMS: usize = 6;
 const UNITS: u64 = 100;
 const ROWS: usize = 12;
