@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use stockhold_domain::{Envelope, Hold, ItemKey, Outcome, ReservationId, Status, Transition};
+use stockhold_domain::{Envelope, Hold, ItemKey, Mode, Outcome, ReservationId, Status, Transition};
 use stockhold_store::conformance::{Maker, Random, maker};
 use stockhold_store::model::{NaiveState, audit, successor};
 use stockhold_store::{EventRow, Failure, Store};
@@ -156,7 +156,7 @@ pub(crate) fn mixed(stores: Stores<'_>, seed: u64, rounds: usize) {
     let holds: Mutex<Vec<ReservationId>> = Mutex::default();
     let done = AtomicBool::new(false);
     let (acknowledged, read) = thread::scope(|scope| {
-        let reader = scope.spawn(|| read_along(stores[0], &done));
+        let reader = scope.spawn(|| read_along(stores, &done));
         let callers = makers.iter_mut().enumerate().map(|(n, maker)| {
             let (store, holds, items) = (stores[n % stores.len()], &holds, &items);
             scope.spawn(move || call(store, maker, seed * 100 + n as u64, rounds, items, holds))
@@ -220,17 +220,18 @@ fn index(random: &mut Random, len: usize) -> usize {
     usize::try_from(random.below(len as u64)).unwrap()
 }
 
-/// Reads events as they come, until everything is done and read.
-fn read_along(store: &dyn Store, done: &AtomicBool) -> Vec<EventRow> {
+/// Reads events as they come, page by page at one store after the other, until everything is done and read.
+pub(crate) fn read_along(stores: Stores<'_>, done: &AtomicBool) -> Vec<EventRow> {
     let mut seen: Vec<EventRow> = Vec::new();
-    loop {
+    for store in stores.iter().copied().cycle() {
         let last = done.load(Ordering::SeqCst);
         let more = events_after(store, seen.last().map_or(0, |row| row.position), 50);
         if last && more.is_empty() {
-            return seen;
+            break;
         }
         seen.extend(more);
     }
+    seen
 }
 
 /// Positions are dense, the state is what the events come to, nothing is oversold, and whatever was acknowledged is there or
@@ -238,7 +239,13 @@ fn read_along(store: &dyn Store, done: &AtomicBool) -> Vec<EventRow> {
 pub(crate) fn books_balance(store: &dyn Store, rows: &[EventRow], acknowledged: &[Hold]) {
     assert!(rows.iter().zip(1..).all(|(row, position)| row.position == position), "dense, from 1");
     assert!(store.newest() >= rows.last().map_or(0, |row| row.position));
-    let folded = NaiveState::fold(rows.iter().map(|row| &row.event), []);
+    let mut folded = NaiveState::fold(rows.iter().map(|row| &row.event), []);
+    for (key, item_of_events) in &mut folded.items {
+        if item_of_events.mode == Mode::Units {
+            // Its events say what their store saw, which need not be all.
+            item_of_events.figures = item(store, key).unwrap().figures;
+        }
+    }
     audit(&folded).unwrap();
     for acknowledged in acknowledged {
         let mut before = NaiveState::default();

@@ -36,7 +36,7 @@ for_every_dialect! { halls:
 }
 
 /// An item with units in rows of so many: `r<row>-<seat>`.
-fn hall(store: &dyn Store, maker: &mut Maker, rows: usize, seats: usize) -> ItemKey {
+pub(crate) fn hall(store: &dyn Store, maker: &mut Maker, rows: usize, seats: usize) -> ItemKey {
     hall_of(store, maker, rows, |row| (0..seats).map(|seat| format!("r{row:02}-{seat:02}")).collect())
 }
 
