@@ -7,8 +7,8 @@ use super::script::{Bulk, Script, hex, id, int, key, option};
 use super::statements::{delete_lines, line};
 use super::trouble::{trouble, trouble_at_commit};
 use crate::engine::{
-    Changes, CommitSent, Committed, FiguresRow, LineRow, SaleRow, Trouble, UnitRow, attributes_body,
-    events_body, first_sku, further_skus, hold_body, key_body, no_figures,
+    Changes, CommitSent, Committed, FiguresRow, LineRow, SaleRow, Trouble, UNIT_HISTORY_BYTES, UnitRow,
+    attributes_body, events_body, first_sku, further_skus, hold_body, key_body, no_figures,
 };
 use core::fmt::Write;
 use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode};
@@ -57,11 +57,15 @@ history=CONCAT(history,VALUES(history))",
 );
 const SKUS: Bulk<Step> = write("INSERT INTO stockhold_hold_skus (id,sku) VALUES ", "", None);
 const UNITS: &str = "INSERT INTO stockhold_units (location,sku,id,position,section,seat_row,seat_number,attributes,status,\
-reservation,version) VALUES ";
+reservation,version,history) VALUES ";
+// As long as a history of a unit may be.
+const _: () = assert!(UNIT_HISTORY_BYTES == 512);
 const INSERT_UNITS: Bulk<Step> = write(UNITS, "", None);
+/// Of a history, what is longer than it may be is cut off before its end.
 const UPDATE_UNITS: Bulk<Step> = write(
     UNITS,
-    " ON DUPLICATE KEY UPDATE status=VALUES(status),reservation=VALUES(reservation),version=VALUES(version)",
+    " ON DUPLICATE KEY UPDATE status=VALUES(status),reservation=VALUES(reservation),version=VALUES(version),\
+history=RIGHT(CONCAT(history,VALUES(history)),512)",
     Some(2),
 );
 const DELETE_UNITS: Bulk<Step> = Bulk {
@@ -249,7 +253,7 @@ fn unit(text: &mut String, UnitRow { item, unit }: &UnitRow<'_>) {
     hex(text, &attributes_body(&unit.place.attributes));
     let _ = write!(text, ",{},", rows::standing(unit.status));
     option(text, unit.status.holder(), id);
-    let _ = write!(text, ",{})", unit.version);
+    let _ = write!(text, ",{},RIGHT(@stockhold_entry,{UNIT_HISTORY_BYTES}))", unit.version);
 }
 
 fn sale(text: &mut String, sale: &SaleRow<'_>) {
