@@ -101,8 +101,7 @@ fn history() -> Operation {
         .does(
             "Read a unit's history",
             "What moved it since it was added, the oldest first: added, held, sold, given back or run out, returned. The newest \
-             64 at most; over a database, events that were archived are left out, and what came before the server's version \
-             that keeps histories.",
+             64 at most. A database leaves out events that were archived, and those from before its schema kept histories.",
         )
         .answers(
             Answer::new(200, "Its events.")
