@@ -20,7 +20,7 @@ use stockhold_store::codec::{self, Reader};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 
-const FORMAT: i64 = 4;
+const FORMAT: i64 = 5;
 /// Marks the file as ours: "SHIX".
 const APPLICATION: i64 = 0x5348_4958;
 

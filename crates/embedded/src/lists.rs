@@ -12,8 +12,8 @@ use rusqlite::Connection;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::slice;
-use stockhold_domain::{Event, Hold, HoldChange, ReservationId, Transition};
-use stockhold_store::{Cursor, EventRow, Filter, Found, Page, Query};
+use stockhold_domain::{Event, Hold, HoldChange, ItemKey, Label, ReservationId, Transition};
+use stockhold_store::{Cursor, EventRow, Filter, Found, Page, Query, UnitHistory};
 
 /// Reservations that are looked at for one page at most: a page that would need more is given as far as it came, with where
 /// to go on. Each may take two reads at random places of the index: half a millisecond where those come from the disk.
@@ -38,12 +38,16 @@ impl Lists {
         match query {
             Query::Reservations(filter) => Ok(Found::Reservations(self.page(shared, filter)?)),
             Query::History(id) => Ok(Found::History(self.history(shared, *id)?)),
+            Query::UnitHistory { item, unit } => {
+                Ok(Found::UnitHistory(self.unit_history(shared, item, unit)?))
+            }
             Query::Events { after, limit } => Ok(Found::Events(self.events(*after, *limit)?)),
             Query::Reservation(_)
             | Query::Items(_)
             | Query::Shelf(_)
             | Query::Pauses
             | Query::Units(_)
+            | Query::Unit { .. }
             | Query::SeatMap { .. } => {
                 Err(Damage::What(format!("{query:?} should have been answered from memory")))
             }
@@ -184,6 +188,33 @@ impl Lists {
             previous = Some(row.event.id);
         }
         Ok(Some(rows))
+    }
+
+    /// Whether there is such a unit, its events say as well: memory may know of what is not durable yet.
+    fn unit_history(
+        &self,
+        shared: &Shared,
+        item: &ItemKey,
+        unit: &Label,
+    ) -> Result<Option<Vec<EventRow>>, Damage> {
+        let ranges = self.mentioned(shared, |terms| terms.unit(item, unit))?;
+        let mut history = UnitHistory::new(item, unit);
+        let mut pieces = Pieces::of(&ranges, u64::MAX);
+        while !history.is_whole()
+            && let Some(batches) = pieces.next(&self.log)?
+        {
+            for (position, event) in batches.into_iter().rev().flat_map(numbered_newest_first) {
+                history.look_at(EventRow { position, event });
+            }
+        }
+        let (is_whole, is_gapless) = (history.is_whole(), history.is_gapless());
+        let rows = history.into_rows();
+        if !is_gapless || !is_whole && !rows.is_empty() {
+            return Err(Damage::What(format!(
+                "unit {unit:?} is in the log, and an event of it is not found"
+            )));
+        }
+        Ok(Some(rows).filter(|rows| !rows.is_empty()))
     }
 }
 

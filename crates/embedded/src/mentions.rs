@@ -1,4 +1,4 @@
-//! Which batches of the log mention an owner, a SKU, a location or a reservation: what lists and histories are found by.
+//! Which batches of the log mention an owner, a SKU, a location, a reservation or a unit: what lists and histories are found by.
 //! Kept behind the commit in sorted runs (see [`crate::runs`]); what is not in a run yet stands in memory.
 //!
 //! A mention may lead to a batch that has nothing of what is looked for, never past one that has.
@@ -13,8 +13,9 @@ use rusqlite::Connection;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
 use std::hash::Hasher;
-use stockhold_domain::{HoldChange, ItemKey, ReservationId, Transition};
+use stockhold_domain::{HoldChange, ItemKey, Label, ReservationId, Transition};
 use stockhold_store::codec::DecodeError;
+use stockhold_store::each_unit;
 
 pub(crate) use recount::Recount;
 
@@ -82,6 +83,18 @@ impl Terms {
     pub(crate) fn reservation(self, id: ReservationId) -> Term {
         self.of(b'r', &id.as_u128().to_be_bytes())
     }
+
+    /// Where a unit of an item came, moved or went.
+    pub(crate) fn unit(self, item: &ItemKey, unit: &Label) -> Term {
+        let mut hasher = self.0;
+        hasher.write_u8(b'u');
+        for name in [item.location(), item.sku(), unit.as_str()] {
+            hasher.write(name.as_bytes());
+            // What no name has in it.
+            hasher.write_u8(0xff);
+        }
+        Term(hasher.finish())
+    }
 }
 
 /// Some batches in a row that mention a term.
@@ -147,6 +160,7 @@ impl Fresh {
         let mut seen: [Option<&ItemKey>; SEEN_ITEMS] = [None; SEEN_ITEMS];
         let mut next = (0..SEEN_ITEMS).cycle();
         for event in &batch.events {
+            each_unit(&event.transition, |item, unit, _| self.put(self.terms.unit(item, unit), number));
             let Transition::Hold { change, hold, .. } = &event.transition else { continue };
             if *change != HoldChange::Created {
                 self.put(self.terms.reservation(hold.id), number);

@@ -20,6 +20,9 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
             let page = |pool: Option<&Pool>| pool.map(|pool| filter.page(pool)).unwrap_or_default();
             Found::Units(units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
         }
+        Query::Unit { item, unit } => {
+            Found::Unit(memory.pool(item)?.and_then(|pool| pool.get(unit)).cloned())
+        }
         Query::SeatMap { item, layout } => {
             let none = Pool::default();
             let map = |(item, pool): (&Item, Option<&Pool>)| {
@@ -27,7 +30,11 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
             };
             Found::SeatMap(units(memory, item)?.map(map))
         }
-        Query::Shelf(_) | Query::Reservations(_) | Query::History(_) | Query::Events { .. } => {
+        Query::Shelf(_)
+        | Query::Reservations(_)
+        | Query::History(_)
+        | Query::UnitHistory { .. }
+        | Query::Events { .. } => {
             return Ok(Err(Failure::Internal(format!("{query:?} is not read from memory"))));
         }
     };

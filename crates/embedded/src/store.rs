@@ -383,7 +383,11 @@ impl Store for EmbeddedStore {
     fn submit(&self, work: Work) {
         match work.ask {
             Ask::Query(
-                query @ (Query::Shelf(_) | Query::Reservations(_) | Query::History(_) | Query::Events { .. }),
+                query @ (Query::Shelf(_)
+                | Query::Reservations(_)
+                | Query::History(_)
+                | Query::UnitHistory { .. }
+                | Query::Events { .. }),
             ) => self.shared.query(query, work.reply),
             _ => self.shared.admit(work.into()),
         }

@@ -82,7 +82,7 @@ impl Lookups {
         });
         let missing = self.mentions.end(index)?;
         let mentions = (missing > 0).then(|| {
-            format!("index: {missing} mentions of owners, SKUs, locations or reservations are missing")
+            format!("index: {missing} mentions of owners, SKUs, locations, reservations or units are missing")
         });
         Ok(keys.into_iter().chain(mentions).collect())
     }

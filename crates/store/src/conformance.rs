@@ -18,6 +18,7 @@ mod keys;
 mod lists;
 mod pauses;
 mod returns;
+mod unit_histories;
 mod units;
 mod units_chosen;
 
@@ -145,6 +146,7 @@ pub fn cases() -> Vec<Case> {
         returns::CASES,
         units::CASES,
         units_chosen::CASES,
+        unit_histories::CASES,
     ]
     .concat()
 }

@@ -7,6 +7,7 @@
 
 mod query;
 mod store;
+mod unit_history;
 mod work;
 
 pub mod clock;
@@ -30,4 +31,5 @@ pub use query::{
     UnitPage,
 };
 pub use store::{EventRow, Store};
+pub use unit_history::{UNIT_HISTORY, UnitHistory, each_unit};
 pub use work::{Answer, Ask, Failure, Inbox, ReplyTo, Work};

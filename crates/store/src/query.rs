@@ -17,6 +17,20 @@ pub enum Query {
     Shelf(Shelf),
     /// Units of an item, in the order of their claims.
     Units(UnitFilter),
+    /// One unit of an item.
+    Unit {
+        /// Which item.
+        item: ItemKey,
+        /// Which of its units.
+        unit: Label,
+    },
+    /// The events that moved a unit since it was added, oldest first: the newest [`crate::UNIT_HISTORY`] at most.
+    UnitHistory {
+        /// Which item.
+        item: ItemKey,
+        /// Which of its units.
+        unit: Label,
+    },
     /// Where every unit of an item stands, and with `layout` where it is.
     SeatMap {
         /// Which item.
@@ -201,6 +215,10 @@ pub enum Found {
     Shelf(Vec<Item>),
     /// To [`Query::Units`]; `None` when there is no such item, or its units are counted.
     Units(Option<UnitPage>),
+    /// To [`Query::Unit`]; `None` when there is no such unit, be it that there is no such item.
+    Unit(Option<Unit>),
+    /// To [`Query::UnitHistory`]; `None` as for a unit. Events that have left for an archive are not among them.
+    UnitHistory(Option<Vec<EventRow>>),
     /// To [`Query::SeatMap`]; `None` as for units.
     SeatMap(Option<Box<SeatMap>>),
     /// To [`Query::Reservations`].

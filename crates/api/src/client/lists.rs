@@ -21,6 +21,12 @@ pub struct Listed<'a> {
     pub status: Option<Status>,
 }
 
+/// What happened to a reservation, or to a unit.
+#[derive(Deserialize)]
+pub(super) struct History {
+    pub(super) data: Vec<Event>,
+}
+
 impl Client {
     /// A page of reservations; `starting_after` is the `next_cursor` of the page before.
     pub async fn reservations(
@@ -53,10 +59,6 @@ impl Client {
 
     /// All events of one reservation, oldest first.
     pub async fn history(&self, id: ReservationId) -> Result<Vec<Event>, Error> {
-        #[derive(Deserialize)]
-        struct History {
-            data: Vec<Event>,
-        }
         let history: History = self.http.read(Request::new("GET", reservation(id, "/events"))).await?;
         Ok(history.data)
     }

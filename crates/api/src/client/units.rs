@@ -1,10 +1,10 @@
 //! The calls on units with ids.
 
 use super::attempt::Error;
-use super::lists::push_page;
+use super::lists::{History, push_page};
 use super::request::{Request, push_encoded, push_parameter};
 use super::{At, Client, reservation};
-use crate::wire::{Page, PostedUnit, Reservation, SeatMap, Terms, Unit, UnitsAdded, Wish};
+use crate::wire::{Event, Page, PostedUnit, Reservation, SeatMap, Terms, Unit, UnitsAdded, Wish};
 use serde::Serialize;
 use stockhold_domain::ReservationId;
 
@@ -42,12 +42,22 @@ impl Client {
         self.http.read(Request::new("GET", path)).await
     }
 
+    /// One unit: where it stands, and who has it.
+    pub async fn unit(&self, at: At<'_>, unit_id: &str) -> Result<Unit, Error> {
+        self.http.read(Request::new("GET", at.path(&tail(unit_id, "")))).await
+    }
+
+    /// What moved a unit since it was added, oldest first: the newest 64 events at most.
+    pub async fn unit_history(&self, at: At<'_>, unit_id: &str) -> Result<Vec<Event>, Error> {
+        let history: History =
+            self.http.read(Request::new("GET", at.path(&tail(unit_id, "/events")))).await?;
+        Ok(history.data)
+    }
+
     /// Lets go of a unit that nobody holds or has bought. A try whose answer was lost may have done so: then the next one
     /// is refused with `unknown_unit`.
     pub async fn retire_unit(&self, at: At<'_>, unit_id: &str) -> Result<(), Error> {
-        let mut tail = "/units/".to_owned();
-        push_encoded(&mut tail, unit_id);
-        self.http.send(Request::new("DELETE", at.path(&tail))).await?.done()
+        self.http.send(Request::new("DELETE", at.path(&tail(unit_id, "")))).await?.done()
     }
 
     /// Where every unit of an item stands; with the units themselves, if they are wanted.
@@ -91,4 +101,12 @@ impl Client {
         let request = Request::new("POST", reservation(id, "/return")).json(&Body { units, reason })?;
         self.http.read(request.key(key)).await
     }
+}
+
+/// A path under one unit, below its item's.
+fn tail(unit_id: &str, rest: &str) -> String {
+    let mut tail = "/units/".to_owned();
+    push_encoded(&mut tail, unit_id);
+    tail.push_str(rest);
+    tail
 }

@@ -20,7 +20,7 @@ pub(crate) use explain::clip;
 pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
 pub use lists::{PAGE_DEFAULT, PAGE_LIMIT, events, reservations, shelf, stream};
 pub(crate) use path::uuid;
-pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, units};
+pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 
 use units::Wish;
 

@@ -11,7 +11,9 @@ use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use std::collections::HashSet;
 use std::fmt;
 use stockhold_domain::limits::{ATTRIBUTES, LINE_UNITS, SECTIONS, UNITS_AT_ONCE};
-use stockhold_domain::{AddUnits, Attribute, Attributes, Best, Choice, Command, Label, NewUnit, RetireUnit};
+use stockhold_domain::{
+    AddUnits, Attribute, Attributes, Best, Choice, Command, ItemKey, Label, NewUnit, RetireUnit,
+};
 use stockhold_store::{Standing, UnitFilter};
 
 /// Longest body of `POST /v1/inventory/{sku}/units` in bytes.
@@ -216,8 +218,13 @@ pub fn add_units(sku: &str, query: Option<&str>, body: &[u8]) -> Result<Command,
 
 /// `DELETE /v1/inventory/{sku}/units/{unit_id}?location=`
 pub fn retire_unit(sku: &str, unit: &str, query: Option<&str>) -> Result<Command, Invalid> {
-    let (item, unit) = both(item(sku, query), path::label("/unit_id", unit))?;
+    let (item, unit) = self::unit(sku, unit, query)?;
     Ok(Command::RetireUnit(RetireUnit { item, unit }))
+}
+
+/// `GET /v1/inventory/{sku}/units/{unit_id}?location=`, and the events under it.
+pub fn unit(sku: &str, unit: &str, query: Option<&str>) -> Result<(ItemKey, Label), Invalid> {
+    both(item(sku, query), path::label("/unit_id", unit))
 }
 
 /// `GET /v1/inventory/{sku}/units?location=&status=&section=&limit=&starting_after=`

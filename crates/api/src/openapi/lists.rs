@@ -4,6 +4,7 @@ use super::operation::in_query;
 use super::schema::{Member, always, array, flag, integer, maybe, named, object, text, with};
 use crate::decode::{PAGE_DEFAULT, PAGE_LIMIT};
 use serde_json::{Value, json};
+use stockhold_store::UNIT_HISTORY;
 
 /// Their schemas, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -12,6 +13,22 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ItemPage", page("Item", "Items in order of location and SKU, byte by byte.", next())),
         ("UnitPage", page("Unit", "Units of an item, in the order of their claims.", next())),
         ("EventPage", page("Event", "Events, the oldest first.", onwards())),
+        (
+            "UnitHistory",
+            object(
+                "What happened to a unit since it was added.",
+                vec![always(
+                    "data",
+                    array(
+                        named("Event"),
+                        0,
+                        UNIT_HISTORY,
+                        "The newest events that moved it, the oldest of them first. Of units that were added together only this \
+                         one is shown.",
+                    ),
+                )],
+            ),
+        ),
         (
             "History",
             object(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stockhold_domain::{
     Attribute, Attributes, Closing, Event, EventId, Extras, Figures, Hold, HoldChange, Instant, Item,
     ItemKey, Label, Line, LineUnit, LineUnits, Mode, Origin, Place, Pool, RequestId, ReservationId, Seconds,
-    Settings, Status, Terms, Trace, Transition, Unit, UnitStatus,
+    Settings, Status, StockChange, Terms, Trace, Transition, Unit, UnitStatus,
 };
 use stockhold_store::EventRow;
 
@@ -201,6 +201,17 @@ pub(super) fn history() -> Vec<EventRow> {
     confirmed.event.at = at(120);
     confirmed.event.previous = Some(cart().last_event);
     vec![happened(8, cart().last_event, made), confirmed]
+}
+
+/// What happened to the first seat of the concert: it was added and it is held.
+pub(super) fn unit_history() -> Vec<EventRow> {
+    let change = StockChange::UnitsAdded(pool().iter().take(1).cloned().collect());
+    let figures = concert().figures;
+    let held = Transition::Hold { change: HoldChange::Created, hold: seats(), figures: [figures].into() };
+    vec![
+        happened(5, event_id(5), Transition::Stock { change, item: concert() }),
+        happened(8, seats().last_event, held),
+    ]
 }
 
 /// What `put` writes.

@@ -3,19 +3,21 @@
 use super::lists::{limit, starting_after};
 use super::operation::{Answer, Operation, component, in_path, in_query};
 use super::reservations::{at_location, example, sku};
-use super::samples::{concert, pool, written};
+use super::samples::{concert, pool, unit_history, written};
 use super::schema::{flag, label, with, word};
 use crate::decode::UNITS_BODY_BYTES;
 use crate::encode;
 use crate::problem::Reason;
 use serde_json::json;
-use stockhold_store::SeatMap;
+use stockhold_store::{SeatMap, UNIT_HISTORY};
 
 const TAG: &str = "Inventory";
+// As the text of a history says.
+const _: () = assert!(UNIT_HISTORY == 64);
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
-    vec![add(), list(), retire(), seat_map()]
+    vec![add(), list(), one(), history(), retire(), seat_map()]
 }
 
 fn on_one(method: &'static str, path: &'static str, operation: &'static str) -> Operation {
@@ -76,12 +78,43 @@ fn list() -> Operation {
         .reads()
 }
 
-fn retire() -> Operation {
-    on_one("delete", "/v1/inventory/{sku}/units/{unit_id}", "retire_unit")
+/// A path under one unit.
+fn on_unit(method: &'static str, path: &'static str, operation: &'static str) -> Operation {
+    on_one(method, path, operation)
         .parameter(in_path("unit_id", label("The unit's id, percent-encoded."), "A-12"))
+        .refuses(&[Reason::UnknownUnit])
+}
+
+fn one() -> Operation {
+    let unit = pool().iter().next().map(|unit| written(|out| encode::unit(out, unit)));
+    on_unit("get", "/v1/inventory/{sku}/units/{unit_id}", "get_unit")
+        .does("Read a unit", "Where it stands, and who has it.")
+        .answers(Answer::new(200, "The unit.").json("Unit", json!({ "held": example("Held", json!(unit)) })))
+        .reads()
+}
+
+fn history() -> Operation {
+    let rows = unit_history();
+    let rows: Vec<_> = rows.iter().map(|row| written(|out| encode::event(out, row))).collect();
+    on_unit("get", "/v1/inventory/{sku}/units/{unit_id}/events", "get_unit_events")
+        .tagged("Events")
+        .does(
+            "Read a unit's history",
+            "What moved it since it was added, the oldest first: added, held, sold, given back or run out, returned. The newest \
+             64 at most. A database leaves out events that were archived, and those from before its schema kept histories.",
+        )
+        .answers(
+            Answer::new(200, "Its events.")
+                .json("UnitHistory", json!({ "held": example("Added and held", json!({ "data": rows })) })),
+        )
+        .reads()
+}
+
+fn retire() -> Operation {
+    on_unit("delete", "/v1/inventory/{sku}/units/{unit_id}", "retire_unit")
         .does("Retire a unit", "Lets go of a unit that nobody holds or has bought.")
         .answers(Answer::new(204, "It is gone."))
-        .refuses(&[Reason::UnknownUnit, Reason::UnitInUse])
+        .refuses(&[Reason::UnitInUse])
         .writes()
 }
 

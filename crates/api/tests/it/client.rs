@@ -211,6 +211,8 @@ async fn units_go_out_as_the_routes_want_them() {
         status: UnitStatus::Held(id()),
         version: 3,
     };
+    let alone = answer(200, |out| encode::unit(out, &unit));
+    let history = answer(200, |out| List::open(out, "data").close(out));
     let page = answer(200, |out| {
         let mut list = List::open(out, "data");
         encode::unit(list.entry(out), &unit);
@@ -225,6 +227,8 @@ async fn units_go_out_as_the_routes_want_them() {
         answer(201, |out| encode::reservation(out, &hold())),
         answer(200, |out| encode::reservation(out, &full_hold())),
         answer(204, |_| {}),
+        alone,
+        history,
     ]);
     let client = Client::new(&server.base).unwrap();
     let aisle = serde_json::Map::from_iter([("aisle".to_owned(), true.into())]);
@@ -252,6 +256,9 @@ async fn units_go_out_as_the_routes_want_them() {
     client.reserve_units(TEA, &wish, &terms(), Some("k1")).await.unwrap();
     client.return_named(id(), &["A 1"], "ill", Some("k2")).await.unwrap();
     client.retire_unit(TEA, "A 1").await.unwrap();
+    let one = client.unit(TEA, "A 1").await.unwrap();
+    assert_eq!((one.status, one.reservation_id, &*one.unit_id), (wire::Stands::Held, Some(id()), "A 1"));
+    assert!(client.unit_history(TEA, "A/1").await.unwrap().is_empty());
 
     let tea = "/v1/inventory/tea%20%2F%20%C3%A9";
     let hub = "location=hub%209";
@@ -265,6 +272,8 @@ async fn units_go_out_as_the_routes_want_them() {
         line(format!("POST {tea}/reserve?{hub}")),
         line(format!("POST /v1/reservations/{ID}/return")),
         line(format!("DELETE {tea}/units/A%201?{hub}")),
+        line(format!("GET {tea}/units/A%201?{hub}")),
+        line(format!("GET {tea}/units/A%2F1/events?{hub}")),
     ];
     let bodies = [
         r#"{"units":[{"unit_id":"A 1","position":4,"attributes":{"aisle":true}},{"unit_id":""}]}"#,
@@ -273,8 +282,10 @@ async fn units_go_out_as_the_routes_want_them() {
         r#"{"quantity":2,"adjacent":true,"sections":["left wing"],"min_together":2,"attributes":{"aisle":true},"owner_id":"cart"}"#,
         r#"{"units":["A 1"],"reason":"ill"}"#,
         "",
+        "",
+        "",
     ];
-    let keys = [None, None, None, Some("\"k1\""), Some("\"k2\""), None];
+    let keys = [None, None, None, Some("\"k1\""), Some("\"k2\""), None, None, None];
     let expected: Vec<_> =
         lines.iter().zip(keys).zip(bodies).map(|((line, key), body)| (&**line, key, body)).collect();
     assert_eq!(asked, expected);

@@ -4,10 +4,10 @@ use stockhold_domain::{ItemKey, Outcome, Reply, ReservationId, Unit, UnitStatus}
 use stockhold_embedded::testing::Bench;
 use stockhold_embedded::{OpenError, files, verify};
 use stockhold_store::conformance::maker::{
-    add_units, confirm, reserve, reserve_named, retire, return_units, row, set_hall, set_stock,
+    add_units, confirm, label, reserve, reserve_named, retire, return_units, row, set_hall, set_stock,
 };
 use stockhold_store::conformance::{Maker, World};
-use stockhold_store::{Found, Query, UnitFilter};
+use stockhold_store::{Failure, Found, Query, UnitFilter};
 
 /// Seats of the hall.
 const SEATS: usize = 500;
@@ -88,6 +88,44 @@ fn a_unit_that_changed_or_is_gone_in_the_index_is_damage() {
         let error = bench.start().unwrap_err();
         assert!(matches!(error, OpenError::Damaged { .. }), "{change}: {error}");
     }
+}
+
+fn history(bench: &mut Bench, item: &ItemKey, unit: &str) -> usize {
+    match bench.find(Query::UnitHistory { item: item.clone(), unit: label(unit) }) {
+        Ok(Found::UnitHistory(rows)) => rows.unwrap_or_default().len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An index of the format before units were mentioned.
+#[test]
+fn units_of_before_have_their_histories_too() {
+    let (mut bench, mut maker) = (Bench::new(), Maker::new(1, ""));
+    let item = hall(&mut bench, &mut maker);
+    bench.stop();
+    let db = rusqlite::Connection::open(bench.dir().join(files::INDEX)).unwrap();
+    db.execute_batch("DELETE FROM mention_runs; DELETE FROM mention_pages; PRAGMA user_version = 4").unwrap();
+    drop(db);
+    bench.start().unwrap();
+    let moves = ["000", "007", "100", "101", "499"].map(|unit| history(&mut bench, &item, unit));
+    assert_eq!(moves, [1, 2, 3, 4, 0]);
+    bench.stop();
+    assert_eq!(verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());
+}
+
+#[test]
+fn an_event_of_a_unit_that_is_not_found_is_damage() {
+    let (mut bench, mut maker) = (Bench::new(), Maker::new(1, ""));
+    let item = hall(&mut bench, &mut maker);
+    bench.stop();
+    let db = rusqlite::Connection::open(bench.dir().join(files::INDEX)).unwrap();
+    db.execute_batch("DELETE FROM mention_runs; DELETE FROM mention_pages").unwrap();
+    drop(db);
+    bench.start().unwrap();
+    // What is found begins in the middle.
+    held(&mut bench, &mut maker, &item, &["101"]);
+    let found = bench.find(Query::UnitHistory { item: item.clone(), unit: label("101") });
+    assert!(matches!(&found, Err(Failure::Internal(why)) if why.contains("damaged")), "{found:?}");
 }
 
 /// Versions of the program that know counted stock only read its batches, and refuse those that they could misread.

@@ -29,6 +29,8 @@ operations! {
     Route::Adjust(_) => "adjust_stock"
     Route::AddUnits(_) => "add_units"
     Route::Units(_) => "list_units"
+    Route::Unit(..) => "get_unit"
+    Route::UnitHistory(..) => "get_unit_events"
     Route::RetireUnit(..) => "retire_unit"
     Route::SeatMap(_) => "get_seat_map"
     Route::ItemSale(_, true) => "pause_item"

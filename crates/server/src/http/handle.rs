@@ -194,6 +194,14 @@ impl Worker {
                 self.command(who, decode::retire_unit(sku, unit, query)?, None, Shape::Nothing).await
             }
             Route::Units(sku) => Box::pin(self.units(decode::units(sku, query)?)).await,
+            Route::Unit(sku, unit) => {
+                let (item, unit) = decode::unit(sku, unit, query)?;
+                Box::pin(self.unit(item, unit)).await
+            }
+            Route::UnitHistory(sku, unit) => {
+                let (item, unit) = decode::unit(sku, unit, query)?;
+                Box::pin(self.unit_history(item, unit)).await
+            }
             Route::SeatMap(sku) => {
                 let (item, layout) = decode::seat_map(sku, query)?;
                 let known = asked.if_none_match.once(IF_NONE_MATCH)?;

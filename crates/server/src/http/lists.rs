@@ -9,7 +9,9 @@ use super::reply;
 use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
-use stockhold_domain::{FieldError, Item, ItemKey, Rejection, ReservationId};
+use stockhold_domain::{
+    FieldError, Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition,
+};
 use stockhold_store::{Answer, Ask, EventRow, Filter, Found, Query, Shelf, UnitFilter};
 
 /// Bytes after which a page ends, whatever its limit: the one entry that reaches it goes in whole.
@@ -136,7 +138,7 @@ impl Worker {
             wanted.limit = left;
             let page = match self.find(Query::Units(wanted.clone())).await? {
                 Found::Units(Some(page)) => page,
-                Found::Units(None) => return Err(self.no_units(wanted.item).await),
+                Found::Units(None) => return Err(self.no_units(wanted.item, None).await),
                 _ => return Err(Refused::mixed_up()),
             };
             for unit in page.units.iter().take(left) {
@@ -156,17 +158,28 @@ impl Worker {
     pub(super) async fn seat_map(&self, item: ItemKey, layout: bool, known: Option<&[u8]>) -> Handled {
         let map = match self.find(Query::SeatMap { item: item.clone(), layout }).await? {
             Found::SeatMap(Some(map)) => map,
-            Found::SeatMap(None) => return Err(self.no_units(item).await),
+            Found::SeatMap(None) => return Err(self.no_units(item, None).await),
             _ => return Err(Refused::mixed_up()),
         };
         Ok(reply::seat_map(&map, known, None))
     }
 
-    /// Why an item shows no units: there is no such item, or it counts them.
-    async fn no_units(&self, key: ItemKey) -> Refused {
-        match self.item(key).await {
-            Err(refused) => refused,
-            Ok(_) => {
+    pub(super) async fn unit(&self, item: ItemKey, unit: Label) -> Handled {
+        match self.find(Query::Unit { item: item.clone(), unit: unit.clone() }).await? {
+            Found::Unit(Some(unit)) => Ok(reply::json(|out| encode::unit(out, &unit))),
+            Found::Unit(None) => Err(self.no_units(item, Some(unit)).await),
+            _ => Err(Refused::mixed_up()),
+        }
+    }
+
+    /// Why an item shows no units, or not this one: there is no such item, it counts them, or there is no such unit.
+    async fn no_units(&self, key: ItemKey, unit: Option<Label>) -> Refused {
+        match (self.item(key).await, unit) {
+            (Err(refused), _) => refused,
+            (Ok(item), Some(unit)) if item.mode == Mode::Units => {
+                Problem::from(Rejection::UnknownUnit { item: item.key, unit }).into()
+            }
+            (Ok(_), _) => {
                 let detail = "is an item that counts its units: only those of mode units have any to show";
                 let error = FieldError { pointer: "/sku".into(), detail: detail.to_owned() };
                 Problem::from(Rejection::InvalidRequest(error)).into()
@@ -182,10 +195,33 @@ impl Worker {
             }
             _ => return Err(Refused::mixed_up()),
         };
+        self.told(&rows)
+    }
+
+    pub(super) async fn unit_history(&self, item: ItemKey, unit: Label) -> Handled {
+        let found = self.find(Query::UnitHistory { item: item.clone(), unit: unit.clone() }).await?;
+        let mut rows = match found {
+            Found::UnitHistory(Some(rows)) => rows,
+            Found::UnitHistory(None) => return Err(self.no_units(item, Some(unit)).await),
+            _ => return Err(Refused::mixed_up()),
+        };
+        // Thousands may have come together.
+        for row in &mut rows {
+            if let Transition::Stock { change: StockChange::UnitsAdded(units), .. } =
+                &mut row.event.transition
+            {
+                *units = units.iter().filter(|one| one.id == unit).cloned().collect();
+            }
+        }
+        self.told(&rows)
+    }
+
+    /// A history, which takes room as it grows.
+    fn told(&self, rows: &[EventRow]) -> Handled {
         let mut out = Vec::new();
         let mut load = None;
         let mut list = List::open(&mut out, "data");
-        for row in &rows {
+        for row in rows {
             encode::event(list.entry(&mut out), row);
             drop(load.take());
             load = self.weigh(&out)?;

@@ -18,6 +18,8 @@ pub(super) enum Route<'a> {
     Adjust(&'a str),
     AddUnits(&'a str),
     Units(&'a str),
+    Unit(&'a str, &'a str),
+    UnitHistory(&'a str, &'a str),
     RetireUnit(&'a str, &'a str),
     SeatMap(&'a str),
     ItemSale(&'a str, bool),
@@ -52,7 +54,7 @@ impl<'a> Route<'a> {
         if path.len() > 1 && path.ends_with('/') {
             return Err(Miss::Path);
         }
-        let mut segments = [""; 5];
+        let mut segments = [""; 6];
         let mut parts = path.strip_prefix('/').ok_or(Miss::Path)?.split('/');
         for (slot, part) in segments.iter_mut().zip(&mut parts) {
             *slot = part;
@@ -64,52 +66,54 @@ impl<'a> Route<'a> {
         let post = |route| if method == "POST" { Ok(route) } else { Err(Miss::Method("POST")) };
         let read = |route| if get { Ok(route) } else { Err(Miss::Method("GET, HEAD")) };
         match segments {
-            ["v1", "inventory", sku, "reserve", ""] => post(Self::ReserveSingle(sku)),
-            ["v1", "reservations", id, "confirm", ""] => post(Self::Confirm(id)),
-            ["v1", "inventory", sku, "available", ""] => read(Self::Available(sku)),
-            ["v1", "reservations", "", "", ""] => match method {
+            ["v1", "inventory", sku, "reserve", "", ""] => post(Self::ReserveSingle(sku)),
+            ["v1", "reservations", id, "confirm", "", ""] => post(Self::Confirm(id)),
+            ["v1", "inventory", sku, "available", "", ""] => read(Self::Available(sku)),
+            ["v1", "reservations", "", "", "", ""] => match method {
                 "POST" => Ok(Self::ReserveBasket),
                 _ if get => Ok(Self::Reservations),
                 _ => Err(Miss::Method("GET, HEAD, POST")),
             },
-            ["v1", "commands", "", "", ""] => post(Self::Commands),
-            ["v1", "reservations", id, "", ""] => match method {
+            ["v1", "commands", "", "", "", ""] => post(Self::Commands),
+            ["v1", "reservations", id, "", "", ""] => match method {
                 "DELETE" => Ok(Self::Release(id)),
                 _ if get => Ok(Self::Reservation(id)),
                 _ => Err(Miss::Method("GET, HEAD, DELETE")),
             },
-            ["v1", "reservations", id, "extend", ""] => post(Self::Extend(id)),
-            ["v1", "reservations", id, "return", ""] => post(Self::Return(id)),
-            ["v1", "reservations", id, "events", ""] => read(Self::History(id)),
-            ["v1", "availability", "", "", ""] => post(Self::Availability),
-            ["v1", "inventory", "", "", ""] => read(Self::Inventory),
-            ["v1", "inventory", sku, "", ""] if !sku.is_empty() => match method {
+            ["v1", "reservations", id, "extend", "", ""] => post(Self::Extend(id)),
+            ["v1", "reservations", id, "return", "", ""] => post(Self::Return(id)),
+            ["v1", "reservations", id, "events", "", ""] => read(Self::History(id)),
+            ["v1", "availability", "", "", "", ""] => post(Self::Availability),
+            ["v1", "inventory", "", "", "", ""] => read(Self::Inventory),
+            ["v1", "inventory", sku, "", "", ""] if !sku.is_empty() => match method {
                 "PUT" => Ok(Self::SetStock(sku)),
                 _ if get => Ok(Self::Item(sku)),
                 _ => Err(Miss::Method("GET, HEAD, PUT")),
             },
-            ["v1", "inventory", sku, "adjust", ""] => post(Self::Adjust(sku)),
-            ["v1", "inventory", sku, "units", ""] => match method {
+            ["v1", "inventory", sku, "adjust", "", ""] => post(Self::Adjust(sku)),
+            ["v1", "inventory", sku, "units", "", ""] => match method {
                 "POST" => Ok(Self::AddUnits(sku)),
                 _ if get => Ok(Self::Units(sku)),
                 _ => Err(Miss::Method("GET, HEAD, POST")),
             },
-            ["v1", "inventory", sku, "units", unit] => match method {
+            ["v1", "inventory", sku, "units", unit, ""] => match method {
                 "DELETE" => Ok(Self::RetireUnit(sku, unit)),
-                _ => Err(Miss::Method("DELETE")),
+                _ if get => Ok(Self::Unit(sku, unit)),
+                _ => Err(Miss::Method("GET, HEAD, DELETE")),
             },
-            ["v1", "inventory", sku, "seat-map", ""] => read(Self::SeatMap(sku)),
-            ["v1", "inventory", sku, "pause", ""] => post(Self::ItemSale(sku, true)),
-            ["v1", "inventory", sku, "resume", ""] => post(Self::ItemSale(sku, false)),
-            ["v1", "sale", "", "", ""] => read(Self::Paused),
-            ["v1", "sale", "pause", "", ""] => post(Self::Sale(true)),
-            ["v1", "sale", "resume", "", ""] => post(Self::Sale(false)),
-            ["v1", "events", "", "", ""] => read(Self::Events),
-            ["v1", "events", "stream", "", ""] => read(Self::EventStream),
-            ["openapi.json", "", "", "", ""] => read(Self::OpenApi),
-            ["docs", "", "", "", ""] => read(Self::Docs),
-            ["problems", reason, "", "", ""] if !reason.is_empty() => read(Self::ProblemPage(reason)),
-            ["", "", "", "", ""] => read(Self::Index),
+            ["v1", "inventory", sku, "units", unit, "events"] => read(Self::UnitHistory(sku, unit)),
+            ["v1", "inventory", sku, "seat-map", "", ""] => read(Self::SeatMap(sku)),
+            ["v1", "inventory", sku, "pause", "", ""] => post(Self::ItemSale(sku, true)),
+            ["v1", "inventory", sku, "resume", "", ""] => post(Self::ItemSale(sku, false)),
+            ["v1", "sale", "", "", "", ""] => read(Self::Paused),
+            ["v1", "sale", "pause", "", "", ""] => post(Self::Sale(true)),
+            ["v1", "sale", "resume", "", "", ""] => post(Self::Sale(false)),
+            ["v1", "events", "", "", "", ""] => read(Self::Events),
+            ["v1", "events", "stream", "", "", ""] => read(Self::EventStream),
+            ["openapi.json", "", "", "", "", ""] => read(Self::OpenApi),
+            ["docs", "", "", "", "", ""] => read(Self::Docs),
+            ["problems", reason, "", "", "", ""] if !reason.is_empty() => read(Self::ProblemPage(reason)),
+            ["", "", "", "", "", ""] => read(Self::Index),
             _ => Err(Miss::Path),
         }
     }
@@ -144,6 +148,8 @@ impl<'a> Route<'a> {
             | Self::Available(_)
             | Self::Item(_)
             | Self::Units(_)
+            | Self::Unit(..)
+            | Self::UnitHistory(..)
             | Self::RetireUnit(..)
             | Self::SeatMap(_)
             | Self::Paused
@@ -187,6 +193,8 @@ names! {
     "adjust": Self::Adjust(_),
     "add_units": Self::AddUnits(_),
     "units": Self::Units(_),
+    "unit": Self::Unit(..),
+    "unit_history": Self::UnitHistory(..),
     "retire_unit": Self::RetireUnit(..),
     "seat_map": Self::SeatMap(_),
     "set_sale": Self::ItemSale(..) | Self::Sale(_),
@@ -213,6 +221,7 @@ mod tests {
         assert_eq!(find("PATCH", "/v1/reservations/x"), Err(Miss::Method("GET, HEAD, DELETE")));
         assert_eq!(find("GET", "/v1/inventory/"), Err(Miss::Path));
         assert_eq!(find("GET", "/v1/inventory/a/b/c/d"), Err(Miss::Path));
+        assert_eq!(find("POST", "/v1/inventory/a/reserve/c/d"), Err(Miss::Path));
         assert_eq!(find("POST", "/v1/reservations/"), Err(Miss::Path));
         assert_eq!(find("GET", "//"), Err(Miss::Path));
         assert_eq!(find("GET", "*"), Err(Miss::Path));
@@ -228,7 +237,12 @@ mod tests {
         assert_eq!(find("GET", "/v1/commands"), Err(Miss::Method("POST")));
         assert_eq!(find("GET", "/v1/inventory/a/units"), Ok(Route::Units("a")));
         assert_eq!(find("DELETE", "/v1/inventory/a/units/x%2Fy"), Ok(Route::RetireUnit("a", "x%2Fy")));
-        assert_eq!(find("GET", "/v1/inventory/a/units/x"), Err(Miss::Method("DELETE")));
+        assert_eq!(find("GET", "/v1/inventory/a/units/x%2Fy"), Ok(Route::Unit("a", "x%2Fy")));
+        assert_eq!(find("PUT", "/v1/inventory/a/units/x"), Err(Miss::Method("GET, HEAD, DELETE")));
+        assert_eq!(find("HEAD", "/v1/inventory/a/units/x/events"), Ok(Route::UnitHistory("a", "x")));
+        assert_eq!(find("DELETE", "/v1/inventory/a/units/x/events"), Err(Miss::Method("GET, HEAD")));
+        assert_eq!(find("GET", "/v1/inventory/a/units/x/events/"), Err(Miss::Path));
+        assert_eq!(find("GET", "/v1/inventory/a/units/x/events/1"), Err(Miss::Path));
         assert_eq!(find("DELETE", "/v1/inventory/a/units/"), Err(Miss::Path));
         assert_eq!(find("POST", "/v1/inventory/a/seat-map"), Err(Miss::Method("GET, HEAD")));
     }

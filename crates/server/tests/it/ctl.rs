@@ -286,6 +286,12 @@ fn a_hall_from_a_shell() {
     assert_eq!((stalls["data"].as_array().unwrap().len(), &stalls["has_more"]), (3, &true.into()));
     let map = done(&server, &["units", "map", "concert"]);
     assert!(map.contains("stalls   A   o o o o") && map.contains("1 sold ■"), "{map}");
+    let shown = done(&server, &["units", "get", "concert", &seat]);
+    assert!(shown.contains(&seat) && shown.contains("available"), "{shown}");
+    let events = done(&server, &["units", "events", "concert", &seat]);
+    assert_eq!(events.lines().count(), 4, "added, held, sold, returned: {events}");
+    assert!(events.lines().last().unwrap().contains("reservation.returned"), "{events}");
+    refused(&server, &["units", "events", "concert", "Z-1"], &["unknown_unit"]);
     assert!(done(&server, &["units", "retire", "concert", &seat]).contains("retired"));
     refused(&server, &["units", "retire", "concert", "A-1"], &["unit_in_use"]);
     refused(&server, &["stock", "set", "concert", "--mode", "counted"], &["must stay as it is"]);

@@ -5,8 +5,8 @@ use super::dialect::Trouble;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use stockhold_domain::{Attributes, BUCKETS, Event, Hold, Item, KeyHash, KeyRecord, ReservationId};
-use stockhold_store::EventRow;
 use stockhold_store::codec::{self, DecodeError, Reader};
+use stockhold_store::{EventRow, UNIT_HISTORY};
 
 /// What compressed events begin with. Others begin with an id, which says the time: no such byte comes before the year 6429.
 const COMPRESSED: u8 = 0xff;
@@ -16,8 +16,10 @@ const COMPRESSED_FROM: usize = 1_024;
 const EVENT_BYTES: usize = 256;
 /// Bytes that no batch of events has: what claims more is damaged.
 const EVENTS_BYTES: usize = 1 << 30;
-/// Bytes of one serial in a reservation's history.
+/// Bytes of one serial in a history.
 const SERIAL_BYTES: usize = 8;
+/// Bytes that the history of a unit has at most: the newest serials.
+pub(crate) const UNIT_HISTORY_BYTES: usize = UNIT_HISTORY * SERIAL_BYTES;
 
 /// A key is found by its digest alone, so its bucket comes from that.
 pub(crate) fn key_bucket(hash: KeyHash) -> u16 {
@@ -141,7 +143,7 @@ pub(crate) fn events_from(body: &[u8], last_position: i64, count: i64) -> Result
     Ok(rows)
 }
 
-/// A reservation's history: the serials of its batches of events, each 8 bytes, big-endian.
+/// The history of a reservation or a unit: the serials of its batches of events, each 8 bytes, big-endian.
 pub(crate) fn serials_from(history: &[u8]) -> Result<Vec<u64>, Trouble> {
     let chunks = history.chunks_exact(SERIAL_BYTES);
     if !chunks.remainder().is_empty() {

@@ -161,6 +161,10 @@ impl Session for Maps {
         Ok(Vec::new())
     }
 
+    async fn unit(&mut self, _: &ItemKey, _: &Label) -> Result<Option<(Unit, Vec<u64>)>, Trouble> {
+        Ok(None)
+    }
+
     async fn paused(&mut self) -> Result<Vec<String>, Trouble> {
         Ok(Vec::new())
     }

@@ -58,6 +58,14 @@ pub(crate) trait Session: Send + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Unit>, Trouble>> + Send;
 
+    /// A unit with the serials of its newest batches of events, oldest first: no more than fit into
+    /// [`super::UNIT_HISTORY_BYTES`], and none from before they were kept.
+    fn unit(
+        &mut self,
+        item: &ItemKey,
+        unit: &Label,
+    ) -> impl Future<Output = Result<Option<(Unit, Vec<u64>)>, Trouble>> + Send;
+
     /// The locations that are paused, `""` for everything, in order.
     fn paused(&mut self) -> impl Future<Output = Result<Vec<String>, Trouble>> + Send;
 
@@ -232,9 +240,9 @@ pub(crate) struct Changes<'a> {
     pub(crate) new_items: Vec<&'a Item>,
     /// Items to update.
     pub(crate) changed_items: Vec<&'a Item>,
-    /// Units to insert.
+    /// Units to insert; their history is this batch's serial.
     pub(crate) new_units: Vec<UnitRow<'a>>,
-    /// Units to update.
+    /// Units to update; this batch's serial is added to their history.
     pub(crate) changed_units: Vec<UnitRow<'a>>,
     /// Units to delete.
     pub(crate) gone_units: Vec<(&'a ItemKey, &'a Label)>,

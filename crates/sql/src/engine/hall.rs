@@ -41,6 +41,8 @@ pub(super) struct Hall {
 struct Locked {
     before: Option<Unit>,
     now: Option<Unit>,
+    /// Whether it is another one of the same name than before.
+    is_another: bool,
 }
 
 /// Why free units can't be told.
@@ -76,7 +78,7 @@ impl Hall {
             if unit.status == UnitStatus::Available {
                 hall.free.insert(place(&unit));
             }
-            let locked = Locked { before: Some(unit.clone()), now: Some(unit.clone()) };
+            let locked = Locked { before: Some(unit.clone()), now: Some(unit.clone()), is_another: false };
             hall.units.insert(unit.id, locked);
         }
         if let Some(pool) = &hall.pool {
@@ -118,7 +120,9 @@ impl Hall {
         for unit in units {
             self.last = self.last.map(|last| last.max(unit.place.position));
             self.free.insert(place(unit));
-            self.units.entry(unit.id.clone()).or_default().now = Some(unit.clone());
+            let locked = self.units.entry(unit.id.clone()).or_default();
+            locked.is_another = locked.before.is_some();
+            locked.now = Some(unit.clone());
         }
         self.moves(at).total_units += i64::try_from(units.len()).unwrap_or(i64::MAX);
         if let Some(pool) = &mut self.pool {
@@ -196,18 +200,15 @@ impl Hall {
         changed: &mut Vec<UnitRow<'a>>,
         gone: &mut Vec<(&'a ItemKey, &'a Label)>,
     ) {
-        for (id, Locked { before, now }) in &self.units {
+        for (id, Locked { before, now, is_another }) in &self.units {
             match (before, now) {
                 (None, Some(unit)) => new.push(UnitRow { item, unit }),
-                (Some(before), Some(unit)) if before == unit => {}
-                (Some(before), Some(unit)) if before.place == unit.place => {
-                    changed.push(UnitRow { item, unit });
-                }
-                // Another one of the same name.
-                (Some(_), Some(unit)) => {
+                (Some(_), Some(unit)) if *is_another => {
                     gone.push((item, id));
                     new.push(UnitRow { item, unit });
                 }
+                (Some(before), Some(unit)) if before == unit => {}
+                (Some(_), Some(unit)) => changed.push(UnitRow { item, unit }),
                 (Some(_), None) => gone.push((item, id)),
                 (None, None) => {}
             }

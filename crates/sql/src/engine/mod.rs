@@ -72,9 +72,9 @@ mod store;
 mod crash_tests;
 
 pub(crate) use bytes::{
-    attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku, further_skus,
-    hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from, packed_events_body,
-    serials_from,
+    UNIT_HISTORY_BYTES, attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku,
+    further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from,
+    packed_events_body, serials_from,
 };
 pub(crate) use dialect::{
     Changes, CommitSent, Committed, Deadline, Dialect, FiguresRow, LineRow, Locked, Rows, SaleRow, Scan,

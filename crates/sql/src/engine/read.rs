@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use stockhold_domain::{Item, ItemKey, Label, Mode, Pool, ReservationId, Transition};
 use stockhold_store::{
     Answer, Cursor, EventRow, Failure, Filter, Found, Page, Pauses, Query, SeatMap, UNITS_LOOKED_AT,
-    UnitFilter, UnitPage,
+    UnitFilter, UnitHistory, UnitPage,
 };
 
 /// Most queries that are answered together.
@@ -18,6 +18,8 @@ const AT_ONCE: usize = 256;
 const SLOW_AT_ONCE: usize = 8;
 /// Most reservations that are looked at for one page where no index leads to them. A page may be short: its cursor goes on.
 const SCANNED: usize = 2_000;
+/// Batches of events that are read at once for the history of a unit.
+const BATCHES_AT_ONCE: usize = 8;
 
 /// A query that waits.
 pub(super) type Asked = (Query, Owed);
@@ -39,6 +41,8 @@ impl Reads {
             | Query::Events { .. }
             | Query::Pauses
             | Query::Units(_)
+            | Query::Unit { .. }
+            | Query::UnitHistory { .. }
             | Query::SeatMap { .. } => self.slow.push_back(asked),
         }
     }
@@ -163,6 +167,11 @@ async fn find<S: Session>(session: &mut S, query: &Query, shown: &Shown) -> Resu
         }
         Query::Pauses => Found::Pauses(pauses(session.paused().await?)?),
         Query::Units(filter) => Found::Units(units(session, filter).await?),
+        Query::Unit { item, unit } => Found::Unit(session.unit(item, unit).await?.map(|(unit, _)| unit)),
+        Query::UnitHistory { item, unit } => {
+            shown.has_numbered(session.number().await?);
+            Found::UnitHistory(unit_history(session, item, unit).await?)
+        }
         Query::SeatMap { item, layout } => Found::SeatMap(seat_map(session, item, *layout).await?),
         Query::Reservation(_) | Query::Items(_) => {
             return Err(Trouble::Alarm("a quick query among the slow ones".to_owned()));
@@ -240,6 +249,23 @@ async fn history<S: Session>(session: &mut S, id: ReservationId) -> Result<Optio
         Transition::Stock { .. } | Transition::Sale { .. } => false,
     };
     Ok(Some(rows.into_iter().filter(its_own).collect()))
+}
+
+/// From the newest batch back, some at a time: each may have many events of others.
+async fn unit_history<S: Session>(
+    session: &mut S,
+    item: &ItemKey,
+    unit: &Label,
+) -> Result<Option<Vec<EventRow>>, Trouble> {
+    let Some((_, serials)) = session.unit(item, unit).await? else { return Ok(None) };
+    let mut history = UnitHistory::new(item, unit);
+    for some in serials.rchunks(BATCHES_AT_ONCE) {
+        if history.is_whole() {
+            break;
+        }
+        session.batches(some).await?.into_iter().rev().for_each(|row| history.look_at(row));
+    }
+    Ok(Some(history.into_rows()))
 }
 
 /// Past the deadline the session is of no more use.

@@ -10,11 +10,12 @@ use crate::engine::{OpenError, Trouble};
 use mysql_async::{Conn, Error, Row};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 2;
+pub const SCHEMA_VERSION: i32 = 3;
 
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../migrations/mysql/0001_counted.sql"),
     include_str!("../../migrations/mysql/0002_units.sql"),
+    include_str!("../../migrations/mysql/0003_unit_histories.sql"),
 ];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 

@@ -74,6 +74,12 @@ impl Session for Connection {
         rows.iter().map(rows::unit).collect()
     }
 
+    async fn unit(&mut self, item: &ItemKey, unit: &Label) -> Result<Option<(Unit, Vec<u64>)>, Trouble> {
+        let rows = self.rows(&statements::one_unit(item, unit)).await?;
+        let read = |row| Ok((rows::unit(row)?, serials_from(rows::bytes(row, rows::UNIT_HISTORY)?)?));
+        rows.first().map(read).transpose()
+    }
+
     async fn paused(&mut self) -> Result<Vec<String>, Trouble> {
         let rows = self.rows("SELECT location FROM stockhold_pauses WHERE paused ORDER BY location").await?;
         rows.iter().map(|row| rows::text(row, 0).map(str::to_owned)).collect()

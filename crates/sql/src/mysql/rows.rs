@@ -18,6 +18,8 @@ safety_stock,default_ttl,max_hold,metadata,version,paused,created_at";
 /// The columns of a unit, in the order that [`unit`] reads.
 pub(super) const UNIT_COLUMNS: &str =
     "id,position,section,seat_row,seat_number,attributes,status,reservation,version";
+/// Where a unit's history stands behind them.
+pub(super) const UNIT_HISTORY: usize = 9;
 
 pub(super) fn bytes(row: &Row, column: usize) -> Result<&[u8], Trouble> {
     some_bytes(row, column)?.ok_or_else(|| wrong(row, column, "NULL"))

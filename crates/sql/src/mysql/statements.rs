@@ -216,6 +216,15 @@ pub(super) fn units_page(item: &ItemKey, after: Option<&(u64, Label)>, limit: us
     text
 }
 
+/// One unit, and where its events are.
+pub(super) fn one_unit(item: &ItemKey, unit: &Label) -> String {
+    let mut text = String::new();
+    of_units(&mut text, item, &format!("{UNIT_COLUMNS},history"), "PRIMARY");
+    text.push_str(" AND id=");
+    hex(&mut text, unit.as_str().as_bytes());
+    text
+}
+
 /// The earliest deadlines of all.
 pub(super) fn any_due(script: &mut Script<Part>, depth: usize) {
     let _ = write!(

@@ -7,11 +7,13 @@ use super::script::{Bulk, Script, hex, id, int, key, option};
 use super::statements::{delete_lines, line};
 use super::trouble::{trouble, trouble_at_commit};
 use crate::engine::{
-    Changes, CommitSent, Committed, FiguresRow, LineRow, SaleRow, Trouble, UnitRow, attributes_body,
-    events_body, first_sku, further_skus, hold_body, key_body, no_figures,
+    Changes, CommitSent, Committed, FiguresRow, LineRow, SaleRow, Trouble, UNIT_HISTORY_BYTES, UnitRow,
+    attributes_body, events_body, first_sku, further_skus, hold_body, key_body, no_figures,
 };
 use core::fmt::Write;
+use std::collections::BTreeMap;
 use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode};
+use stockhold_store::{UNIT_HISTORY, each_unit};
 
 /// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
 const EVENTS_BYTES: usize = 1 << 20;
@@ -57,11 +59,15 @@ history=CONCAT(history,VALUES(history))",
 );
 const SKUS: Bulk<Step> = write("INSERT INTO stockhold_hold_skus (id,sku) VALUES ", "", None);
 const UNITS: &str = "INSERT INTO stockhold_units (location,sku,id,position,section,seat_row,seat_number,attributes,status,\
-reservation,version) VALUES ";
+reservation,version,history) VALUES ";
+// As long as a history of a unit may be.
+const _: () = assert!(UNIT_HISTORY_BYTES == 512);
 const INSERT_UNITS: Bulk<Step> = write(UNITS, "", None);
+/// Of a history, what is longer than it may be is cut off before its end.
 const UPDATE_UNITS: Bulk<Step> = write(
     UNITS,
-    " ON DUPLICATE KEY UPDATE status=VALUES(status),reservation=VALUES(reservation),version=VALUES(version)",
+    " ON DUPLICATE KEY UPDATE status=VALUES(status),reservation=VALUES(reservation),version=VALUES(version),\
+history=RIGHT(CONCAT(history,VALUES(history)),512)",
     Some(2),
 );
 const DELETE_UNITS: Bulk<Step> = Bulk {
@@ -128,7 +134,9 @@ impl Connection {
 
 fn script(changes: &Changes<'_>) -> Script<Step> {
     let mut script = Script::new();
-    events(&mut script, changes.events);
+    let rows = events(&mut script, changes.events);
+    let rows_of_units = rows_of_units(changes.events, &rows);
+    let unit = |text: &mut String, row: &UnitRow<'_>| unit(text, row, &rows_of_units);
     script.add_rows(&INSERT_ITEMS, &changes.new_items, |text, one| item(text, one));
     script.add_rows(&UPDATE_ITEMS, &changes.changed_items, |text, one| item(text, one));
     let mut new_holds = changes.new_holds.clone();
@@ -181,8 +189,9 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
 }
 
 /// The row of events draws the serial, and what histories get is made of it. Nearly always it is one row; where it is
-/// more, all of them are in the history of each reservation.
-fn events(script: &mut Script<Step>, events: &[Event]) {
+/// more, all of them are in the history of each reservation; units, whose histories are cut, have those that moved them. How
+/// many events are in each row.
+fn events(script: &mut Script<Step>, events: &[Event]) -> Vec<usize> {
     let mut rows: Vec<(usize, Vec<u8>)> = Vec::new();
     for event in events {
         let body = events_body(core::slice::from_ref(event));
@@ -194,18 +203,43 @@ fn events(script: &mut Script<Step>, events: &[Event]) {
             None => rows.push((1, body)),
         }
     }
-    for ((count, body), is_first) in rows.iter().zip([true].into_iter().chain(core::iter::repeat(false))) {
+    for (number, (count, body)) in rows.iter().enumerate() {
         let text = script.add(Step::Write);
         let _ = write!(text, "INSERT INTO stockhold_events (event_count,body) VALUES ({count},");
         hex(text, body);
         text.push(')');
-        let before = if is_first { "x''" } else { "@stockhold_entry" };
+        let before = if number == 0 { "x''" } else { "@stockhold_entry" };
+        let text = script.add(Step::Write);
         let _ = write!(
-            script.add(Step::Write),
+            text,
             "SET @stockhold_serial=LAST_INSERT_ID(),\
              @stockhold_entry=CONCAT({before},UNHEX(LPAD(HEX(LAST_INSERT_ID()),16,'0')))"
         );
+        if rows.len() > 1 {
+            let _ = write!(text, ",@stockhold_entry_{number}=UNHEX(LPAD(HEX(LAST_INSERT_ID()),16,'0'))");
+        }
     }
+    rows.into_iter().map(|(count, _)| count).collect()
+}
+
+/// Where there are several rows of events: which of them moved a unit.
+type RowsOfUnits<'a> = BTreeMap<(&'a ItemKey, &'a Label), Vec<usize>>;
+
+fn rows_of_units<'a>(events: &'a [Event], rows: &[usize]) -> RowsOfUnits<'a> {
+    let mut found = RowsOfUnits::new();
+    if rows.len() > 1 {
+        let numbers =
+            rows.iter().enumerate().flat_map(|(number, count)| core::iter::repeat_n(number, *count));
+        for (event, number) in events.iter().zip(numbers) {
+            each_unit(&event.transition, |item, unit, _| {
+                let of_it = found.entry((item, unit)).or_default();
+                if of_it.last() != Some(&number) {
+                    of_it.push(number);
+                }
+            });
+        }
+    }
+    found
 }
 
 fn item(text: &mut String, Item { key: of, mode, figures, settings, version, paused, created_at }: &Item) {
@@ -238,7 +272,7 @@ fn unit_key(text: &mut String, item: &ItemKey, unit: &Label) {
     hex(text, unit.as_str().as_bytes());
 }
 
-fn unit(text: &mut String, UnitRow { item, unit }: &UnitRow<'_>) {
+fn unit(text: &mut String, UnitRow { item, unit }: &UnitRow<'_>, rows: &RowsOfUnits<'_>) {
     text.push('(');
     unit_key(text, item, &unit.id);
     let _ = write!(text, ",{},", unit.place.position);
@@ -249,7 +283,18 @@ fn unit(text: &mut String, UnitRow { item, unit }: &UnitRow<'_>) {
     hex(text, &attributes_body(&unit.place.attributes));
     let _ = write!(text, ",{},", rows::standing(unit.status));
     option(text, unit.status.holder(), id);
-    let _ = write!(text, ",{})", unit.version);
+    let _ = write!(text, ",{},", unit.version);
+    match rows.get(&(item, &unit.id)) {
+        None => text.push_str("@stockhold_entry)"),
+        Some(rows) => {
+            // The newest of them are as many as fit.
+            text.push_str("CONCAT(x''");
+            for number in rows.iter().skip(rows.len().saturating_sub(UNIT_HISTORY)) {
+                let _ = write!(text, ",@stockhold_entry_{number}");
+            }
+            text.push_str("))");
+        }
+    }
 }
 
 fn sale(text: &mut String, sale: &SaleRow<'_>) {

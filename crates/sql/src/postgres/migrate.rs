@@ -9,12 +9,13 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 3;
+pub const SCHEMA_VERSION: i32 = 4;
 
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../migrations/0001_counted.sql"),
     include_str!("../../migrations/0002_units.sql"),
     include_str!("../../migrations/0003_packed_events.sql"),
+    include_str!("../../migrations/0004_unit_histories.sql"),
 ];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 

@@ -81,6 +81,10 @@ impl Session for Connection {
         self.page_of_units(item, after, limit).await
     }
 
+    async fn unit(&mut self, item: &ItemKey, unit: &Label) -> Result<Option<(Unit, Vec<u64>)>, Trouble> {
+        self.one_unit(item, unit).await
+    }
+
     async fn paused(&mut self) -> Result<Vec<String>, Trouble> {
         let rows = self.client.query(&self.statements.paused, &[]).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()

@@ -4,6 +4,7 @@
 //! the plan is a loop over the array with a look-up by key inside, whatever the planner thinks of the tables. What it
 //! yields of a row is what was committed when the lock was had, since a locking read reads a row again that it waited for.
 
+use crate::engine::UNIT_HISTORY_BYTES;
 use tokio_postgres::{Client, Error, Statement};
 
 /// The store's clock, in microseconds.
@@ -45,7 +46,7 @@ pub struct Plan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [Plan; 17] = [
+pub const PLANS: [Plan; 18] = [
     Plan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     Plan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     Plan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
@@ -62,6 +63,7 @@ pub const PLANS: [Plan; 17] = [
     Plan { name: "read the first free units", text: READ_FREE_UNITS, index: "units_in_order", locks: false },
     Plan { name: "figures of units", text: UNIT_FIGURES, index: "unit_figures_pkey", locks: false },
     Plan { name: "a page of units", text: UNITS_PAGE, index: "units_in_order", locks: false },
+    Plan { name: "one unit", text: READ_UNIT, index: "units_pkey", locks: false },
     Plan { name: "events after a position", text: READ_EVENTS, index: "events_by_position", locks: false },
 ];
 
@@ -225,6 +227,13 @@ const UNITS_PAGE: &str = concat!(
     units_page!("2"),
     ") AS found ORDER BY position, id LIMIT $6"
 );
+/// One unit, and where its events are.
+const READ_UNIT: &str = concat!(
+    "SELECT ",
+    unit_columns!(),
+    ", history FROM stockhold.units u
+     WHERE u.bucket = $1 AND u.location = $2 AND u.sku = $3 AND u.id = $4"
+);
 const READ_ITEMS: &str = concat!(
     "SELECT found.* FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
      CROSS JOIN LATERAL (
@@ -273,6 +282,9 @@ const READ_EVENTS: &str = "
     SELECT last_position, count, body FROM stockhold.events WHERE last_position > $1
     ORDER BY last_position LIMIT $2";
 
+// A history and another serial, less what is too long, begins at this byte: see `update_units`.
+const _: () = assert!(UNIT_HISTORY_BYTES == 503 + 9);
+
 statements! {
     lock_items: LOCK_ITEMS;
     lock_free_items: LOCK_FREE_ITEMS;
@@ -284,6 +296,7 @@ statements! {
     read_units: READ_UNITS;
     last_units: LAST_UNITS;
     units_page: UNITS_PAGE;
+    read_unit: READ_UNIT;
     // After the locks, in one statement of its own: nothing in it reads what is locked.
     clock_and_serial: "SELECT {clock}, nextval('stockhold.event_serial')";
 
@@ -333,13 +346,15 @@ statements! {
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_units: "
         INSERT INTO stockhold.units (bucket, location, sku, id, position, section, seat_row, seat_number, attributes, status,
-            reservation, version)
-        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[],
-            $8::text[], $9::bytea[], $10::smallint[], $11::uuid[], $12::bigint[])";
+            reservation, version, history)
+        SELECT n.*, $13::bytea FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
+            $7::text[], $8::text[], $9::bytea[], $10::smallint[], $11::uuid[], $12::bigint[]) AS n";
+    // Of what is longer than a history may be, the end.
     update_units: "
         WITH done AS (
             UPDATE stockhold.units u
-            SET status = n.status, reservation = n.reservation, version = n.version
+            SET status = n.status, reservation = n.reservation, version = n.version,
+                history = substring(u.history || $8::bytea FROM greatest(octet_length(u.history) - 503, 1))
             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::uuid[], $7::bigint[])
                 AS n (bucket, location, sku, id, status, reservation, version)
             WHERE u.bucket = n.bucket AND u.location = n.location AND u.sku = n.sku AND u.id = n.id

@@ -4,7 +4,7 @@ use super::connect::Connection;
 use super::rows::{self, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::engine::{
     Changes, FiguresRow, Rows, SaleRow, Trouble, UnitRow, UnitRows as RowsOfItem, UnitWants, attributes_body,
-    count,
+    count, serials_from,
 };
 use std::collections::BTreeMap;
 use stockhold_domain::{Figures, Instant, Item, ItemKey, Label, Mode, Unit, bucket_of};
@@ -36,8 +36,8 @@ impl Connection {
         Box::pin(locks).await
     }
 
-    /// Writes what became of units and of their sales.
-    pub(super) async fn write_units(&self, changes: &Changes<'_>) -> Result<(), Trouble> {
+    /// Writes what became of units and of their sales. `entry` is what the histories get.
+    pub(super) async fn write_units(&self, changes: &Changes<'_>, entry: &Vec<u8>) -> Result<(), Trouble> {
         if !changes.touches_units() {
             return Ok(());
         }
@@ -50,8 +50,8 @@ impl Connection {
             tokio::try_join!(
                 biased;
                 self.put(&s.delete_units, gone.ids.len(), gone.params()),
-                self.put(&s.insert_units, new.keys.ids.len(), new.params(true)),
-                self.put(&s.update_units, moved.keys.ids.len(), moved.params(false)),
+                self.put(&s.insert_units, new.keys.ids.len(), new.params(true, entry)),
+                self.put(&s.update_units, moved.keys.ids.len(), moved.params(false, entry)),
                 self.put(&s.add_figures, figures.items.len(), figures.params()),
                 self.put(&s.close_sales, closed.keys.ids.len(), closed.params(false)),
                 self.put(&s.insert_sales, sold.keys.ids.len(), sold.params(true)),
@@ -201,6 +201,21 @@ impl Connection {
             .await?;
         rows.iter().map(rows::unit).collect()
     }
+
+    /// A unit and the serials of its history.
+    pub(super) async fn one_unit(
+        &self,
+        item: &ItemKey,
+        unit: &Label,
+    ) -> Result<Option<(Unit, Vec<u64>)>, Trouble> {
+        let (bucket, location, sku) = (column(bucket_of(item)), item.location(), item.sku());
+        let found = self
+            .client
+            .query_opt(&self.statements.read_unit, &[&bucket, &location, &sku, &unit.as_str()])
+            .await?;
+        let Some(row) = found else { return Ok(None) };
+        Ok(Some((rows::unit(&row)?, serials_from(row.try_get("history")?)?)))
+    }
 }
 
 fn item_of<'a>(items: &ItemArrays<'a>, row: &Row) -> Result<&'a ItemKey, Trouble> {
@@ -280,7 +295,7 @@ impl<'a> UnitRows<'a> {
     }
 
     /// Where a unit is only where its row is made: it never changes.
-    fn params(&self, whole: bool) -> Vec<&(dyn ToSql + Sync)> {
+    fn params<'b>(&'b self, whole: bool, entry: &'b Vec<u8>) -> Vec<&'b (dyn ToSql + Sync)> {
         let mut params = self.keys.params();
         if whole {
             params.push(&self.positions);
@@ -292,6 +307,7 @@ impl<'a> UnitRows<'a> {
         params.push(&self.statuses);
         params.push(&self.reservations);
         params.push(&self.versions);
+        params.push(entry);
         params
     }
 }

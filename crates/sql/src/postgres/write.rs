@@ -80,7 +80,7 @@ impl Connection {
             self.put(&s.insert_holds, new_holds.ids.len(), new_holds.params(true, &entry)),
             self.put(&s.insert_hold_skus, further.ids.len(), further.params()),
             self.put(&s.update_holds, changed_holds.ids.len(), changed_holds.params(false, &entry)),
-            self.write_units(changes),
+            self.write_units(changes, &entry),
             self.put(&s.delete_lines, gone.ids.len(), gone.params(false)),
             self.put(&s.insert_lines, come.ids.len(), come.params(true)),
             self.put(&s.set_pauses, locations.len(), vec![&locations, &paused]),

@@ -106,6 +106,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "lock the first free units" | "read the first free units" => {
             format!("{items}, array_fill(5::bigint, '{{2000}}')")
         }
+        "one unit" => "1, 'default', '1', '7'".to_owned(),
         "a page of units" => "1, 'default', '1', 7, '7', 50".to_owned(),
         "sweep" => "500".to_owned(),
         "an owner's list" | "a SKU's list" => format!("NULL, {highest}, 50, '7'"),

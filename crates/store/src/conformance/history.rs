@@ -4,8 +4,10 @@
 use super::World;
 use super::op::{Cast, Op};
 use super::random::Random;
+use super::unit_histories::compare;
 use crate::model::{Model, NaiveState, audit, same, same_hold, successor};
-use crate::{Found, Query, UnitFilter};
+use crate::{Found, Query, UnitFilter, each_unit};
+use std::collections::BTreeSet;
 use stockhold_domain::{
     Envelope, Event, Instant, ItemKey, Mode, Outcome, Pool, ReservationId, Rules, Seconds, Status, Unit,
 };
@@ -223,8 +225,23 @@ impl<'w> History<'w> {
                 self.compare_hold(id)?;
             }
             fold_is_state(self.world, &self.cast)?;
+            if self.hall {
+                self.compare_units()?;
+            }
         }
         Ok(())
+    }
+
+    /// Every unit that there was at any time.
+    fn compare_units(&mut self) -> Result<(), String> {
+        let events = self.world.events();
+        let mut units = BTreeSet::new();
+        for row in &events {
+            each_unit(&row.event.transition, |item, unit, _| {
+                units.insert((item, unit));
+            });
+        }
+        units.into_iter().try_for_each(|(item, unit)| compare(self.world, &events, item, unit.as_str()))
     }
 }
 

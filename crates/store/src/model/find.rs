@@ -1,8 +1,10 @@
 //! What queries come to, from nothing but all events.
 
 use super::NaiveState;
-use crate::{Cursor, EventRow, Filter, Found, Page, Pauses, Query, SeatMap, Shelf};
-use stockhold_domain::{HoldChange, Item, Mode, Pool, ReservationId, State, Transition};
+use crate::{Cursor, EventRow, Filter, Found, Page, Pauses, Query, SeatMap, Shelf, UNIT_HISTORY};
+use stockhold_domain::{
+    HoldChange, Item, ItemKey, Label, Mode, Pool, ReservationId, State, Transition, Unit,
+};
 
 /// The answer to a query, by folding everything that ever happened.
 pub fn find(events: &[EventRow], query: &Query) -> Found {
@@ -22,6 +24,8 @@ pub fn find(events: &[EventRow], query: &Query) -> Found {
             let page = |item: &Item| state.pools.get(&item.key).map(|pool| filter.page(pool));
             Found::Units(named.map(|item| page(item).unwrap_or_default()))
         }
+        Query::Unit { item, unit } => Found::Unit(unit_of(&state, item, unit).cloned()),
+        Query::UnitHistory { item, unit } => Found::UnitHistory(moves(events, item, unit)),
         Query::SeatMap { item, layout } => {
             let named = state.items.get(item).filter(|item| item.mode == Mode::Units);
             let none = Pool::default();
@@ -42,6 +46,28 @@ pub fn find(events: &[EventRow], query: &Query) -> Found {
             Found::Events(rows.take(*limit).cloned().collect())
         }
     }
+}
+
+fn unit_of<'s>(state: &'s NaiveState, item: &ItemKey, unit: &Label) -> Option<&'s Unit> {
+    state.pools.get(item).and_then(|pool| pool.get(unit))
+}
+
+/// The newest events behind which a unit was another than before, since it came.
+fn moves(events: &[EventRow], item: &ItemKey, unit: &Label) -> Option<Vec<EventRow>> {
+    let (mut state, mut before) = (NaiveState::default(), None);
+    let mut rows = Vec::new();
+    for row in events {
+        state.apply(&row.event);
+        let now = unit_of(&state, item, unit).cloned();
+        if before.is_none() {
+            rows.clear();
+        }
+        if now != before {
+            rows.push(row.clone());
+        }
+        before = now;
+    }
+    before.map(|_| rows.split_off(rows.len().saturating_sub(UNIT_HISTORY)))
 }
 
 /// Which reservation an event is about.

@@ -61,7 +61,7 @@ enum Command {
     /// Set, move, show and list stock
     #[command(subcommand)]
     Stock(Stock),
-    /// Add, list, draw and retire units with ids: seats, slots, serial numbers
+    /// Add, list, show, draw and retire units with ids: seats, slots, serial numbers
     #[command(subcommand)]
     Units(units::Units),
     /// Show what is to be had of some SKUs

@@ -161,6 +161,26 @@ pub(super) fn units(value: &Value) -> String {
     list(value, &UNITS)
 }
 
+const UNIT: [(&str, &str); 8] = [
+    ("status", "status"),
+    ("reservation", "reservation_id"),
+    ("section", "section"),
+    ("row", "row"),
+    ("number", "number"),
+    ("position", "position"),
+    ("attributes", "attributes"),
+    ("version", "version"),
+];
+
+pub(super) fn unit(value: &Value) -> String {
+    format!("unit {}\n{}", text(&value["unit_id"]), fields(value, &UNIT))
+}
+
+/// Events, one on each line.
+pub(super) fn history(value: &Value) -> String {
+    entries(&value["data"]).into_iter().map(|one| event(one) + "\n").collect()
+}
+
 pub(super) fn units_added(value: &Value) -> String {
     let field = |name: &str| text(&value[name]);
     format!(

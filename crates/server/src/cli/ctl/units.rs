@@ -21,13 +21,23 @@ pub(super) enum Units {
     ///   stockhold ctl units list concert --status held
     #[command(verbatim_doc_comment)]
     List(List),
+    /// Show a unit: where it stands, and who has it
+    ///
+    ///   stockhold ctl units get concert A-3
+    #[command(verbatim_doc_comment)]
+    Get(One),
+    /// Show what happened to a unit since it was added, the newest 64 events at most
+    ///
+    ///   stockhold ctl units events concert A-3
+    #[command(verbatim_doc_comment)]
+    Events(One),
     /// Draw where every unit stands, row by row
     Map(SeatMap),
     /// Let go of a unit that nobody holds or has bought
     ///
     ///   stockhold ctl units retire concert A-3
     #[command(verbatim_doc_comment)]
-    Retire(Retire),
+    Retire(One),
 }
 
 impl Units {
@@ -38,7 +48,12 @@ impl Units {
             Self::Map(ask) => {
                 Request::get(item_path(&ask.sku, &ask.place.location, "/seat-map"), show::seat_map)
             }
-            Self::Retire(ask) => ask.request(),
+            Self::Get(ask) => Request::get(ask.path(""), show::unit),
+            Self::Events(ask) => Request::get(ask.path("/events"), show::history),
+            Self::Retire(ask) => Request {
+                method: "DELETE",
+                ..Request::get(ask.path(""), |_| "retired: it is no more\n".to_owned())
+            },
         })
     }
 }
@@ -132,7 +147,7 @@ pub(super) struct SeatMap {
 }
 
 #[derive(Args)]
-pub(super) struct Retire {
+pub(super) struct One {
     /// Of what
     sku: String,
     /// Its id
@@ -142,11 +157,9 @@ pub(super) struct Retire {
     place: Where,
 }
 
-impl Retire {
-    fn request(&self) -> Request {
-        let tail = format!("/units/{}", encoded(&self.unit));
-        let path = item_path(&self.sku, &self.place.location, &tail);
-        Request { method: "DELETE", ..Request::get(path, |_| "retired: it is no more\n".to_owned()) }
+impl One {
+    fn path(&self, rest: &str) -> String {
+        item_path(&self.sku, &self.place.location, &format!("/units/{}{rest}", encoded(&self.unit)))
     }
 }
 

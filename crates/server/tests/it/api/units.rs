@@ -129,6 +129,103 @@ fn seats_are_held_sold_and_returned() {
     assert_eq!(last["returned"][0]["units"], json!(["A-4"]));
 }
 
+/// What happened to a unit, by the types of its events.
+fn kinds(history: &Answer) -> Vec<String> {
+    assert_eq!(history.status, 200, "{}", history.text());
+    let events = history.json()["data"].as_array().unwrap().clone();
+    events.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_unit_is_shown_with_who_has_it_and_what_happened_to_it() {
+    let mut server = Server::start();
+    hall(&server, &row("stalls", "A", 1..=3));
+    let odd = json!([{ "unit_id": "A/4 ü", "attributes": { "aisle": true } }]);
+    add(&server, odd.as_array().unwrap());
+    let one =
+        |server: &Server, unit: &str| server.ask(&Call::get(format!("/v1/inventory/hall/units/{unit}")));
+    let events = |server: &Server, unit: &str| one(server, &format!("{unit}/events"));
+    for (unit, listed) in ["A-1", "A-2", "A-3", "A%2F4%20%C3%BC"].into_iter().zip(0..) {
+        let shown = one(&server, unit);
+        assert_eq!((shown.status, shown.json()), (200, self::listed(&server, "")["data"][listed].clone()));
+        assert_eq!(kinds(&events(&server, unit)), ["units.added"]);
+    }
+    let only = events(&server, "A-2").json()["data"][0]["units"].clone();
+    assert_eq!(only.as_array().unwrap().len(), 1, "of those that came with it no other is shown: {only}");
+    assert_eq!(only[0]["unit_id"], "A-2");
+
+    let hold = held(&server, &json!({ "units": ["A-2", "A/4 ü"] }));
+    let id = hold["reservation_id"].as_str().unwrap();
+    let shown = one(&server, "A-2").json();
+    assert_eq!((&shown["status"], &shown["version"]), (&json!("held"), &json!(2)));
+    assert_eq!(shown["reservation_id"], id);
+    for (call, body) in [("extend", json!({ "ttl_seconds": 900 })), ("confirm", json!({}))] {
+        let done = server.ask(&Call::post(format!("/v1/reservations/{id}/{call}")).json(&body));
+        assert_eq!(done.status, 200, "{}", done.text());
+    }
+    let back = json!({ "units": ["A-2"], "reason": "ill" });
+    server.ask(&Call::post(format!("/v1/reservations/{id}/return")).json(&back));
+    let moved = ["units.added", "reservation.created", "reservation.confirmed", "reservation.returned"];
+    let whole = events(&server, "A-2");
+    assert_eq!(kinds(&whole), moved);
+    assert_eq!(kinds(&events(&server, "A%2F4%20%C3%BC")), moved[..3]);
+    let of_reservation = server.ask(&Call::get(format!("/v1/reservations/{id}/events"))).json();
+    let without_extension: Vec<&Value> = of_reservation["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| !event["type"].as_str().unwrap().ends_with("extended"))
+        .collect();
+    assert_eq!(whole.json()["data"].as_array().unwrap()[1..].iter().collect::<Vec<_>>(), without_extension);
+
+    server.kill();
+    server.start_again();
+    assert_eq!(events(&server, "A-2").json(), whole.json());
+    for path in ["A-9", "A-9/events", "A%20-2", "a-2/events"] {
+        let problem = refused(&server, &one(&server, path), 404, "unknown_unit");
+        assert_eq!((&problem["sku"], &problem["location"]), (&json!("hall"), &json!("default")), "{path}");
+    }
+    assert_eq!(server.ask(&Call::delete("/v1/inventory/hall/units/A-1")).status, 204);
+    for path in ["A-1", "A-1/events"] {
+        refused(&server, &one(&server, path), 404, "unknown_unit");
+    }
+    add(&server, &row("stalls", "A", 1..=1));
+    assert_eq!(kinds(&events(&server, "A-1")), ["units.added"], "another one of its name");
+}
+
+#[test]
+fn a_unit_is_looked_for_where_it_is() {
+    let server = Server::start();
+    hall(&server, &row("stalls", "A", 1..=2));
+    let there = "/v1/inventory/hall?location=hub%209";
+    server.ask(&Call::put(there).json(&json!({ "mode": "units" })));
+    let seat = json!({ "units": [{ "unit_id": "A-1", "section": "balcony" }] });
+    let added = server.ask(&Call::post("/v1/inventory/hall/units?location=hub%209").json(&seat));
+    assert_eq!(added.status, 200, "{}", added.text());
+    held(&server, &json!({ "units": ["A-1"] }));
+    let ask = |path: &str| server.ask(&Call::get(format!("/v1/inventory/hall/units/{path}")));
+    assert_eq!(ask("A-1?location=hub%209").json()["section"], "balcony");
+    assert_eq!(kinds(&ask("A-1/events?location=hub%209")), ["units.added"]);
+    assert_eq!(kinds(&ask("A-1/events?location=default")), ["units.added", "reservation.created"]);
+    let problem = refused(&server, &ask("A-2?location=hub%209"), 404, "unknown_unit");
+    assert_eq!(problem["location"], "hub 9");
+    refused(&server, &ask("A-1?location=nowhere"), 404, "unknown_item");
+    refused(&server, &ask("A-1/events?location=nowhere"), 404, "unknown_item");
+    for (path, pointer) in [
+        ("A-1?limit=3", "/limit"),
+        ("A-1/events?limit=3", "/limit"),
+        ("A-1?location=", "/location"),
+        ("%00", "/unit_id"),
+        ("%zz/events", "/unit_id"),
+        ("/events", "/unit_id"),
+    ] {
+        let problem = refused(&server, &ask(path), 400, "invalid_request");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{path}");
+    }
+    let posted = server.ask(&Call::post("/v1/inventory/hall/units/A-1/events"));
+    assert_eq!((posted.status, posted.header("allow")), (405, Some("GET, HEAD")));
+}
+
 #[test]
 fn the_best_seats_sit_together() {
     let server = Server::start();
@@ -279,7 +376,7 @@ fn many_seats_are_a_short_map() {
 fn what_counted_items_do_not_have() {
     let server = Server::start();
     server.stock("tea", 3);
-    for path in ["units", "seat-map"] {
+    for path in ["units", "seat-map", "units/A-1", "units/A-1/events"] {
         let answer = server.ask(&Call::get(format!("/v1/inventory/tea/{path}")));
         assert_eq!(refused(&server, &answer, 400, "invalid_request")["errors"][0]["pointer"], "/sku");
         let answer = server.ask(&Call::get(format!("/v1/inventory/nothing/{path}")));

@@ -60,6 +60,15 @@ pub(super) fn seats_over_a_database_from_the_import_to_the_recount<D: Database>(
     let sold = answered(&server, &Call::get("/v1/inventory/hall/units").query("status=sold"));
     let sold: Vec<&Value> = sold["data"].as_array().unwrap().iter().map(|unit| &unit["unit_id"]).collect();
     assert_eq!(sold, ["1-3", "1-5", "1-6"]);
+    let one = answered(&server, &Call::get("/v1/inventory/hall/units/1-4"));
+    assert_eq!((&one["status"], &one["version"], &one["row"]), (&json!("available"), &json!(4), &json!("1")));
+    let history = answered(&server, &Call::get("/v1/inventory/hall/units/1-4/events"));
+    let kinds: Vec<&Value> = history["data"].as_array().unwrap().iter().map(|event| &event["type"]).collect();
+    let moved = ["units.added", "reservation.created", "reservation.confirmed", "reservation.returned"];
+    assert_eq!(kinds, moved);
+    assert_eq!(history["data"][0]["units"].as_array().unwrap().len(), 1);
+    let unknown = ask(&server, &Call::get("/v1/inventory/hall/units/1-31/events"));
+    assert_eq!((unknown.status, &unknown.json()["reason"]), (404, &json!("unknown_unit")));
     let map = answered(&server, &Call::get("/v1/inventory/hall/seat-map"));
     assert_eq!(map["count"], 600, "{map}");
     let verdict = verify(&server, &database.url());

@@ -1,5 +1,6 @@
 //! The books of a hall: drift is found, what is old leaves, and another database takes it over.
 
+use super::histories::history;
 use super::{hall, units};
 use crate::books::{Shop, adds_up, verdict};
 use crate::fixture::{item, reservation, run};
@@ -61,7 +62,7 @@ pub(super) fn every_kind_of_drift_of_units_is_found<S: Shop>(shop: &mut S) {
     adds_up(shop);
 }
 
-struct Nowhere;
+pub(super) struct Nowhere;
 
 impl Sink for Nowhere {
     fn begin(&mut self, _: u64) -> Result<(), String> {
@@ -110,7 +111,11 @@ pub(super) fn a_hall_is_taken_over<S: Shop>(shop: &mut S) {
     let mut maker = Maker::new(123, "copy-");
     let hall = busy(&*store, &mut maker);
     run(&*store, maker.wrap(maker::pause(&stockhold_domain::Scope::Item(hall.clone())))).unwrap();
-    let was = (units(&*store, &hall), item(&*store, &hall));
+    let histories = |store: &dyn Store| -> Vec<Vec<EventRow>> {
+        units(store, &hall).iter().map(|unit| history(store, &hall, unit.id.as_str())).collect()
+    };
+    let was = (units(&*store, &hall), item(&*store, &hall), histories(&*store));
+    assert!(was.2.iter().all(|rows| !rows.is_empty()));
     drop(store);
     let mut other = S::another();
     let (sender, source) = tokio::sync::mpsc::channel(4);
@@ -121,7 +126,7 @@ pub(super) fn a_hall_is_taken_over<S: Shop>(shop: &mut S) {
     other.audit();
     adds_up(&other);
     let store = other.store();
-    assert_eq!((units(&*store, &hall), item(&*store, &hall)), was);
+    assert_eq!((units(&*store, &hall), item(&*store, &hall), histories(&*store)), was);
     run(&*store, maker.wrap(maker::resume(&stockhold_domain::Scope::Item(hall.clone())))).unwrap();
     made(&*store, &mut maker, maker::reserve_for(60, &[(&hall, 2)]));
     other.audit();

@@ -1,6 +1,7 @@
 //! Units with ids, whatever the dialect: two instances that want the same, and what the database itself sees to.
 
 mod books;
+mod histories;
 mod locks;
 mod races;
 
@@ -33,6 +34,10 @@ for_every_dialect! { halls:
         every_kind_of_drift_of_units_is_found
         sold_units_outlive_the_archive
         a_hall_is_taken_over;
+    histories:
+        units_that_were_there_before_begin_with_an_empty_history
+        a_history_takes_no_more_room_than_it_shows
+        events_that_were_archived_are_left_out;
 }
 
 /// An item with units in rows of so many: `r<row>-<seat>`.

@@ -1,11 +1,11 @@
 //! Batches that are longer than a packet, and events that are longer than a row.
 
 use super::bench::Bench;
-use crate::fixture::{Desk, events, reservation};
+use crate::fixture::{Desk, events, reservation, run};
 use crate::workload::books_balance;
-use stockhold_domain::{Command, Envelope, HoldChange, ItemKey, Transition, limits};
+use stockhold_domain::{Command, Envelope, HoldChange, Instant, ItemKey, Transition, limits};
 use stockhold_sql::mysql::MysqlStore;
-use stockhold_store::conformance::{Maker, maker};
+use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Found, Query};
 
 /// Items with the longest names that there are.
@@ -19,6 +19,41 @@ fn long_named(store: &MysqlStore, maker: &mut Maker, count: usize) -> Vec<ItemKe
     let outcomes = Desk::new().send(store, sets).outcomes();
     assert!(outcomes.iter().all(Result::is_ok));
     keys
+}
+
+/// However many rows the events of a commit are in, a unit's history grows by those alone that moved it.
+#[test]
+fn units_of_large_commits_have_histories_of_what_moved_them() {
+    const HOLDS: usize = 9;
+    const UNITS: usize = 1_000;
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(91, "wide-");
+    let hall = maker.item("hall");
+    run(&store, maker.wrap(maker::set_hall(&hall))).unwrap();
+    let ids: Vec<String> =
+        (0..HOLDS * UNITS).map(|n| format!("{n:0>width$}", width = limits::LABEL_BYTES)).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    run(&store, maker.wrap(maker::add_units(&hall, maker::row("stalls", "A", &ids)))).unwrap();
+    let reserve = |_| maker.wrap(maker::reserve_for(600, &[(&hall, UNITS as u64)]));
+    let reserves = (0..HOLDS).map(reserve).collect();
+    let made = Desk::new().send(&store, reserves).outcomes();
+    assert!(made.iter().all(|outcome| reservation(outcome).is_some()));
+    // They fall due together, and all of them go in one batch.
+    bench.set_clock(Instant::from_micros(START.micros() + 1_000_000_000));
+    run(&store, maker.wrap(Command::Sweep)).unwrap();
+    let longest = |bench: &mut Bench, table: &str| -> usize {
+        let text = format!("SELECT MAX(OCTET_LENGTH(history)) FROM stockhold_{table}");
+        bench.session.text(&text).parse().unwrap()
+    };
+    assert!(longest(&mut bench, "holds") > 2 * 8, "events of one commit are in several rows");
+    assert_eq!(longest(&mut bench, "units"), 3 * 8);
+    for unit in [ids[0], ids[UNITS * HOLDS / 2], ids[UNITS * HOLDS - 1]] {
+        let history = Query::UnitHistory { item: hall.clone(), unit: maker::label(unit) };
+        let found = Desk::new().find(&store, history);
+        assert!(matches!(&found, Ok(Found::UnitHistory(Some(rows))) if rows.len() == 3), "{found:?}");
+    }
+    bench.audit();
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
                      SELECT 'default', seq, seq, UNHEX(MD5(seq)), 1, IF(seq % 2, seq, NULL) FROM seq_1_to_20000;
                  INSERT INTO stockhold_keys SELECT UNHEX(MD5(seq)), seq, '' FROM seq_1_to_20000;
                  INSERT INTO stockhold_units SELECT 'default', seq % 4, seq, seq, NULL, NULL, NULL, '', seq % 3,
-                     IF(seq % 3, UNHEX(MD5(seq)), NULL), 1 FROM seq_1_to_20000;
+                     IF(seq % 3, UNHEX(MD5(seq)), NULL), 1, '' FROM seq_1_to_20000;
                  INSERT INTO stockhold_unit_figures SELECT 'default', seq, seq % 64, 1, 1, 1, 1, seq FROM seq_1_to_20000;
                  INSERT INTO stockhold_events SELECT seq, 1, seq, '' FROM seq_1_to_20000",
             );
