@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         crash::run(&crash::Options::of(kills, disk_faults, jumps, options.short, seed, &server))
     })?;
     part("power cuts", || powercut::run(&powercut::Options::of(amounts.images, seed, &server)))?;
-    part("faults", || faults::run(&faults::Options::of(amounts.flips, &server)))?;
+    part("faults", || faults::run(&faults::Options::of(amounts.flips, seed, &server)))?;
     let histories = amounts.histories.to_string();
     part("histories", || sim::run_sim(&server, &["--histories", &histories, "--seed", &seed.to_string()]))?;
     part("failovers", || failover::run(&failover::Options::of(amounts.failovers, seed, &server)))?;
@@ -104,4 +104,16 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
 fn part(name: &str, run: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
     println!("\n== {name}");
     run().map_err(|error| format!("{name}: {error}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SHORT;
+    use crate::source::literals;
+
+    #[test]
+    fn the_seeded_bugs_of_the_short_form_are_there() {
+        let all = literals("bug").unwrap();
+        assert!(SHORT.bugs.iter().all(|name| all.contains_key(*name)), "{all:?}");
+    }
 }

@@ -26,7 +26,7 @@ CREATE TABLE stockhold.units (
 -- are given.
 CREATE INDEX units_in_order ON stockhold.units (status, bucket, location, sku, position, id);
 
--- What an item's units and its active reservations come to, in parts: each instance adds to a part of its own, so that none waits
+-- What an item's units and its active reservations come to, in parts: batches in flight add to different ones, so that none waits
 -- for another. A part may be below zero, their sum never is. `decided_at` is the newest instant that one was moved at. Kept for good.
 CREATE TABLE stockhold.unit_figures (
     bucket smallint NOT NULL,

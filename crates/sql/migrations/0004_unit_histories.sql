@@ -2,4 +2,4 @@
 -- begin with none.
 ALTER TABLE stockhold.units
     ADD COLUMN history bytea NOT NULL DEFAULT '',
-    ADD CONSTRAINT units_history CHECK (octet_length(history) <= 512 AND octet_length(history) % 8 = 0);
+    ADD CONSTRAINT units_history CHECK (octet_length(history) <= 512 AND octet_length(history) % 8 = 0) NOT VALID;

@@ -19,7 +19,8 @@ pub struct EventRow {
 /// - whoever waits for an answer before asking again is decided in that order, and so are the commands of one
 ///   [`crate::Ask::Commands`]. Others that wait together are decided in the order given as a rule, which is no promise:
 ///   one that needs a read first (of a closed reservation, or of a key that may have been used), or that needs more room
-///   or more expiries than its batch has left, may be overtaken by those behind it;
+///   or more expiries than its batch has left, may be overtaken by those behind it, and one that claims units with ids by
+///   another that claims units of the same item;
 /// - a failed commit is [`Failure::OutcomeUnknown`] for its batch and [`Failure::Unavailable`] for all after it, until
 ///   the store has recovered;
 /// - a caller that goes away cancels nothing half done.

@@ -39,8 +39,8 @@ pub(crate) struct Options {
 
 impl Options {
     /// A run of `cargo xtask prove`.
-    pub(crate) fn of(flips: u64, server: &Path) -> Self {
-        Self { flips, seed: 1, only: Vec::new(), disk: None, server: Some(server.to_owned()) }
+    pub(crate) fn of(flips: u64, seed: u64, server: &Path) -> Self {
+        Self { flips, seed, only: Vec::new(), disk: None, server: Some(server.to_owned()) }
     }
 }
 

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS stockhold_units (
     CONSTRAINT stockhold_units_counted_up CHECK (version >= 1 AND position >= 0)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
--- What an item's units and its active reservations come to, in parts: each instance adds to a part of its own, so that none waits
+-- What an item's units and its active reservations come to, in parts: batches in flight add to different ones, so that none waits
 -- for another. A part may be below zero, their sum never is. `decided_at` is the newest instant that one was moved at. Kept for good.
 CREATE TABLE IF NOT EXISTS stockhold_unit_figures (
     location VARBINARY(128) NOT NULL,

@@ -47,7 +47,7 @@ fn a_reserve_joins_that_finds_all_it_may_touch_and_enough_of_it() {
             envelope: Box::new(envelope),
             held: None,
             sequence: None,
-            halls: Vec::new(),
+            halls: HashSet::new(),
         })
     };
     assert!(takes(maker::reserve_for(60, &[(&a, 5)]), None));
@@ -67,7 +67,7 @@ fn nobody_joins_where_the_pauses_were_not_read() {
         let boarded = boarded(vec![item(&a, 5, Mode::Counted)], pauses);
         let envelope = Box::new(maker.wrap(maker::reserve_for(60, &[(&a, 1)])));
         assert!(
-            !boarded.room().takes(&Asked { envelope, held: None, halls: Vec::new(), sequence: None }),
+            !boarded.room().takes(&Asked { envelope, held: None, halls: HashSet::new(), sequence: None }),
             "{pauses:?}"
         );
     }

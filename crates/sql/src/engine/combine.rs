@@ -16,15 +16,19 @@ use stockhold_domain::{Choice, Command, ItemKey, KeyHash, Name, ReservationId, W
 
 /// Batches in flight that may claim units of one hall: they lock different ones, as those of two instances do, and while one
 /// is being written and synced the next is decided.
-pub(super) const LANES: u8 = 2;
+pub(super) const LANES: usize = 2;
+/// A bit for each.
+const ALL_LANES: u8 = (1 << LANES) - 1;
 
 /// What a batch may touch, and no other batch of this instance while it is in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     pub(super) items: HashSet<ItemKey>,
     pub(super) keys: HashSet<KeyHash>,
-    /// Those of the items that are halls of which units are claimed and nothing else is done: others may do the same.
+    /// Those of the items that are halls of which units are claimed and nothing else is done: others may do the same,
     shared: HashSet<ItemKey>,
+    /// in another lane.
+    pub(super) lane: usize,
 }
 
 impl Claims {
@@ -64,27 +68,29 @@ struct Busy {
 /// How an item is claimed.
 enum Lanes {
     Alone,
+    /// In which of the lanes, as bits.
     Shared(u8),
 }
 
 impl Busy {
-    fn is_in_the_way_of(&self, claims: &Claims) -> bool {
-        let taken = |item: &ItemKey| match self.items.get(item) {
-            None => false,
-            Some(Lanes::Shared(batches)) => *batches >= LANES || !claims.shared.contains(item),
-            Some(Lanes::Alone) => true,
-        };
-        claims.items.iter().any(taken) || claims.keys.iter().any(|key| self.keys.contains(key))
+    /// The lanes that are free for all of the claims, as bits: none when something is in the way.
+    fn free_lanes(&self, claims: &Claims) -> u8 {
+        if claims.keys.iter().any(|key| self.keys.contains(key)) {
+            return 0;
+        }
+        claims.items.iter().fold(ALL_LANES, |free, item| match self.items.get(item) {
+            None => free,
+            Some(Lanes::Shared(taken)) if claims.shared.contains(item) => free & !taken,
+            Some(_) => 0,
+        })
     }
 
     fn add(&mut self, claims: &Claims) {
         for item in &claims.items {
-            match self.items.get_mut(item) {
-                Some(Lanes::Shared(batches)) => *batches += 1,
-                _ => {
-                    let first = if claims.shared.contains(item) { Lanes::Shared(1) } else { Lanes::Alone };
-                    self.items.insert(item.clone(), first);
-                }
+            let taken = self.items.entry(item.clone()).or_insert(Lanes::Shared(0));
+            match taken {
+                Lanes::Shared(taken) if claims.shared.contains(item) => *taken |= 1 << claims.lane,
+                taken => *taken = Lanes::Alone,
             }
         }
         self.keys.extend(&claims.keys);
@@ -93,7 +99,7 @@ impl Busy {
     fn remove(&mut self, claims: &Claims) {
         for item in &claims.items {
             match self.items.get_mut(item) {
-                Some(Lanes::Shared(batches)) if *batches > 1 => *batches -= 1,
+                Some(Lanes::Shared(taken)) if *taken != 1 << claims.lane => *taken &= !(1 << claims.lane),
                 _ => {
                     self.items.remove(item);
                 }
@@ -174,7 +180,7 @@ impl Unit {
     pub(super) fn resolve(&mut self, held_by: impl Fn(ReservationId) -> Option<Held>) {
         for asked in self.asked.iter_mut().filter(|asked| asked.held.is_none()) {
             let held = named_hold(&asked.envelope.command).and_then(&held_by).unwrap_or_default();
-            self.claims.items.extend(held.items.iter().cloned());
+            self.claims.add(&Claims::all_of(held.items.iter().cloned().collect()));
             asked.held = Some(held);
         }
         self.count_lines();
@@ -194,19 +200,20 @@ impl Asked {
     /// Halls of which it claims units, by number or by name. The best of them are planned, and whoever else claims some then is
     /// in the way.
     fn only_claims_of(&self) -> impl Iterator<Item = &ItemKey> {
-        let best = |hall: &ItemKey| match &self.envelope.command {
-            Command::Reserve(reserve) => reserve.basket.wants().iter().enumerate().any(|(n, want)| {
-                want.item == *hall && matches!(reserve.basket.choice(n), Some(Choice::Best(_)))
-            }),
-            _ => true,
+        let basket = match &self.envelope.command {
+            Command::Reserve(reserve) => Some(&reserve.basket),
+            _ => None,
         };
-        self.halls.iter().filter(move |hall| !best(hall))
+        let planned = move |n| basket.is_some_and(|basket| matches!(basket.choice(n), Some(Choice::Best(_))));
+        let wants = basket.into_iter().flat_map(stockhold_domain::Basket::wants).enumerate();
+        let claimed = wants.filter(move |(n, want)| self.halls.contains(&want.item) && !planned(*n));
+        claimed.map(|(_, want)| &want.item)
     }
 }
 
 /// Lines that a command makes or rewrites, a unit with an id being one more. `held` is what the reservation that it names has,
 /// which goes all together; one while that is not known. `halls` are those items that are known to have units with ids.
-pub(super) fn lines_of(command: &Command, held: Option<&Held>, halls: &[ItemKey]) -> usize {
+pub(super) fn lines_of(command: &Command, held: Option<&Held>, halls: &HashSet<ItemKey>) -> usize {
     match command {
         Command::Reserve(reserve) => {
             let lines =
@@ -319,37 +326,40 @@ impl Combiner {
     /// A batch that can go now, if there is one; its claims are busy from here on. Commands that share no item are put
     /// together up to `share` of them.
     pub(super) fn take(&mut self, share: usize) -> Option<Batch> {
-        let batch = match self.take_ready() {
+        let (mut batch, lanes) = match self.take_ready() {
             Some(batch) => batch,
             None => self.combine(share)?,
         };
+        Arc::make_mut(&mut batch.claims).lane = usize::try_from(lanes.trailing_zeros()).unwrap_or_default();
         self.busy.add(&batch.claims);
         Some(batch)
     }
 
-    fn take_ready(&mut self) -> Option<Batch> {
+    /// The first that can go, and the lanes that are free for it.
+    fn take_ready(&mut self) -> Option<(Batch, u8)> {
         let mut blocked = Claims::default();
-        let free = self.ready.iter().position(|batch| {
-            let free = !self.busy.is_in_the_way_of(&batch.claims) && !batch.claims.meets(&blocked);
-            if !free {
-                blocked.add(&batch.claims);
+        let (place, lanes) = self.ready.iter().enumerate().find_map(|(place, batch)| {
+            let lanes = self.busy.free_lanes(&batch.claims);
+            if lanes != 0 && !batch.claims.meets(&blocked) {
+                return Some((place, lanes));
             }
-            free
-        });
-        self.ready.remove(free?)
+            blocked.add(&batch.claims);
+            None
+        })?;
+        Some((self.ready.remove(place)?, lanes))
     }
 
-    fn combine(&mut self, share: usize) -> Option<Batch> {
+    fn combine(&mut self, share: usize) -> Option<(Batch, u8)> {
         // Whoever waits with its items known goes first, so nobody may start on these.
         let mut blocked = Claims::default();
         self.ready.iter().for_each(|batch| blocked.add(&batch.claims));
         let (mut units, mut claims, mut commands, mut lines) = (Vec::new(), Claims::default(), 0, 0);
-        let mut left = VecDeque::new();
+        let (mut left, mut open) = (VecDeque::new(), ALL_LANES);
         while let Some(unit) = self.waiting.pop_front() {
             // Whoever waits for one that is not parked is not parked either: what is comes back ahead of all others.
             let waits = unit.claims.meets(&blocked);
-            if !waits && (self.busy.is_in_the_way_of(&unit.claims) || unit.claims.meets(&self.parked_claims))
-            {
+            let free = self.busy.free_lanes(&unit.claims);
+            if !waits && (free == 0 || unit.claims.meets(&self.parked_claims)) {
                 self.parked_claims.add(&unit.claims);
                 self.parked.push(unit);
                 continue;
@@ -357,7 +367,8 @@ impl Combiner {
             let count = unit.asked.len();
             let fits = commands + count <= self.most && lines + unit.lines <= BATCH_LINES;
             let wanted = commands < share || unit.claims.meets(&claims);
-            if !waits && (units.is_empty() || (fits && wanted)) {
+            if !waits && (units.is_empty() || (fits && wanted && open & free != 0)) {
+                open &= free;
                 (commands, lines) = (commands + count, lines + unit.lines);
                 claims.add(&unit.claims);
                 units.push(unit);
@@ -374,12 +385,9 @@ impl Combiner {
         if units.is_empty() {
             return None;
         }
-        Some(Batch {
-            task: Task::Commands(units),
-            claims: Arc::new(claims),
-            plan: Plan::default(),
-            tries: Tries::default(),
-        })
+        let task = Task::Commands(units);
+        let claims = Arc::new(claims);
+        Some((Batch { task, claims, plan: Plan::default(), tries: Tries::default() }, open))
     }
 
     /// Adds to a batch whose items are locked by now what has come for them since and what the batch `takes`; its keys are busy

@@ -3,8 +3,8 @@
 use super::*;
 use std::sync::Mutex;
 use stockhold_domain::{
-    AddUnits, Attributes, Basket, Best, Choice, EventId, Fingerprint, Fresh, Fulfilment, Instant, KeyUse,
-    Label, NewUnit, Origin, RequestId, Reserve, Want,
+    AddUnits, Attributes, Basket, Best, Choice, Confirm, EventId, Fingerprint, Fresh, Fulfilment, Instant,
+    KeyUse, Label, NewUnit, Origin, RequestId, Reserve, Want,
 };
 use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
 
@@ -59,7 +59,7 @@ fn asking(number: u64, command: Command, key: Option<u128>, halls: &[ItemKey]) -
         origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
     };
     let reply = ReplyTo { inbox: Arc::new(Nobody(Mutex::new(0))), ticket: number };
-    let halls = halls.to_vec();
+    let halls = halls.iter().cloned().collect();
     let asked = Asked { envelope: Box::new(envelope), held: None, halls, sequence: None };
     Unit::new(vec![asked], Teller::One(super::super::post::Owed::new(reply)), 1)
 }
@@ -295,4 +295,61 @@ fn whatever_else_is_done_with_a_hall_is_done_alone_and_nobody_overtakes_it() {
         combiner.landed(&second.claims);
         assert_eq!(numbers(combiner.take(9).as_ref()), [4], "{what}");
     }
+}
+
+#[test]
+fn batches_of_one_hall_are_in_lanes_of_their_own_whatever_else_goes_on() {
+    let claims = |number, halls: &[&str]| {
+        let halls: Vec<ItemKey> = halls.iter().map(|sku| item(sku)).collect();
+        let wants = halls.iter().map(|hall| Want { item: hall.clone(), quantity: 1 }).collect();
+        asking(number, reserve(Basket::new(wants).unwrap()), None, &halls)
+    };
+    let mut combiner = Combiner::new(1);
+    combiner.add(claims(1, &["x"]));
+    combiner.add(unit(2, &["tins"]));
+    combiner.add(claims(3, &["x"]));
+    let [first, tins, second] = [(); 3].map(|()| combiner.take(9).unwrap().claims);
+    assert_eq!([first.lane, tins.lane, second.lane], [0, 0, 1]);
+    // The second lands first, and the next has its lane.
+    combiner.landed(&second);
+    combiner.add(claims(4, &["y", "x"]));
+    let third = combiner.take(9).unwrap().claims;
+    assert_eq!(third.lane, 1);
+    // No lane is free in all of the halls, though each has one.
+    combiner.landed(&first);
+    combiner.add(claims(5, &["z"]));
+    let fourth = combiner.take(9).unwrap().claims;
+    combiner.add(claims(6, &["y", "z"]));
+    assert_eq!(fourth.lane, 0);
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&third);
+    assert_eq!(combiner.take(9).unwrap().claims.lane, 1);
+    // Nor do two go together that have no lane in common.
+    let mut combiner = Combiner::new(9);
+    combiner.add(claims(1, &["x"]));
+    let first = combiner.take(1).unwrap().claims;
+    combiner.add(claims(2, &["x", "y"]));
+    let second = combiner.take(1).unwrap().claims;
+    combiner.landed(&first);
+    combiner.add(claims(3, &["z"]));
+    let third = combiner.take(1).unwrap().claims;
+    assert_eq!([second.lane, third.lane], [1, 0]);
+    combiner.add(claims(4, &["y"]));
+    combiner.add(claims(5, &["z"]));
+    assert_eq!([(); 2].map(|()| numbers(combiner.take(9).as_ref())), [[4], [5]]);
+}
+
+#[test]
+fn who_turns_out_to_name_a_hold_of_a_hall_does_more_than_claim_of_it() {
+    let mut confirmed = claim(2, None);
+    let confirm = Command::Confirm(Confirm { id: ReservationId::from_u128(9), order_id: None });
+    confirmed.asked.extend(asking(3, confirm, None, &[]).asked);
+    confirmed.resolve(|_| Some(Held { items: [item("hall")].into(), ..Held::default() }));
+    let mut combiner = Combiner::new(9);
+    combiner.add(claim(1, None));
+    let first = combiner.take(9).unwrap();
+    combiner.add(confirmed);
+    assert!(combiner.take(9).is_none());
+    combiner.landed(&first.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [2, 3]);
 }

@@ -130,12 +130,12 @@ impl Known {
     }
 
     /// Items that a command reserves of and that are known to have units with ids.
-    pub(super) fn halls_in(&self, command: &Command) -> Vec<ItemKey> {
+    pub(super) fn halls_in(&self, command: &Command) -> HashSet<ItemKey> {
         match command {
             Command::Reserve(reserve) => {
                 self.halls_of(reserve.basket.wants().iter().map(|want| &want.item)).collect()
             }
-            _ => Vec::new(),
+            _ => HashSet::new(),
         }
     }
 
@@ -206,9 +206,9 @@ mod tests {
         let mut known = Known::default();
         let [hall, tins] = ["hall", "tins"].map(item);
         let command = maker::reserve_for(60, &[(&hall, 40), (&tins, 7)]);
-        assert_eq!(known.halls_in(&command), []);
+        assert_eq!(known.halls_in(&command), HashSet::new());
         known.learn_halls([hall.clone()].iter());
-        assert_eq!(known.halls_in(&command), [hall]);
-        assert_eq!(known.halls_in(&maker::set_stock(&tins, 9)), []);
+        assert_eq!(known.halls_in(&command), HashSet::from([hall]));
+        assert_eq!(known.halls_in(&maker::set_stock(&tins, 9)), HashSet::new());
     }
 }

@@ -72,18 +72,19 @@ enum Flight {
 }
 
 /// One of the parts for each lane, so that instances seldom share one, and the lanes of one never.
-fn any_parts() -> [u16; LANES as usize] {
+fn any_parts() -> [u16; LANES] {
     let random = RandomState::new().build_hasher().finish();
-    let first = u16::try_from(random % u64::from(PARTS)).unwrap_or(0);
-    core::array::from_fn(|lane| (first + u16::try_from(lane).unwrap_or(0)) % PARTS)
+    let lanes = u16::try_from(LANES).unwrap_or(1);
+    let first = u16::try_from(random % u64::from(PARTS / lanes)).unwrap_or(0) * lanes;
+    core::array::from_fn(|lane| first + u16::try_from(lane).unwrap_or(0))
 }
 
 /// See the module.
 pub(super) struct Floor<D: Dialect> {
     dialect: Arc<D>,
     options: Options,
-    /// One for each of the batches that may claim units of one hall, by turns.
-    bounds: [Arc<Bounds>; LANES as usize],
+    /// One for each lane.
+    bounds: [Arc<Bounds>; LANES],
     mailbox: Arc<Mailbox>,
     shown: Arc<Shown>,
     pool: Pool<D::Session>,
@@ -398,11 +399,10 @@ impl<D: Dialect> Floor<D> {
         }
     }
 
-    /// For the next batch: the one before it adds to another part of the figures.
-    fn next_bounds(&mut self) -> Arc<Bounds> {
-        self.bounds.rotate_left(1);
-        let [next, ..] = &self.bounds;
-        Arc::clone(next)
+    /// For a batch in this lane.
+    fn bounds(&self, lane: usize) -> Arc<Bounds> {
+        let [first, ..] = &self.bounds;
+        Arc::clone(self.bounds.get(lane).unwrap_or(first))
     }
 
     /// Locks what a batch may touch. Whoever comes for it meanwhile goes along, where he would else wait for the next batch.
@@ -410,8 +410,7 @@ impl<D: Dialect> Floor<D> {
         let Task::Commands(units) = &mut batch.task else { return };
         let begun = units.iter_mut().map(|unit| core::mem::take(&mut unit.counted)).sum();
         self.mailbox.begun(begun);
-        let [bounds, ..] = &self.bounds;
-        let (claims, bounds) = (Arc::clone(&batch.claims), Arc::clone(bounds));
+        let (claims, bounds) = (Arc::clone(&batch.claims), self.bounds(batch.claims.lane));
         batch.plan.expect(self.known.short_of(claims.items.iter()));
         batch.plan.expect_halls(self.known.halls_of(claims.items.iter()));
         let sequences = units.iter().filter_map(Unit::sequence).collect();
@@ -427,7 +426,7 @@ impl<D: Dialect> Floor<D> {
     }
 
     fn send(&mut self, session: D::Session, mut batch: Batch, boarded: Option<Result<Boarded, Stop>>) {
-        let (claims, bounds) = (Arc::clone(&batch.claims), self.next_bounds());
+        let (claims, bounds) = (Arc::clone(&batch.claims), self.bounds(batch.claims.lane));
         match &mut batch.task {
             Task::Commands(units) => {
                 let sequences = units.iter().filter_map(Unit::sequence).collect();

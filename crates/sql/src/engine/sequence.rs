@@ -219,7 +219,7 @@ mod tests {
         let asked = |told: Told| Asked {
             envelope: Box::new(told.envelope),
             held: told.held,
-            halls: Vec::new(),
+            halls: std::collections::HashSet::new(),
             sequence: Some(number),
         };
         let chunk = sequences.next(number, 9, |_| 1).unwrap();

@@ -5,7 +5,7 @@ use super::hall::Short;
 use super::known::Held;
 use super::options::BATCH_COMMANDS;
 use super::slice::Slice;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use stockhold_domain::{
     Command, Envelope, Instant, ItemKey, Label, Missing, Name, ReservationId, Unit, footprint, limits,
@@ -40,7 +40,7 @@ pub(super) struct Asked {
     /// What the reservation is about; nothing when there is no such reservation, `None` when it is not known.
     pub(super) held: Option<Held>,
     /// Items that it reserves of and that are known to have units with ids.
-    pub(super) halls: Vec<ItemKey>,
+    pub(super) halls: HashSet<ItemKey>,
     /// Commands with the same number are decided in their order, come what may.
     pub(super) sequence: Option<u64>,
 }

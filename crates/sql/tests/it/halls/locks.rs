@@ -63,6 +63,27 @@ pub(super) fn a_claim_passes_by_what_others_have_locked<S: Shop>(shop: &mut S) {
     shop.audit();
 }
 
+pub(super) fn a_claim_that_waits_does_not_hold_up_another_of_its_instance<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut makers = makers(1, 119, "lanes-");
+    let hall = hall(&*store, &mut makers[0], 1, 3);
+    // From here on the instance knows what it is.
+    let one = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)])));
+    assert_eq!(reservation(&one).map(ids), Some(vec!["r00-00"]), "{one:?}");
+    let mut holder = shop.somebody();
+    holder(&locking(&hall, &["r00-01"]));
+    let named = maker::reserve_named(600, &hall, &["r00-01"]);
+    let pending = Desk::new().send(&*store, vec![makers[0].wrap(named)]);
+    shop.wait_until_locked_out(1);
+    let any = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)])));
+    assert_eq!(reservation(&any).map(ids), Some(vec!["r00-02"]), "{any:?}");
+    holder("ROLLBACK");
+    let named = pending.only();
+    assert_eq!(reservation(&named).map(ids), Some(vec!["r00-01"]), "{named:?}");
+    shop.audit();
+    adds_up(shop);
+}
+
 /// What is passed by may come back: a refusal needs a count that is short too.
 pub(super) fn nobody_is_refused_what_may_come_back<S: Shop>(shop: &mut S) {
     let store = shop.store();

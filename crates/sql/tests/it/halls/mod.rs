@@ -25,6 +25,7 @@ for_every_dialect! { halls:
     locks:
         a_claim_does_not_wait_for_its_items_row
         a_claim_passes_by_what_others_have_locked
+        a_claim_that_waits_does_not_hold_up_another_of_its_instance
         nobody_is_refused_what_may_come_back
         what_is_passed_by_and_taken_is_sold_out
         what_is_waited_for_is_locked_in_the_order_of_ids
