@@ -82,12 +82,8 @@ impl Bench {
         self.wait_for_locks("NOT LIKE", sessions);
     }
 
-    /// Waits until a store waits for another to number events.
-    pub(crate) fn wait_until_numbering_waits(&mut self) {
-        self.wait_for_locks("LIKE", 1);
-    }
-
-    fn wait_for_locks(&mut self, like: &str, sessions: usize) {
+    /// Waits until so many of the stores' sessions wait for a lock with a query that numbers events, or doesn't.
+    pub(crate) fn wait_for_locks(&mut self, like: &str, sessions: usize) {
         self.session.wait_for(&format!(
             "SELECT count(*) = {sessions} FROM pg_stat_activity
              WHERE datname = current_database() AND wait_event_type = 'Lock' AND query {like} '%stockhold.sequencer%'"

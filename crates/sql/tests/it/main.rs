@@ -16,7 +16,6 @@ mod cuts;
 mod faults;
 mod flights;
 mod halls;
-mod instances;
 mod replica;
 mod schema;
 mod servers;

@@ -37,6 +37,8 @@ pub(crate) trait Shop {
     fn somebody(&self) -> Box<dyn FnMut(&str)>;
     /// Waits until so many of the stores' sessions wait for a lock.
     fn wait_until_locked_out(&mut self, sessions: usize);
+    /// Waits until a store waits for another to number events.
+    fn wait_until_numbering_waits(&mut self);
     /// Another database.
     fn another() -> Self;
     /// A database whose deadlocks are told from those of others.
@@ -94,6 +96,10 @@ impl Shop for crate::fixture::Bench {
 
     fn wait_until_locked_out(&mut self, sessions: usize) {
         self.wait_until_locked_out(sessions);
+    }
+
+    fn wait_until_numbering_waits(&mut self) {
+        self.wait_for_locks("LIKE", 1);
     }
 
     fn another() -> Self {

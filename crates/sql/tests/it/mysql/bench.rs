@@ -85,11 +85,6 @@ impl Bench {
         self.session.wait_until("sessions wait for locks", |session| session.locked_out(false) == sessions);
     }
 
-    /// Waits until a store waits for another to number events.
-    pub(super) fn wait_until_numbering_waits(&mut self) {
-        self.session.wait_until("a store waits to number events", |session| session.locked_out(true) == 1);
-    }
-
     /// Every figure of every item against the rows that it sums up.
     pub(super) fn audit(&mut self) {
         let wrong = self.session.rows(
@@ -177,6 +172,10 @@ impl Shop for Bench {
 
     fn wait_until_locked_out(&mut self, sessions: usize) {
         self.wait_until_locked_out(sessions);
+    }
+
+    fn wait_until_numbering_waits(&mut self) {
+        self.session.wait_until("a store waits to number events", |session| session.locked_out(true) == 1);
     }
 
     fn another() -> Self {

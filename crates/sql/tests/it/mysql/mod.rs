@@ -9,7 +9,6 @@ mod proxy;
 mod conformance;
 mod cuts;
 mod faults;
-mod instances;
 mod large;
 mod replica;
 mod schema;

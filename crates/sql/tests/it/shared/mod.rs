@@ -1,16 +1,49 @@
 //! Several callers, several instances, whatever the dialect.
 
 mod boarding;
+mod instances;
 mod traffic;
 
-use crate::books::for_every_dialect;
+use crate::books::{Shop, for_every_dialect};
+use std::sync::Arc;
+use stockhold_domain::ItemKey;
+use stockhold_sql::Options;
+use stockhold_store::Store;
 
 for_every_dialect! { shared:
     boarding:
         who_comes_while_the_lock_is_waited_for_goes_along
         who_goes_along_and_repeats_a_key_is_told_of_the_first
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
+    instances:
+        a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units
+        one_key_used_at_several_instances_at_once_has_one_effect
+        baskets_in_opposite_orders_at_several_instances_do_not_deadlock
+        whatever_callers_do_at_several_instances_the_books_balance
+        a_key_that_another_instance_is_committing_is_waited_for
+        an_item_that_another_instance_is_creating_is_waited_for
+        a_position_that_another_instance_is_giving_is_waited_for
+        two_instances_that_create_the_same_items_create_each_once
+        confirm_release_and_expiry_at_two_instances_agree_on_one_end
+        positions_are_dense_and_follow_each_items_sequence
+        two_instances_that_sweep_at_once_expire_each_hold_once
+        a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after;
     traffic:
         half_an_hour_at_two_instances
         half_an_hour_at_four_instances;
+}
+
+/// A store with options of its own.
+fn open<S: Shop>(shop: &S, options: Options) -> Arc<dyn Store> {
+    stockhold_sql::open(&shop.url(), options).unwrap()
+}
+
+/// Somebody who holds an item's row, as another instance does while it commits, until they commit.
+fn lock<S: Shop>(shop: &S, item: &ItemKey) -> Box<dyn FnMut(&str)> {
+    let mut holder = shop.somebody();
+    let (location, sku) = (item.location(), item.sku());
+    holder(&format!(
+        "BEGIN; SELECT 1 FROM {{t}}items WHERE location = '{location}' AND sku = '{sku}' FOR UPDATE"
+    ));
+    holder
 }
