@@ -20,6 +20,5 @@ mod replica;
 mod schema;
 mod servers;
 mod shared;
-mod sweeper;
 
 mod mysql;

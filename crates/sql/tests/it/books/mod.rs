@@ -35,6 +35,8 @@ pub(crate) trait Shop {
     fn refuses(&mut self, statements: &str) -> bool;
     /// Somebody else who runs statements, in a session that ends with it.
     fn somebody(&self) -> Box<dyn FnMut(&str)>;
+    /// Puts the lines of a reservation where a store won't find them by its deadline.
+    fn misplace(&mut self, id: ReservationId);
     /// Waits until so many of the stores' sessions wait for a lock.
     fn wait_until_locked_out(&mut self, sessions: usize);
     /// Waits until a store waits for another to number events.
@@ -92,6 +94,12 @@ impl Shop for crate::fixture::Bench {
     fn somebody(&self) -> Box<dyn FnMut(&str)> {
         let mut session = self.another_session();
         Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
+    }
+
+    fn misplace(&mut self, id: ReservationId) {
+        self.session.run(&format!(
+            "UPDATE stockhold.active_lines SET expires_at = expires_at - 1000 WHERE id = '{id}'"
+        ));
     }
 
     fn wait_until_locked_out(&mut self, sessions: usize) {

@@ -4,7 +4,7 @@ use super::support::{Database, Server, Session};
 use crate::books::Shop;
 use std::sync::Arc;
 use std::time::Duration;
-use stockhold_domain::{Instant, ItemKey};
+use stockhold_domain::{Instant, ItemKey, ReservationId};
 use stockhold_sql::Options;
 use stockhold_sql::mysql::MysqlStore;
 use stockhold_store::Store;
@@ -168,6 +168,13 @@ impl Shop for Bench {
     fn somebody(&self) -> Box<dyn FnMut(&str)> {
         let mut session = self.another_session();
         Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
+    }
+
+    fn misplace(&mut self, id: ReservationId) {
+        self.session.run(&format!(
+            "UPDATE stockhold_active_lines SET expires_at = expires_at - 1000, due = due - 1000 WHERE id = x'{:032x}'",
+            id.as_u128()
+        ));
     }
 
     fn wait_until_locked_out(&mut self, sessions: usize) {

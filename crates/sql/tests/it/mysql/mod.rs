@@ -13,6 +13,5 @@ mod large;
 mod replica;
 mod schema;
 mod servers;
-mod sweeper;
 
 pub(crate) use bench::Bench;

@@ -2,6 +2,7 @@
 
 mod boarding;
 mod instances;
+mod sweeper;
 mod traffic;
 
 use crate::books::{Shop, for_every_dialect};
@@ -28,6 +29,13 @@ for_every_dialect! { shared:
         positions_are_dense_and_follow_each_items_sequence
         two_instances_that_sweep_at_once_expire_each_hold_once
         a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after;
+    sweeper:
+        a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_before_its_time
+        an_item_that_somebody_has_locked_stops_neither_the_others_nor_half_of_a_basket
+        what_is_long_overdue_is_waited_for
+        a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting
+        a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet
+        a_crowd_is_reclaimed_while_others_reserve_the_same_items;
     traffic:
         half_an_hour_at_two_instances
         half_an_hour_at_four_instances;
