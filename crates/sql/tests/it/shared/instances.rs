@@ -1,6 +1,6 @@
 //! Several stores over one database.
 
-use super::{lock, open};
+use super::{later, lock, open};
 use crate::books::Shop;
 use crate::fixture::{Desk, events, events_after, hold, item, reservation, run, stock};
 use crate::workload::{self, race};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use stockhold_domain::{
-    Command, Instant, Outcome, Rejection, Reply, ReservationId, Scope, SetSale, Status, Transition,
+    Command, Outcome, Rejection, Reply, ReservationId, Scope, SetSale, Status, Transition,
 };
 use stockhold_sql::Options;
-use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{EventRow, Failure, Store};
 
 /// So many instances over one database.
@@ -228,7 +228,7 @@ pub(super) fn two_instances_that_sweep_at_once_expire_each_hold_once<S: Shop>(sh
     let reserves: Vec<_> = (0..700).map(|n| makers[0].wrap(maker::reserve_for(60, &basket(n)))).collect();
     let made = Desk::new().send(&*stores[0], reserves).outcomes();
     assert_eq!(made.iter().filter_map(reservation).count(), 700);
-    shop.set_clock(Instant::from_micros(START.micros() + 60_000_000));
+    shop.set_clock(later(60));
     let sweeps =
         makers.each_mut().map(|maker| (0..12).map(|_| maker.wrap(Command::Sweep)).collect::<Vec<_>>());
     let outcomes = race(&[&*stores[0], &*stores[1]], sweeps.into(), 1);

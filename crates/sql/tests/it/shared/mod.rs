@@ -1,21 +1,30 @@
 //! Several callers, several instances, whatever the dialect.
 
 mod boarding;
+mod faults;
 mod instances;
 mod sweeper;
 mod traffic;
 
 use crate::books::{Shop, for_every_dialect};
 use std::sync::Arc;
-use stockhold_domain::ItemKey;
+use stockhold_domain::{Instant, ItemKey};
 use stockhold_sql::Options;
 use stockhold_store::Store;
+use stockhold_store::conformance::START;
 
 for_every_dialect! { shared:
     boarding:
         who_comes_while_the_lock_is_waited_for_goes_along
         who_goes_along_and_repeats_a_key_is_told_of_the_first
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
+    faults:
+        a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused
+        what_another_instance_committed_under_the_awaited_lock_is_seen
+        a_lock_that_is_never_given_is_overloaded_and_nothing_is_done
+        a_fresh_id_that_is_in_use_is_internal_for_its_command_only
+        an_assertion_that_fires_is_internal_for_its_command_only
+        a_damaged_row_is_never_served;
     instances:
         a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units
         one_key_used_at_several_instances_at_once_has_one_effect
@@ -39,6 +48,10 @@ for_every_dialect! { shared:
     traffic:
         half_an_hour_at_two_instances
         half_an_hour_at_four_instances;
+}
+
+fn later(seconds: i64) -> Instant {
+    Instant::from_micros(START.micros() + seconds * 1_000_000)
 }
 
 /// A store with options of its own.

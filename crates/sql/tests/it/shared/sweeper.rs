@@ -1,6 +1,6 @@
 //! The store's own sweeper.
 
-use super::{lock, open};
+use super::{later, lock, open};
 use crate::books::Shop;
 use crate::counts::{self, count};
 use crate::fixture::{Desk, hold, item, reservation, run, stock};
@@ -10,16 +10,12 @@ use std::time::Duration;
 use stockhold_domain::{Command, Instant, ItemKey, Outcome, Reply, ReservationId, Status};
 use stockhold_sql::Options;
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::conformance::{Maker, maker};
 
 /// A store that sweeps all the time, in small batches.
 fn sweeping<S: Shop>(shop: &S) -> Arc<dyn Store> {
     let sweep_every = Some(Duration::from_millis(20));
     open(shop, Options { sweep_every, sweep_batch: 70, ..shop.options() })
-}
-
-fn later(seconds: i64) -> Instant {
-    Instant::from_micros(START.micros() + seconds * 1_000_000)
 }
 
 /// Waits until it is so; the test's end is that it becomes so.
