@@ -10,9 +10,6 @@ use stockhold_sql::postgres::PostgresStore;
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
-const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND application_name = 'stockhold'";
-
 #[test]
 fn the_victim_of_a_deadlock_is_run_again() {
     counts::start();
@@ -46,7 +43,7 @@ fn a_connection_lost_before_commit_is_unavailable_and_the_retry_takes_effect() {
     let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
     let pending = Desk::new().send(&store, vec![envelope.clone()]);
     bench.wait_until_locked_out(1);
-    bench.session.run(TERMINATE);
+    bench.kill_stores();
     let outcome = pending.only();
     assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
     holder.run("COMMIT");
@@ -67,7 +64,7 @@ fn an_idle_connection_that_was_lost_is_replaced() {
         "CREATE TABLE public.lost AS SELECT pid FROM pg_stat_activity
          WHERE application_name = 'stockhold' AND datname = current_database()",
     );
-    bench.session.run(TERMINATE);
+    bench.kill_stores();
     bench.session.wait_for(
         "SELECT count(*) = 0 FROM pg_stat_activity JOIN public.lost USING (pid)
          WHERE application_name = 'stockhold' AND datname = current_database()",

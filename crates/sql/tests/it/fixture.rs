@@ -76,6 +76,14 @@ impl Bench {
         holder
     }
 
+    /// Ends the stores' connections.
+    pub(crate) fn kill_stores(&mut self) {
+        self.session.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name = 'stockhold'",
+        );
+    }
+
     /// Waits until so many of the stores' sessions wait for a lock. Those that number events don't count: with two stores one
     /// waits for the other's now and then.
     pub(crate) fn wait_until_locked_out(&mut self, sessions: usize) {

@@ -10,7 +10,6 @@ mod workload;
 
 mod batches;
 mod books;
-mod conformance;
 mod crashes;
 mod cuts;
 mod faults;

@@ -114,10 +114,7 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     let item_key = stock(&store, &mut maker, "a", 10);
     let name = bench.database.name().to_owned();
     bench.session.run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
-    bench.session.run(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE datname = current_database() AND application_name = 'stockhold'",
-    );
+    bench.kill_stores();
     wait_until(|| store.trouble().is_some_and(|why| why.contains("read-only")));
     let reserve = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
     let outcome = run(&store, reserve.clone());

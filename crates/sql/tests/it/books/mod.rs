@@ -35,6 +35,8 @@ pub(crate) trait Shop {
     fn refuses(&mut self, statements: &str) -> bool;
     /// Somebody else who runs statements, in a session that ends with it.
     fn somebody(&self) -> Box<dyn FnMut(&str)>;
+    /// Ends the stores' connections.
+    fn kill_stores(&mut self);
     /// Puts the lines of a reservation where a store won't find them by its deadline.
     fn misplace(&mut self, id: ReservationId);
     /// Waits until so many of the stores' sessions wait for a lock.
@@ -94,6 +96,10 @@ impl Shop for crate::fixture::Bench {
     fn somebody(&self) -> Box<dyn FnMut(&str)> {
         let mut session = self.another_session();
         Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
+    }
+
+    fn kill_stores(&mut self) {
+        self.kill_stores();
     }
 
     fn misplace(&mut self, id: ReservationId) {

@@ -170,6 +170,10 @@ impl Shop for Bench {
         Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
     }
 
+    fn kill_stores(&mut self) {
+        self.session.kill_stores();
+    }
+
     fn misplace(&mut self, id: ReservationId) {
         self.session.run(&format!(
             "UPDATE stockhold_active_lines SET expires_at = expires_at - 1000, due = due - 1000 WHERE id = x'{:032x}'",

@@ -6,7 +6,6 @@ mod support;
 mod bench;
 mod proxy;
 
-mod conformance;
 mod cuts;
 mod faults;
 mod large;

@@ -1,6 +1,7 @@
 //! Several callers, several instances, whatever the dialect.
 
 mod boarding;
+mod conformance;
 mod faults;
 mod instances;
 mod sweeper;
@@ -18,6 +19,11 @@ for_every_dialect! { shared:
         who_comes_while_the_lock_is_waited_for_goes_along
         who_goes_along_and_repeats_a_key_is_told_of_the_first
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
+    conformance:
+        every_case_of_the_suite
+        random_histories_agree_with_the_model
+        random_histories_with_units_agree_with_the_model
+        histories_under_a_clock_that_steps_stay_sound;
     faults:
         a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused
         what_another_instance_committed_under_the_awaited_lock_is_seen
