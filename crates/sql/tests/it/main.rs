@@ -5,7 +5,7 @@ mod support;
 
 mod counts;
 mod fixture;
-mod proxy;
+mod wire;
 mod workload;
 
 mod batches;

@@ -6,6 +6,8 @@ mod migrated;
 mod verify;
 
 use crate::fixture::{Desk, run, stock};
+use crate::shared::proxy::Proxy;
+use crate::wire::PostgresWire;
 use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, ReservationId, Scope};
 use stockhold_sql::{Options, Verdict};
 use stockhold_store::conformance::{Maker, START, maker};
@@ -35,6 +37,10 @@ pub(crate) trait Shop {
     fn refuses(&mut self, statements: &str) -> bool;
     /// Somebody else who runs statements, in a session that ends with it.
     fn somebody(&self) -> Box<dyn FnMut(&str)>;
+    /// Whether stores open another connection in place of one that was cut, before they answer that nothing was done.
+    const RECONNECTS: bool;
+    /// Somebody between stores and the server.
+    fn proxy(&self) -> Proxy;
     /// Ends the stores' connections.
     fn kill_stores(&mut self);
     /// Puts the lines of a reservation where a store won't find them by its deadline.
@@ -96,6 +102,12 @@ impl Shop for crate::fixture::Bench {
     fn somebody(&self) -> Box<dyn FnMut(&str)> {
         let mut session = self.another_session();
         Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
+    }
+
+    const RECONNECTS: bool = false;
+
+    fn proxy(&self) -> Proxy {
+        Proxy::new::<PostgresWire>(self.database.server().socket(), self.database.name())
     }
 
     fn kill_stores(&mut self) {

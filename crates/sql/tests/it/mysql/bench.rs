@@ -1,7 +1,9 @@
 //! A store under test: a database, and a clock that can be moved.
 
 use super::support::{Database, Server, Session};
+use super::wire::MysqlWire;
 use crate::books::Shop;
+use crate::shared::proxy::Proxy;
 use std::sync::Arc;
 use std::time::Duration;
 use stockhold_domain::{Instant, ItemKey, ReservationId};
@@ -168,6 +170,12 @@ impl Shop for Bench {
     fn somebody(&self) -> Box<dyn FnMut(&str)> {
         let mut session = self.another_session();
         Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
+    }
+
+    const RECONNECTS: bool = true;
+
+    fn proxy(&self) -> Proxy {
+        Proxy::new::<MysqlWire>(self.database.server().socket(), self.database.name())
     }
 
     fn kill_stores(&mut self) {

@@ -4,7 +4,7 @@
 mod support;
 
 mod bench;
-mod proxy;
+mod wire;
 
 mod cuts;
 mod faults;

@@ -1,7 +1,10 @@
 //! Several callers, several instances, whatever the dialect.
 
+pub(crate) mod proxy;
+
 mod boarding;
 mod conformance;
+pub(crate) mod cuts;
 mod faults;
 mod instances;
 mod sweeper;
@@ -24,6 +27,11 @@ for_every_dialect! { shared:
         random_histories_agree_with_the_model
         random_histories_with_units_agree_with_the_model
         histories_under_a_clock_that_steps_stay_sound;
+    cuts:
+        cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_done
+        cut_when_the_server_has_committed_the_outcome_is_unknown_and_the_retry_finds_it
+        cut_when_the_answer_has_come_nothing_is_lost
+        a_network_that_is_gone_for_a_while_is_unavailable_and_the_same_store_serves_again;
     faults:
         a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused
         what_another_instance_committed_under_the_awaited_lock_is_seen
