@@ -1,4 +1,5 @@
-//! Tests of the SQL stores against real servers of their own: PostgreSQL here, MySQL in a module of its own.
+//! Tests of the SQL stores against real servers of their own: what is the same for all of them in `shared`, `books` and `halls`,
+//! what is PostgreSQL's alone here, what is MySQL's in a module of its own.
 
 #[path = "../support/mod.rs"]
 mod support;

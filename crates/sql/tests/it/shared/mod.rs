@@ -1,4 +1,4 @@
-//! Several callers, several instances, whatever the dialect.
+//! What stores do alike over every database, whatever its dialect.
 
 pub(crate) mod proxy;
 
