@@ -257,6 +257,13 @@ pub(crate) fn run_again(
     }
 }
 
+/// Waits until it is so; the test's end is that it becomes so.
+pub(crate) fn wait_until(so: impl Fn() -> bool) {
+    while !so() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 pub(crate) fn item(store: &dyn Store, key: &ItemKey) -> Option<Item> {
     match Desk::new().find(store, Query::Items(vec![key.clone()])) {
         Ok(Found::Items(mut items)) => items.remove(0),

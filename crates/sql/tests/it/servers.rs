@@ -1,6 +1,6 @@
 //! Servers that can't be had, and those that come back.
 
-use crate::fixture::{Bench, item, run, stock};
+use crate::fixture::{Bench, item, run, stock, wait_until};
 use crate::support::{Server, Session};
 use std::path::Path;
 use std::sync::Arc;
@@ -77,13 +77,6 @@ fn a_database_that_is_not_there_a_user_without_rights_and_a_read_only_one_are_to
     bench.session.run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
     let error = refused(&bench.database.url);
     assert!(matches!(&error, OpenError::Unfit(why) if why.contains("read-only")), "{error:?}");
-}
-
-/// Waits until it is so; the test's end is that it becomes so.
-fn wait_until(so: impl Fn() -> bool) {
-    while !so() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
 }
 
 #[test]

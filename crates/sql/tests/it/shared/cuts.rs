@@ -2,7 +2,7 @@
 
 use super::proxy::{Cut, Proxy};
 use crate::books::Shop;
-use crate::fixture::{item, run, run_again, stock};
+use crate::fixture::{item, run, run_again, stock, wait_until};
 use std::sync::Arc;
 use stockhold_domain::{Envelope, ItemKey, Outcome};
 use stockhold_store::conformance::{Maker, maker};
@@ -98,9 +98,7 @@ pub(super) fn a_network_that_is_gone_for_a_while_is_unavailable_and_the_same_sto
     }
     scene.proxy.close(false);
     // Nobody asks anything of it meanwhile: it has to notice by itself.
-    while scene.store.trouble().is_some() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_until(|| scene.store.trouble().is_none());
     let again = scene.again(&envelope);
     assert!(matches!(again, Outcome::Done(_)), "{again:?}");
 }

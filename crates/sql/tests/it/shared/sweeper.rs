@@ -3,7 +3,7 @@
 use super::{later, lock, open};
 use crate::books::Shop;
 use crate::counts::{self, count};
-use crate::fixture::{Desk, hold, item, reservation, run, stock};
+use crate::fixture::{Desk, hold, item, reservation, run, stock, wait_until};
 use crate::workload::crowd_while_reserving;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,6 @@ use stockhold_store::conformance::{Maker, maker};
 fn sweeping<S: Shop>(shop: &S) -> Arc<dyn Store> {
     let sweep_every = Some(Duration::from_millis(20));
     open(shop, Options { sweep_every, sweep_batch: 70, ..shop.options() })
-}
-
-/// Waits until it is so; the test's end is that it becomes so.
-fn wait_until(so: impl Fn() -> bool) {
-    while !so() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn reserve_all(store: &dyn Store, maker: &mut Maker, baskets: &[Vec<&ItemKey>]) -> Vec<ReservationId> {
