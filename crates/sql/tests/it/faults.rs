@@ -1,75 +1,14 @@
-//! Locks held by others, connections that die, commits of which nobody knows, rows that make no sense.
+//! Deadlocks, connections that die, commits of which nobody knows, writes that don't do what they should.
 
 use crate::counts::{self, count};
 use crate::fixture::{Bench, Desk, events, hold, item, reservation, run, run_again, stock};
 use crate::support::Server;
 use std::sync::Arc;
 use std::time::Duration;
-use stockhold_domain::{Envelope, Instant, Outcome, Rejection, Status, bucket_of};
+use stockhold_domain::{Envelope, Outcome, Status, bucket_of};
 use stockhold_sql::postgres::PostgresStore;
-use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
-
-const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND application_name = 'stockhold'";
-
-fn later(seconds: i64) -> Instant {
-    Instant::from_micros(START.micros() + seconds * 1_000_000)
-}
-
-#[test]
-fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused() {
-    let mut bench = Bench::new();
-    let store = bench.connect();
-    let mut maker = Maker::new(20, "stall-");
-    let item_key = stock(&store, &mut maker, "a", 1);
-    let made = run(&store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
-    let id = reservation(&made).unwrap().id;
-    bench.set_clock(later(59));
-    let mut holder = bench.lock(&item_key);
-    let pending = Desk::new().send(&store, vec![maker.wrap(maker::confirm(id))]);
-    bench.wait_until_locked_out(1);
-    bench.set_clock(later(60));
-    holder.run("COMMIT");
-    let outcome = pending.only();
-    assert!(matches!(outcome, Ok(Outcome::Refused(Rejection::ReservationExpired { .. }))), "{outcome:?}");
-    assert_eq!(hold(&store, id).unwrap().status, Status::Expired);
-    bench.audit();
-}
-
-#[test]
-fn what_another_instance_committed_under_the_awaited_lock_is_seen() {
-    let mut bench = Bench::new();
-    let store = bench.connect();
-    let mut maker = Maker::new(21, "behind-");
-    let item_key = stock(&store, &mut maker, "a", 10);
-    let mut holder = bench.lock(&item_key);
-    let pending = Desk::new().send(&store, vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 8)]))]);
-    bench.wait_until_locked_out(1);
-    holder.run("UPDATE stockhold.items SET total_units = 7; COMMIT");
-    let outcome = pending.only();
-    match &outcome {
-        Ok(Outcome::Refused(Rejection::InsufficientInventory(short))) => assert_eq!(short[0].available, 7),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done() {
-    let mut bench = Bench::new();
-    let mut config = Bench::options();
-    config.lock_timeout = Some(Duration::from_millis(20));
-    let store = bench.connect_with(config);
-    let mut maker = Maker::new(24, "never-");
-    let item_key = stock(&store, &mut maker, "a", 100);
-    let mut holder = bench.lock(&item_key);
-    let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
-    assert_eq!(run(&store, envelope.clone()), Err(Failure::Overloaded));
-    holder.run("COMMIT");
-    let outcome = run(&store, maker.again(&envelope));
-    assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
-    bench.audit();
-}
 
 #[test]
 fn the_victim_of_a_deadlock_is_run_again() {
@@ -104,7 +43,7 @@ fn a_connection_lost_before_commit_is_unavailable_and_the_retry_takes_effect() {
     let envelope = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
     let pending = Desk::new().send(&store, vec![envelope.clone()]);
     bench.wait_until_locked_out(1);
-    bench.session.run(TERMINATE);
+    bench.kill_stores();
     let outcome = pending.only();
     assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
     holder.run("COMMIT");
@@ -125,7 +64,7 @@ fn an_idle_connection_that_was_lost_is_replaced() {
         "CREATE TABLE public.lost AS SELECT pid FROM pg_stat_activity
          WHERE application_name = 'stockhold' AND datname = current_database()",
     );
-    bench.session.run(TERMINATE);
+    bench.kill_stores();
     bench.session.wait_for(
         "SELECT count(*) = 0 FROM pg_stat_activity JOIN public.lost USING (pid)
          WHERE application_name = 'stockhold' AND datname = current_database()",
@@ -268,29 +207,6 @@ fn a_constraint_that_fires_at_commit_is_internal() {
 }
 
 #[test]
-fn a_fresh_id_that_is_in_use_is_internal_for_its_command_only() {
-    let mut bench = Bench::new();
-    let store = bench.connect();
-    let mut maker = Maker::new(34, "fresh-");
-    let item_key = stock(&store, &mut maker, "a", 10);
-    let mut envelopes: Vec<Envelope> =
-        (0..4).map(|_| maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))).collect();
-    envelopes[2].fresh.reservation = envelopes[0].fresh.reservation;
-    let outcomes = Desk::new().send(&store, envelopes).outcomes();
-    assert!(matches!(outcomes[2], Err(Failure::Internal(_))), "{:?}", outcomes[2]);
-    for n in [0, 1, 3] {
-        assert!(reservation(&outcomes[n]).is_some(), "{:?}", outcomes[n]);
-    }
-    // And when the other reservation was made long before.
-    let mut late = maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]));
-    late.fresh.reservation = reservation(&outcomes[0]).unwrap().id;
-    let outcome = run(&store, late);
-    assert!(matches!(outcome, Err(Failure::Internal(_))), "{outcome:?}");
-    assert_eq!(item(&store, &item_key).unwrap().figures.held, 3);
-    bench.audit();
-}
-
-#[test]
 fn a_raw_update_past_the_rules_is_stopped_by_the_schema() {
     let mut bench = Bench::new();
     let store = bench.connect();
@@ -311,32 +227,6 @@ fn a_raw_update_past_the_rules_is_stopped_by_the_schema() {
             "{update}: {error}"
         );
     }
-}
-
-#[test]
-fn an_assertion_that_fires_is_internal_for_its_command_only() {
-    let mut bench = Bench::new();
-    let store = bench.connect();
-    let mut maker = Maker::new(30, "alarm-");
-    let (bad, good) = (stock(&store, &mut maker, "bad", 10), stock(&store, &mut maker, "good", 10));
-    bench.session.run(&format!(
-        "ALTER TABLE stockhold.items ADD CONSTRAINT seeded_bug CHECK (sku <> '{}' OR held < 3)",
-        bad.sku()
-    ));
-    let envelopes = vec![
-        maker.wrap(maker::reserve_for(60, &[(&bad, 2)])),
-        maker.wrap(maker::reserve_for(60, &[(&good, 2)])),
-        maker.wrap(maker::reserve_for(60, &[(&bad, 2)])),
-        maker.wrap(maker::reserve_for(60, &[(&good, 2)])),
-    ];
-    let outcomes = Desk::new().send(&store, envelopes).outcomes();
-    assert!(matches!(outcomes[2], Err(Failure::Internal(_))), "{:?}", outcomes[2]);
-    for n in [0, 1, 3] {
-        assert!(reservation(&outcomes[n]).is_some(), "{:?}", outcomes[n]);
-    }
-    let held = [&bad, &good].map(|key| item(&store, key).unwrap().figures.held);
-    assert_eq!(held, [2, 4]);
-    bench.audit();
 }
 
 /// A batch's writes and its COMMIT are sent together, so each write has to fail by itself when it does not do what it should.
@@ -374,17 +264,4 @@ fn a_write_that_changes_another_number_of_rows_is_internal_and_nothing_is_done()
         assert_eq!(sold, [0, 1], "{table}");
         bench.audit();
     }
-}
-
-#[test]
-fn a_damaged_row_is_never_served() {
-    let mut bench = Bench::new();
-    let store = bench.connect();
-    let mut maker = Maker::new(31, "damage-");
-    let item_key = stock(&store, &mut maker, "a", 10);
-    let made = run(&store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
-    bench.session.run("UPDATE stockhold.holds SET body = substr(body, 1, length(body) - 1)");
-    let outcome = run(&store, maker.wrap(maker::confirm(reservation(&made).unwrap().id)));
-    assert!(matches!(outcome, Err(Failure::Internal(_))), "{outcome:?}");
-    assert_eq!(item(&store, &item_key).unwrap().figures.confirmed_sold, 0);
 }

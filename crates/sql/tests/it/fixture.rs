@@ -76,18 +76,22 @@ impl Bench {
         holder
     }
 
+    /// Ends the stores' connections.
+    pub(crate) fn kill_stores(&mut self) {
+        self.session.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name = 'stockhold'",
+        );
+    }
+
     /// Waits until so many of the stores' sessions wait for a lock. Those that number events don't count: with two stores one
     /// waits for the other's now and then.
     pub(crate) fn wait_until_locked_out(&mut self, sessions: usize) {
         self.wait_for_locks("NOT LIKE", sessions);
     }
 
-    /// Waits until a store waits for another to number events.
-    pub(crate) fn wait_until_numbering_waits(&mut self) {
-        self.wait_for_locks("LIKE", 1);
-    }
-
-    fn wait_for_locks(&mut self, like: &str, sessions: usize) {
+    /// Waits until so many of the stores' sessions wait for a lock with a query that numbers events, or doesn't.
+    pub(crate) fn wait_for_locks(&mut self, like: &str, sessions: usize) {
         self.session.wait_for(&format!(
             "SELECT count(*) = {sessions} FROM pg_stat_activity
              WHERE datname = current_database() AND wait_event_type = 'Lock' AND query {like} '%stockhold.sequencer%'"
@@ -250,6 +254,13 @@ pub(crate) fn run_again(
         if !matches!(outcome, Err(Failure::Unavailable(_))) {
             return outcome;
         }
+    }
+}
+
+/// Waits until it is so; the test's end is that it becomes so.
+pub(crate) fn wait_until(so: impl Fn() -> bool) {
+    while !so() {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -110,10 +110,7 @@ fn thousands_in_one_order_keep_it_over_many_batches_and_fail_as_one_when_the_dat
     let commands: Vec<_> = (0..600).map(|_| maker.wrap(maker::reserve_for(60, &[(&key, 1)]))).collect();
     let pending = Desk::new().ask(&store, vec![Ask::Commands(commands)]);
     bench.wait_until_locked_out(1);
-    bench.session.run(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE datname = current_database() AND application_name = 'stockhold'",
-    );
+    bench.kill_stores();
     let answer = pending.wait().remove(0);
     holder.run("COMMIT");
     let Ok(Answer::Outcomes(outcomes)) = answer else { panic!("{answer:?}") };

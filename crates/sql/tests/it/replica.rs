@@ -1,8 +1,9 @@
 //! A standby that is read: used while it is fresh, and never trusted when it is not, is gone, or is another database's.
 
 use crate::fixture::{Bench, Desk, item, run, stock};
-use crate::proxy::Proxy;
+use crate::shared::proxy::Proxy;
 use crate::support::{Server, Session};
+use crate::wire::PostgresWire;
 use std::sync::Arc;
 use std::time::Duration;
 use stockhold_domain::{Instant, ItemKey};
@@ -46,8 +47,8 @@ impl Scene {
     fn new(seed: u64) -> Self {
         let (server, bench, maker, item) = primary(seed, 10);
         let standby = Server::standby_of(&server);
-        let proxy = Proxy::new(standby.socket());
-        let store = with_replica(&bench, proxy.url(bench.database.name()));
+        let proxy = Proxy::new::<PostgresWire>(standby.socket(), bench.database.name());
+        let store = with_replica(&bench, proxy.url());
         Self { bench, standby, proxy, store, maker, item }
     }
 

@@ -1,6 +1,6 @@
 //! Servers that can't be had, and those that come back.
 
-use crate::fixture::{Bench, item, run, stock};
+use crate::fixture::{Bench, item, run, stock, wait_until};
 use crate::support::{Server, Session};
 use std::path::Path;
 use std::sync::Arc;
@@ -79,13 +79,6 @@ fn a_database_that_is_not_there_a_user_without_rights_and_a_read_only_one_are_to
     assert!(matches!(&error, OpenError::Unfit(why) if why.contains("read-only")), "{error:?}");
 }
 
-/// Waits until it is so; the test's end is that it becomes so.
-fn wait_until(so: impl Fn() -> bool) {
-    while !so() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_server_that_restarts_is_unavailable_meanwhile_and_served_again_without_a_restart_of_the_store() {
     let server = Arc::new(Server::start());
@@ -114,10 +107,7 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     let item_key = stock(&store, &mut maker, "a", 10);
     let name = bench.database.name().to_owned();
     bench.session.run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
-    bench.session.run(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE datname = current_database() AND application_name = 'stockhold'",
-    );
+    bench.kill_stores();
     wait_until(|| store.trouble().is_some_and(|why| why.contains("read-only")));
     let reserve = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
     let outcome = run(&store, reserve.clone());

@@ -6,6 +6,8 @@ mod migrated;
 mod verify;
 
 use crate::fixture::{Desk, run, stock};
+use crate::shared::proxy::Proxy;
+use crate::wire::PostgresWire;
 use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, ReservationId, Scope};
 use stockhold_sql::{Options, Verdict};
 use stockhold_store::conformance::{Maker, START, maker};
@@ -35,8 +37,18 @@ pub(crate) trait Shop {
     fn refuses(&mut self, statements: &str) -> bool;
     /// Somebody else who runs statements, in a session that ends with it.
     fn somebody(&self) -> Box<dyn FnMut(&str)>;
+    /// Whether stores open another connection in place of one that was cut, before they answer that nothing was done.
+    const RECONNECTS: bool;
+    /// Somebody between stores and the server.
+    fn proxy(&self) -> Proxy;
+    /// Ends the stores' connections.
+    fn kill_stores(&mut self);
+    /// Puts the lines of a reservation where a store won't find them by its deadline.
+    fn misplace(&mut self, id: ReservationId);
     /// Waits until so many of the stores' sessions wait for a lock.
     fn wait_until_locked_out(&mut self, sessions: usize);
+    /// Waits until a store waits for another to number events.
+    fn wait_until_numbering_waits(&mut self);
     /// Another database.
     fn another() -> Self;
     /// A database whose deadlocks are told from those of others.
@@ -92,8 +104,28 @@ impl Shop for crate::fixture::Bench {
         Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
     }
 
+    const RECONNECTS: bool = false;
+
+    fn proxy(&self) -> Proxy {
+        Proxy::new::<PostgresWire>(self.database.server().socket(), self.database.name())
+    }
+
+    fn kill_stores(&mut self) {
+        self.kill_stores();
+    }
+
+    fn misplace(&mut self, id: ReservationId) {
+        self.session.run(&format!(
+            "UPDATE stockhold.active_lines SET expires_at = expires_at - 1000 WHERE id = '{id}'"
+        ));
+    }
+
     fn wait_until_locked_out(&mut self, sessions: usize) {
         self.wait_until_locked_out(sessions);
+    }
+
+    fn wait_until_numbering_waits(&mut self) {
+        self.wait_for_locks("LIKE", 1);
     }
 
     fn another() -> Self {

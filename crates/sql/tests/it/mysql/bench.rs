@@ -1,10 +1,12 @@
 //! A store under test: a database, and a clock that can be moved.
 
 use super::support::{Database, Server, Session};
+use super::wire::MysqlWire;
 use crate::books::Shop;
+use crate::shared::proxy::Proxy;
 use std::sync::Arc;
 use std::time::Duration;
-use stockhold_domain::{Instant, ItemKey};
+use stockhold_domain::{Instant, ItemKey, ReservationId};
 use stockhold_sql::Options;
 use stockhold_sql::mysql::MysqlStore;
 use stockhold_store::Store;
@@ -83,11 +85,6 @@ impl Bench {
     /// waits for the other's now and then.
     pub(super) fn wait_until_locked_out(&mut self, sessions: usize) {
         self.session.wait_until("sessions wait for locks", |session| session.locked_out(false) == sessions);
-    }
-
-    /// Waits until a store waits for another to number events.
-    pub(super) fn wait_until_numbering_waits(&mut self) {
-        self.session.wait_until("a store waits to number events", |session| session.locked_out(true) == 1);
     }
 
     /// Every figure of every item against the rows that it sums up.
@@ -175,8 +172,29 @@ impl Shop for Bench {
         Box::new(move |statements| session.run(&statements.replace("{t}", Self::TABLES)))
     }
 
+    const RECONNECTS: bool = true;
+
+    fn proxy(&self) -> Proxy {
+        Proxy::new::<MysqlWire>(self.database.server().socket(), self.database.name())
+    }
+
+    fn kill_stores(&mut self) {
+        self.session.kill_stores();
+    }
+
+    fn misplace(&mut self, id: ReservationId) {
+        self.session.run(&format!(
+            "UPDATE stockhold_active_lines SET expires_at = expires_at - 1000, due = due - 1000 WHERE id = x'{:032x}'",
+            id.as_u128()
+        ));
+    }
+
     fn wait_until_locked_out(&mut self, sessions: usize) {
         self.wait_until_locked_out(sessions);
+    }
+
+    fn wait_until_numbering_waits(&mut self) {
+        self.session.wait_until("a store waits to number events", |session| session.locked_out(true) == 1);
     }
 
     fn another() -> Self {

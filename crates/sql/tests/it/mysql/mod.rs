@@ -4,16 +4,13 @@
 mod support;
 
 mod bench;
-mod proxy;
+mod wire;
 
-mod conformance;
 mod cuts;
 mod faults;
-mod instances;
 mod large;
 mod replica;
 mod schema;
 mod servers;
-mod sweeper;
 
 pub(crate) use bench::Bench;

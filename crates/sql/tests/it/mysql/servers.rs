@@ -2,7 +2,7 @@
 
 use super::bench::Bench;
 use super::support::Server;
-use crate::fixture::{item, run, stock};
+use crate::fixture::{item, run, stock, wait_until};
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::Outcome;
@@ -63,13 +63,6 @@ fn a_database_that_is_not_there_a_user_without_rights_and_a_read_only_server_are
     bench.session.run("SET GLOBAL read_only = ON");
     let error = refused(&bench.database.url());
     assert!(matches!(&error, OpenError::Unfit(why) if why.contains("read-only")), "{error:?}");
-}
-
-/// Waits until it is so; the test's end is that it becomes so.
-fn wait_until(so: impl Fn() -> bool) {
-    while !so() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Who goes along with a batch while its items' locks are waited for.
 
+use super::lock;
 use crate::books::Shop;
 use crate::fixture::{Desk, item, reservation, run, sold_out, stock};
 use crate::workload::makers;
@@ -17,8 +18,7 @@ fn meanwhile<S: Shop>(
     others: Vec<Envelope>,
 ) -> (Arc<Desk>, Vec<Result<Outcome, stockhold_store::Failure>>) {
     let held = item(store, key).unwrap().figures.held;
-    let mut holder = shop.somebody();
-    holder(&format!("BEGIN; SELECT 1 FROM {{t}}items WHERE sku = '{}' FOR UPDATE", key.sku()));
+    let mut holder = lock(shop, key);
     let desk = Desk::new();
     let first = desk.send(store, vec![first]);
     shop.wait_until_locked_out(1);

@@ -1,16 +1,84 @@
-//! Several callers, several instances, whatever the dialect.
+//! What stores do alike over every database, whatever its dialect.
+
+pub(crate) mod proxy;
 
 mod boarding;
+mod conformance;
+pub(crate) mod cuts;
+mod faults;
+mod instances;
+mod sweeper;
 mod traffic;
 
-use crate::books::for_every_dialect;
+use crate::books::{Shop, for_every_dialect};
+use std::sync::Arc;
+use stockhold_domain::{Instant, ItemKey};
+use stockhold_sql::Options;
+use stockhold_store::Store;
+use stockhold_store::conformance::START;
 
 for_every_dialect! { shared:
     boarding:
         who_comes_while_the_lock_is_waited_for_goes_along
         who_goes_along_and_repeats_a_key_is_told_of_the_first
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
+    conformance:
+        every_case_of_the_suite
+        random_histories_agree_with_the_model
+        random_histories_with_units_agree_with_the_model
+        histories_under_a_clock_that_steps_stay_sound;
+    cuts:
+        cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_done
+        cut_when_the_server_has_committed_the_outcome_is_unknown_and_the_retry_finds_it
+        cut_when_the_answer_has_come_nothing_is_lost
+        a_network_that_is_gone_for_a_while_is_unavailable_and_the_same_store_serves_again;
+    faults:
+        a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused
+        what_another_instance_committed_under_the_awaited_lock_is_seen
+        a_lock_that_is_never_given_is_overloaded_and_nothing_is_done
+        a_fresh_id_that_is_in_use_is_internal_for_its_command_only
+        an_assertion_that_fires_is_internal_for_its_command_only
+        a_damaged_row_is_never_served;
+    instances:
+        a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units
+        one_key_used_at_several_instances_at_once_has_one_effect
+        baskets_in_opposite_orders_at_several_instances_do_not_deadlock
+        whatever_callers_do_at_several_instances_the_books_balance
+        a_key_that_another_instance_is_committing_is_waited_for
+        an_item_that_another_instance_is_creating_is_waited_for
+        a_position_that_another_instance_is_giving_is_waited_for
+        two_instances_that_create_the_same_items_create_each_once
+        confirm_release_and_expiry_at_two_instances_agree_on_one_end
+        positions_are_dense_and_follow_each_items_sequence
+        two_instances_that_sweep_at_once_expire_each_hold_once
+        a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after;
+    sweeper:
+        a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_before_its_time
+        an_item_that_somebody_has_locked_stops_neither_the_others_nor_half_of_a_basket
+        what_is_long_overdue_is_waited_for
+        a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting
+        a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet
+        a_crowd_is_reclaimed_while_others_reserve_the_same_items;
     traffic:
         half_an_hour_at_two_instances
         half_an_hour_at_four_instances;
+}
+
+fn later(seconds: i64) -> Instant {
+    Instant::from_micros(START.micros() + seconds * 1_000_000)
+}
+
+/// A store with options of its own.
+fn open<S: Shop>(shop: &S, options: Options) -> Arc<dyn Store> {
+    stockhold_sql::open(&shop.url(), options).unwrap()
+}
+
+/// Somebody who holds an item's row, as another instance does while it commits, until they commit.
+fn lock<S: Shop>(shop: &S, item: &ItemKey) -> Box<dyn FnMut(&str)> {
+    let mut holder = shop.somebody();
+    let (location, sku) = (item.location(), item.sku());
+    holder(&format!(
+        "BEGIN; SELECT 1 FROM {{t}}items WHERE location = '{location}' AND sku = '{sku}' FOR UPDATE"
+    ));
+    holder
 }

@@ -7,6 +7,7 @@
 mod caller;
 mod told;
 
+use super::open;
 use crate::books::{Shop, adds_up};
 use crate::fixture::{events, item, run};
 use crate::halls::hall;
@@ -96,7 +97,7 @@ fn instance<S: Shop>(shop: &S, ahead: i64) -> Arc<dyn Store> {
     let clock = options.clock.map(|query| query.replace("micros", &format!("micros + {ahead}")));
     let sweep_every = Some(Duration::from_millis(50));
     let options = Options { clock, sweep_every, connections: 4, most_connections: 6, ..options };
-    stockhold_sql::open(&shop.url(), options).unwrap()
+    open(shop, options)
 }
 
 fn half_an_hour<S: Shop>(shop: &mut S, instances: i64, seed: u64) {

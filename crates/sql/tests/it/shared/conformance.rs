@@ -1,30 +1,29 @@
 //! The suite that every store passes, unchanged.
 
-use super::bench::Bench;
+use crate::books::Shop;
 use crate::fixture::Desk;
 use stockhold_domain::{Command, Envelope, Instant, Outcome};
-use stockhold_sql::mysql::MysqlStore;
 use stockhold_store::conformance::{World, random_history, run_cases, stepping_history, units_history};
-use stockhold_store::{Answer, Ask, Failure, Found, Query};
+use stockhold_store::{Answer, Ask, Failure, Found, Query, Store};
 
-struct Mysql {
-    bench: Bench,
-    store: Option<MysqlStore>,
+/// A shop with one store, which can be restarted.
+struct Served<'a, S> {
+    shop: &'a mut S,
+    store: Option<Box<dyn Store>>,
 }
 
-impl Mysql {
-    fn new() -> Self {
-        let bench = Bench::new();
-        let store = Some(bench.connect());
-        Self { bench, store }
+impl<'a, S: Shop> Served<'a, S> {
+    fn new(shop: &'a mut S) -> Self {
+        let store = Some(shop.store());
+        Self { shop, store }
     }
 
-    fn store(&self) -> &MysqlStore {
-        self.store.as_ref().expect("a store")
+    fn store(&self) -> &dyn Store {
+        self.store.as_deref().expect("a store")
     }
 }
 
-impl World for Mysql {
+impl<S: Shop> World for Served<'_, S> {
     fn keeps_units(&self) -> bool {
         true
     }
@@ -33,11 +32,11 @@ impl World for Mysql {
         // What waits for a reservation to be found, or for room on further items, may be overtaken by what was handed over
         // behind it; the suite wants to know the order.
         let waits = |envelope: &Envelope| {
-            let waits_not = matches!(
+            let at_once = matches!(
                 envelope.command,
                 Command::SetStock(_) | Command::AdjustStock(_) | Command::SetSale(_) | Command::Reserve(_)
             );
-            !waits_not
+            !at_once
         };
         if commands.iter().any(waits) {
             return self.submit_in_order(commands);
@@ -46,13 +45,13 @@ impl World for Mysql {
     }
 
     fn set_clock(&mut self, now: Instant) {
-        self.bench.set_clock(now);
+        self.shop.set_clock(now);
     }
 
     fn restart(&mut self) {
-        self.bench.session.kill_stores();
+        self.shop.kill_stores();
         self.store = None;
-        self.store = Some(self.bench.connect());
+        self.store = Some(self.shop.store());
     }
 
     fn find(&mut self, query: Query) -> Result<Found, Failure> {
@@ -67,48 +66,36 @@ impl World for Mysql {
     }
 }
 
-#[test]
-fn every_case_of_the_suite() {
-    let mut world = Mysql::new();
-    let failed = run_cases(&mut world);
+pub(super) fn every_case_of_the_suite<S: Shop>(shop: &mut S) {
+    let failed = run_cases(&mut Served::new(shop));
     let said: Vec<String> = failed.iter().map(|(name, what)| format!("{name}: {what}")).collect();
     assert!(said.is_empty(), "{} cases failed:\n{}", said.len(), said.join("\n"));
-    world.bench.audit();
+    shop.audit();
 }
 
 /// Seeds of the histories below. A seed that ever failed is added, and stays.
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 const STEPS: u32 = 120;
 
-#[test]
-fn random_histories_agree_with_the_model() {
+/// Each seed's history, in a database of its own.
+fn histories<S: Shop>(history: fn(&mut dyn World, u64, u32) -> Result<(), String>) {
     for seed in SEEDS {
-        let mut world = Mysql::new();
-        if let Err(what) = random_history(&mut world, seed, STEPS) {
+        let mut shop = S::another();
+        if let Err(what) = history(&mut Served::new(&mut shop), seed, STEPS) {
             panic!("{what}");
         }
-        world.bench.audit();
+        shop.audit();
     }
 }
 
-#[test]
-fn random_histories_with_units_agree_with_the_model() {
-    for seed in SEEDS {
-        let mut world = Mysql::new();
-        if let Err(what) = units_history(&mut world, seed, STEPS) {
-            panic!("{what}");
-        }
-        world.bench.audit();
-    }
+pub(super) fn random_histories_agree_with_the_model<S: Shop>(_: &mut S) {
+    histories::<S>(random_history);
 }
 
-#[test]
-fn histories_under_a_clock_that_steps_stay_sound() {
-    for seed in SEEDS {
-        let mut world = Mysql::new();
-        if let Err(what) = stepping_history(&mut world, seed, STEPS) {
-            panic!("{what}");
-        }
-        world.bench.audit();
-    }
+pub(super) fn random_histories_with_units_agree_with_the_model<S: Shop>(_: &mut S) {
+    histories::<S>(units_history);
+}
+
+pub(super) fn histories_under_a_clock_that_steps_stay_sound<S: Shop>(_: &mut S) {
+    histories::<S>(stepping_history);
 }

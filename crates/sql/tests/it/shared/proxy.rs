@@ -1,6 +1,6 @@
 //! Somebody between a store and its server who cuts connections at the moment that a test wants.
 //!
-//! It reads what is sent packet by packet, so that it knows when a batch begins and when it commits: one that has asked for the
+//! It reads what is sent message by message, so that it knows when a batch begins and when it commits: one that has asked for the
 //! pauses, as every reserve does; the store's own transactions behind the requests are let through.
 
 use std::io::{Read, Write};
@@ -10,24 +10,37 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A command that is a text of statements.
-const QUERY: u8 = 3;
-/// An answer that is in order and has no rows.
-const OK: u8 = 0;
-/// A flag of such an answer: another statement's follows.
-const MORE_RESULTS: u16 = 8;
-
 /// When a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(crate) enum Cut {
     /// When a batch begins: nothing of it reaches the server.
     AtBegin,
-    /// When a batch writes and commits, which does not reach the server.
+    /// When what commits it comes by, which does not reach the server.
     BeforeCommit,
     /// When the server has answered to COMMIT: the answer does not reach the store.
     AfterCommit,
     /// When the answer to COMMIT has reached the store.
     AfterAnswer,
+}
+
+/// What a request is to a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Begin,
+    Commit,
+    Other,
+}
+
+/// What a database's protocol shows of batches. One for each connection.
+pub(crate) trait Wire: Default + Send + 'static {
+    /// What addresses begin with.
+    const SCHEME: &'static str;
+    /// What the store sends next.
+    fn request(&mut self, from: impl Read) -> std::io::Result<(Vec<u8>, Moment)>;
+    /// What the server sends next.
+    fn answer(from: impl Read) -> std::io::Result<Vec<u8>>;
+    /// Whether an answer on a connection that commits is that to COMMIT.
+    fn is_of_commit(answer: &[u8]) -> bool;
 }
 
 /// What is shared with the threads that pass bytes on.
@@ -37,18 +50,20 @@ struct Shared {
     armed: Mutex<Option<Cut>>,
     /// Connections are neither taken nor kept.
     closed: AtomicBool,
+    /// Of the connections that there are: nothing is passed on any more, and nobody is told.
+    deaf: Mutex<Arc<AtomicBool>>,
     sockets: Mutex<Vec<(TcpStream, UnixStream)>>,
 }
 
 /// See the module.
-pub(super) struct Proxy {
-    port: u16,
+pub(crate) struct Proxy {
+    url: String,
     shared: Arc<Shared>,
 }
 
 impl Proxy {
-    /// In front of a server's socket.
-    pub(super) fn new(server: PathBuf) -> Self {
+    /// In front of a server's socket, for a database of it.
+    pub(crate) fn new<W: Wire>(server: PathBuf, database: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let shared = Arc::new(Shared::default());
@@ -59,29 +74,36 @@ impl Proxy {
                     continue;
                 }
                 let Ok(server) = UnixStream::connect(&server) else { continue };
-                pass(store, server, &of_thread);
+                pass::<W>(store, server, &of_thread);
             }
         });
-        Self { port, shared }
+        let url = format!("{}://stockhold@127.0.0.1:{port}/{database}?sslmode=disable", W::SCHEME);
+        Self { url, shared }
     }
 
-    /// The address of a database through it.
-    pub(super) fn url(&self, database: &str) -> String {
-        format!("mysql://stockhold@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+    /// The address of the database through it.
+    pub(crate) fn url(&self) -> String {
+        self.url.clone()
     }
 
     /// Cuts the next batch.
-    pub(super) fn arm(&self, cut: Cut) {
+    pub(crate) fn arm(&self, cut: Cut) {
         *self.shared.armed.lock().unwrap() = Some(cut);
     }
 
     /// Whether the cut has been made.
-    pub(super) fn has_cut(&self) -> bool {
+    pub(crate) fn has_cut(&self) -> bool {
         self.shared.armed.lock().unwrap().is_none()
     }
 
+    /// From now on nothing comes through the connections that there are, as if the machine behind them were gone. New ones are
+    /// in order.
+    pub(crate) fn hush(&self) {
+        std::mem::take(&mut *self.shared.deaf.lock().unwrap()).store(true, Ordering::SeqCst);
+    }
+
     /// Cuts all connections and lets none through, until told otherwise.
-    pub(super) fn close(&self, closed: bool) {
+    pub(crate) fn close(&self, closed: bool) {
         self.shared.closed.store(closed, Ordering::SeqCst);
         if closed {
             for (store, server) in self.shared.sockets.lock().unwrap().drain(..) {
@@ -97,52 +119,49 @@ fn cut(store: &TcpStream, server: &UnixStream) {
     let _ = server.shutdown(Shutdown::Both);
 }
 
-fn pass(store: TcpStream, server: UnixStream, shared: &Arc<Shared>) {
+fn pass<W: Wire>(store: TcpStream, server: UnixStream, shared: &Arc<Shared>) {
     let _ = store.set_nodelay(true);
     let both = || (store.try_clone().expect("a socket"), server.try_clone().expect("a socket"));
     shared.sockets.lock().unwrap().push(both());
     // What is to happen to the answers of this connection.
     let answers = Arc::new(Mutex::new(None));
+    let deaf = Arc::clone(&shared.deaf.lock().unwrap());
+    let deaf_too = Arc::clone(&deaf);
     let ((from, to), of_thread, answered) = (both(), Arc::clone(shared), Arc::clone(&answers));
     std::thread::spawn(move || {
         // An error is a connection that has ended.
-        let _ = forwards(&from, &to, &of_thread, &answered);
-        cut(&from, &to);
+        let _ = forwards::<W>(&from, &to, &of_thread, &answered, &deaf);
+        if !deaf.load(Ordering::SeqCst) {
+            cut(&from, &to);
+        }
     });
     let (to, from) = (store, server);
     std::thread::spawn(move || {
-        let _ = backwards(&from, &to, &answers);
-        cut(&to, &from);
+        let _ = backwards::<W>(&from, &to, &answers, &deaf_too);
+        if !deaf_too.load(Ordering::SeqCst) {
+            cut(&to, &from);
+        }
     });
 }
 
-/// A packet with its header.
-fn packet(mut from: impl Read) -> std::io::Result<Vec<u8>> {
-    let mut packet = vec![0; 4];
-    from.read_exact(&mut packet)?;
-    let length = u32::from_le_bytes([packet[0], packet[1], packet[2], 0]);
-    packet.resize(4 + usize::try_from(length).expect("a length"), 0);
-    from.read_exact(&mut packet[4..])?;
-    Ok(packet)
-}
-
 /// From the store to the server. It ends when the connection does, or is to.
-fn forwards(
+fn forwards<W: Wire>(
     from: &TcpStream,
     mut to: &UnixStream,
     shared: &Shared,
     answers: &Mutex<Option<Cut>>,
+    deaf: &AtomicBool,
 ) -> std::io::Result<()> {
+    let mut wire = W::default();
     loop {
-        let packet = packet(from)?;
-        let is_query = packet[3] == 0 && packet.get(4) == Some(&QUERY);
-        let text = if is_query { String::from_utf8_lossy(&packet[5..]) } else { "".into() };
-        let begins = text.starts_with("START TRANSACTION") && text.contains("stockhold_pauses");
-        let commits = text.starts_with("INSERT INTO stockhold_events") && text.ends_with("COMMIT");
+        let (request, moment) = wire.request(from)?;
+        if deaf.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let armed = *shared.armed.lock().unwrap();
         let now = match armed {
-            Some(Cut::AtBegin) => begins,
-            Some(_) => commits,
+            Some(Cut::AtBegin) => moment == Moment::Begin,
+            Some(_) => moment == Moment::Commit,
             None => false,
         };
         if now {
@@ -152,37 +171,30 @@ fn forwards(
                 _ => return Ok(()),
             }
         }
-        to.write_all(&packet)?;
+        to.write_all(&request)?;
     }
 }
 
-/// From the server to the store. All answers to what commits are in order and without rows; the last of them is COMMIT's.
-fn backwards(from: &UnixStream, mut to: &TcpStream, answers: &Mutex<Option<Cut>>) -> std::io::Result<()> {
+/// From the server to the store.
+fn backwards<W: Wire>(
+    from: &UnixStream,
+    mut to: &TcpStream,
+    answers: &Mutex<Option<Cut>>,
+    deaf: &AtomicBool,
+) -> std::io::Result<()> {
     loop {
-        let packet = packet(from)?;
+        let answer = W::answer(from)?;
+        if deaf.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let armed = *answers.lock().unwrap();
-        let cut = armed.filter(|_| packet[4] == OK && status(&packet[5..]) & MORE_RESULTS == 0);
+        let cut = armed.filter(|_| W::is_of_commit(&answer));
         if cut == Some(Cut::AfterCommit) {
             return Ok(());
         }
-        to.write_all(&packet)?;
+        to.write_all(&answer)?;
         if cut == Some(Cut::AfterAnswer) {
             return Ok(());
         }
     }
-}
-
-/// The flags behind the two numbers (rows that changed, an id that was drawn), each of one byte or of as many as the first
-/// says.
-fn status(body: &[u8]) -> u16 {
-    let mut at = 0;
-    for _ in 0..2 {
-        at += match body[at] {
-            0xfc => 3,
-            0xfd => 4,
-            0xfe => 9,
-            _ => 1,
-        };
-    }
-    u16::from_le_bytes([body[at], body[at + 1]])
 }

@@ -1,115 +1,103 @@
 //! Several stores over one database.
 
-use crate::fixture::{Bench, Desk, events, events_after, hold, item, reservation, run, stock};
+use super::{later, lock, open};
+use crate::books::Shop;
+use crate::fixture::{Desk, events, events_after, hold, item, reservation, run, stock};
 use crate::workload::{self, race};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use stockhold_domain::{
-    Command, Instant, Outcome, Rejection, Reply, ReservationId, Scope, SetSale, Status, Transition,
+    Command, Outcome, Rejection, Reply, ReservationId, Scope, SetSale, Status, Transition,
 };
 use stockhold_sql::Options;
-use stockhold_sql::postgres::PostgresStore;
-use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{EventRow, Failure, Store};
 
 /// So many instances over one database.
-fn instances(bench: &Bench, count: usize) -> Vec<PostgresStore> {
-    (0..count).map(|_| bench.connect()).collect()
+fn instances<S: Shop>(shop: &S, count: usize, options: &Options) -> Vec<Arc<dyn Store>> {
+    (0..count).map(|_| open(shop, options.clone())).collect()
 }
 
-fn each(stores: &[PostgresStore]) -> Vec<&dyn Store> {
-    stores.iter().map(|store| store as &dyn Store).collect()
+fn each(stores: &[Arc<dyn Store>]) -> Vec<&dyn Store> {
+    stores.iter().map(|store| &**store).collect()
 }
 
-#[test]
-fn a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units() {
+pub(super) fn a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units<S: Shop>(_: &mut S) {
     for count in [2_usize, 4] {
-        let mut bench = Bench::new();
-        workload::buyers(&each(&instances(&bench, count)), count as u64);
-        bench.audit();
+        let mut shop = S::another();
+        workload::buyers(&each(&instances(&shop, count, &shop.options())), count as u64);
+        shop.audit();
     }
 }
 
-#[test]
-fn one_key_used_at_several_instances_at_once_has_one_effect() {
+pub(super) fn one_key_used_at_several_instances_at_once_has_one_effect<S: Shop>(_: &mut S) {
     for count in [2_usize, 4] {
-        let mut bench = Bench::new();
-        workload::same_keys(&each(&instances(&bench, count)), count as u64);
-        bench.audit();
+        let mut shop = S::another();
+        workload::same_keys(&each(&instances(&shop, count, &shop.options())), count as u64);
+        shop.audit();
     }
 }
 
-#[test]
-fn baskets_in_opposite_orders_at_several_instances_do_not_deadlock() {
+pub(super) fn baskets_in_opposite_orders_at_several_instances_do_not_deadlock<S: Shop>(_: &mut S) {
     for count in [2_usize, 4] {
-        let mut bench = Bench::new();
-        workload::opposite_baskets(&each(&instances(&bench, count)), count as u64);
-        bench.session.run("SELECT pg_stat_force_next_flush()");
-        let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-        assert_eq!(bench.session.text(deadlocks), "0");
-        bench.audit();
+        let mut shop = S::alone();
+        workload::opposite_baskets(&each(&instances(&shop, count, &shop.options())), count as u64);
+        assert_eq!(shop.deadlocks(), 0);
+        shop.audit();
     }
 }
 
 /// With the database's own clock and the stores' own sweepers, so that much falls due on the way.
-#[test]
-fn whatever_callers_do_at_several_instances_the_books_balance() {
+pub(super) fn whatever_callers_do_at_several_instances_the_books_balance<S: Shop>(_: &mut S) {
     for count in [2_usize, 4] {
-        let mut bench = Bench::new();
+        let mut shop = S::another();
         let options = Options {
             clock: None,
             sweep_every: Some(Duration::from_millis(100)),
             connections: 4,
             most_connections: 6,
-            ..Bench::options()
+            ..shop.options()
         };
-        let stores: Vec<_> = (0..count).map(|_| bench.connect_with(options.clone())).collect();
+        let stores = instances(&shop, count, &options);
         workload::mixed(&each(&stores), count as u64, 120);
         drop(stores);
-        bench.audit();
+        shop.audit();
     }
 }
 
-#[test]
-fn a_key_that_another_instance_is_committing_is_waited_for() {
-    let mut bench = Bench::new();
-    let store = bench.connect();
+pub(super) fn a_key_that_another_instance_is_committing_is_waited_for<S: Shop>(shop: &mut S) {
+    let store = shop.store();
     let mut maker = Maker::new(4, "inflight-");
-    let item_key = stock(&store, &mut maker, "a", 10);
+    let item_key = stock(&*store, &mut maker, "a", 10);
     let envelope = maker.keyed("k", maker::reserve_for(600, &[(&item_key, 1)]));
-    let made = run(&store, envelope.clone());
+    let made = run(&*store, envelope.clone());
     // The key's row is put back as uncommitted: another instance that has not finished.
-    let mut other = bench.another_session();
-    bench
-        .session
-        .run("CREATE TABLE public.taken AS SELECT * FROM stockhold.keys; DELETE FROM stockhold.keys");
-    other.run("BEGIN; INSERT INTO stockhold.keys SELECT * FROM public.taken");
+    let mut other = shop.somebody();
+    shop.sql("CREATE TABLE taken AS SELECT * FROM {t}keys; DELETE FROM {t}keys");
+    other("BEGIN; INSERT INTO {t}keys SELECT * FROM taken");
     let desk = Desk::new();
-    let pending = desk.send(&store, vec![maker.again(&envelope)]);
-    bench.wait_until_locked_out(1);
-    other.run("COMMIT");
+    let pending = desk.send(&*store, vec![maker.again(&envelope)]);
+    shop.wait_until_locked_out(1);
+    other("COMMIT");
     let again = pending.only();
     assert!(matches!(again, Ok(Outcome::Replayed(_))), "{again:?}");
     assert_eq!(reservation(&again).map(|hold| hold.id), reservation(&made).map(|hold| hold.id));
-    assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
-    bench.audit();
+    assert_eq!(item(&*store, &item_key).unwrap().figures.held, 1);
+    shop.audit();
 }
 
-#[test]
-fn an_item_that_another_instance_is_creating_is_waited_for() {
-    let mut bench = Bench::new();
-    let store = bench.connect();
+pub(super) fn an_item_that_another_instance_is_creating_is_waited_for<S: Shop>(shop: &mut S) {
+    let store = shop.store();
     let mut maker = Maker::new(16, "making-");
-    let item_key = stock(&store, &mut maker, "a", 10);
-    bench
-        .session
-        .run("CREATE TABLE public.taken AS SELECT * FROM stockhold.items; DELETE FROM stockhold.items");
-    let mut other = bench.another_session();
-    other.run("BEGIN; INSERT INTO stockhold.items SELECT * FROM public.taken");
+    let item_key = stock(&*store, &mut maker, "a", 10);
+    shop.sql("CREATE TABLE taken AS SELECT * FROM {t}items; DELETE FROM {t}items");
+    let mut other = shop.somebody();
+    other("BEGIN; INSERT INTO {t}items SELECT * FROM taken");
     let set = maker.wrap(Command::SetStock(maker::stock_of(&item_key, 7)));
-    let pending = Desk::new().send(&store, vec![set]);
-    bench.wait_until_locked_out(1);
-    other.run("COMMIT");
+    let pending = Desk::new().send(&*store, vec![set]);
+    shop.wait_until_locked_out(1);
+    other("COMMIT");
     match pending.only() {
         Ok(Outcome::Done(Reply::Item { item, created: false })) => {
             assert_eq!((item.version, item.figures.total_units), (2, 7));
@@ -118,23 +106,22 @@ fn an_item_that_another_instance_is_creating_is_waited_for() {
     }
 }
 
-#[test]
-fn a_position_that_another_instance_is_giving_is_waited_for() {
-    let mut bench = Bench::new();
-    let store = bench.connect();
+pub(super) fn a_position_that_another_instance_is_giving_is_waited_for<S: Shop>(shop: &mut S) {
+    let store = shop.store();
     let mut maker = Maker::new(17, "numbering-");
-    let items = ["a", "b"].map(|name| stock(&store, &mut maker, name, 10));
+    let items = ["a", "b"].map(|name| stock(&*store, &mut maker, name, 10));
     // Another instance numbers the second batch, as if it had not been able to see the first yet.
-    let mut other = bench.another_session();
-    other.run(
-        "BEGIN; SELECT FROM stockhold.sequencer FOR UPDATE;
-         UPDATE stockhold.events SET last_position = 1 WHERE serial = (SELECT max(serial) FROM stockhold.events);
-         UPDATE stockhold.sequencer SET position = 1",
+    let mut other = shop.somebody();
+    other(
+        "BEGIN; SELECT 1 FROM {t}sequencer FOR UPDATE;
+         UPDATE {t}events SET last_position = 1
+             WHERE serial = (SELECT serial FROM (SELECT MAX(serial) AS serial FROM {t}events) AS newest);
+         UPDATE {t}sequencer SET position = 1",
     );
     let rows = thread::scope(|scope| {
-        let reader = scope.spawn(|| events(&store));
-        bench.wait_until_numbering_waits();
-        other.run("COMMIT");
+        let reader = scope.spawn(|| events(&*store));
+        shop.wait_until_numbering_waits();
+        other("COMMIT");
         reader.join().unwrap()
     });
     let stocked = |row: &EventRow| match &row.event.transition {
@@ -145,10 +132,8 @@ fn a_position_that_another_instance_is_giving_is_waited_for() {
     assert_eq!(rows.iter().map(stocked).collect::<Vec<_>>(), [(1, second), (2, first)]);
 }
 
-#[test]
-fn two_instances_that_create_the_same_items_create_each_once() {
-    let mut bench = Bench::new();
-    let stores = [bench.connect(), bench.connect()];
+pub(super) fn two_instances_that_create_the_same_items_create_each_once<S: Shop>(shop: &mut S) {
+    let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(5, "new-"), Maker::new(6, "new-")];
     let names: Vec<String> = (0..150).map(|n| n.to_string()).collect();
     let mut commands = makers.each_mut().map(|maker| {
@@ -157,7 +142,7 @@ fn two_instances_that_create_the_same_items_create_each_once() {
         sets.into_iter().map(|set| maker.wrap(Command::SetStock(set))).collect::<Vec<_>>()
     });
     commands[1].reverse();
-    let outcomes = race(&[&stores[0], &stores[1]], commands.into(), 10);
+    let outcomes = race(&[&*stores[0], &*stores[1]], commands.into(), 10);
     let created = |outcome: &&Result<Outcome, Failure>| {
         matches!(outcome, Ok(Outcome::Done(Reply::Item { created: true, .. })))
     };
@@ -166,46 +151,42 @@ fn two_instances_that_create_the_same_items_create_each_once() {
     };
     assert_eq!(outcomes.iter().flatten().filter(created).count(), names.len());
     assert_eq!(outcomes.iter().flatten().filter(found).count(), names.len());
-    bench.audit();
+    shop.audit();
 }
 
-#[test]
-fn confirm_release_and_expiry_at_two_instances_agree_on_one_end() {
-    let mut bench = Bench::new();
-    let stores = [bench.connect(), bench.connect()];
+pub(super) fn confirm_release_and_expiry_at_two_instances_agree_on_one_end<S: Shop>(shop: &mut S) {
+    let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(9, "end-"), Maker::new(10, "end-")];
-    let item_key = stock(&stores[0], &mut makers[0], "a", 300);
+    let item_key = stock(&*stores[0], &mut makers[0], "a", 300);
     let reserves = (0..300).map(|_| makers[0].wrap(maker::reserve_for(60, &[(&item_key, 1)]))).collect();
     let ids: Vec<ReservationId> = Desk::new()
-        .send(&stores[0], reserves)
+        .send(&*stores[0], reserves)
         .outcomes()
         .iter()
         .map(|outcome| reservation(outcome).unwrap().id)
         .collect();
     let confirms = ids.iter().map(|id| makers[0].wrap(maker::confirm(*id))).collect();
     let gone = ids.iter().rev().map(|id| makers[1].wrap(maker::release(*id))).collect();
-    let mut outcomes = race(&[&stores[0], &stores[1]], vec![confirms, gone], 9);
+    let mut outcomes = race(&[&*stores[0], &*stores[1]], vec![confirms, gone], 9);
     let (mut released, confirmed) = (outcomes.remove(1), outcomes.remove(0));
     released.reverse();
     let mut sold = 0;
     for ((id, confirmed), released) in ids.iter().zip(&confirmed).zip(&released) {
-        let status = hold(&stores[0], *id).unwrap().status;
+        let status = hold(&*stores[0], *id).unwrap().status;
         assert!(matches!(status, Status::Confirmed | Status::Cancelled), "{status:?}");
         assert_eq!(reservation(confirmed).is_some(), status == Status::Confirmed, "{confirmed:?}");
         assert_eq!(reservation(released).is_some(), status == Status::Cancelled, "{released:?}");
         sold += u64::from(status == Status::Confirmed);
     }
-    let figures = item(&stores[1], &item_key).unwrap().figures;
+    let figures = item(&*stores[1], &item_key).unwrap().figures;
     assert_eq!((figures.confirmed_sold, figures.held, figures.sequence), (sold, 0, 1 + 300 + 300));
-    bench.audit();
+    shop.audit();
 }
 
-#[test]
-fn positions_are_dense_and_follow_each_items_sequence() {
-    let mut bench = Bench::new();
-    let stores = [bench.connect(), bench.connect()];
+pub(super) fn positions_are_dense_and_follow_each_items_sequence<S: Shop>(shop: &mut S) {
+    let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(11, "events-"), Maker::new(12, "events-")];
-    let items = ["a", "b", "c"].map(|name| stock(&stores[0], &mut makers[0], name, 100_000));
+    let items = ["a", "b", "c"].map(|name| stock(&*stores[0], &mut makers[0], name, 100_000));
     let commands = makers.each_mut().map(|maker| {
         (0..200).map(|n| maker.wrap(maker::reserve_for(600, &[(&items[n % 3], 1)]))).collect::<Vec<_>>()
     });
@@ -215,15 +196,15 @@ fn positions_are_dense_and_follow_each_items_sequence() {
             let mut seen = Vec::new();
             while seen.len() < 403 {
                 let after = seen.last().map_or(0, |row: &EventRow| row.position);
-                seen.extend(events_after(&stores[1], after, 50));
+                seen.extend(events_after(&*stores[1], after, 50));
             }
             seen
         });
-        race(&[&stores[0], &stores[1]], commands.into(), 3);
+        race(&[&*stores[0], &*stores[1]], commands.into(), 3);
         reader.join().unwrap()
     });
     assert!(seen.iter().zip(1..).all(|(row, position)| row.position == position), "dense, from 1");
-    assert_eq!(seen, events(&stores[0]), "what was read while it grew is what is there");
+    assert_eq!(seen, events(&*stores[0]), "what was read while it grew is what is there");
     for key in &items {
         let mut sequence = 0;
         for row in &seen {
@@ -236,23 +217,21 @@ fn positions_are_dense_and_follow_each_items_sequence() {
             sequence = at;
         }
     }
-    bench.audit();
+    shop.audit();
 }
 
-#[test]
-fn two_instances_that_sweep_at_once_expire_each_hold_once() {
-    let mut bench = Bench::new();
-    let stores = [bench.connect(), bench.connect()];
+pub(super) fn two_instances_that_sweep_at_once_expire_each_hold_once<S: Shop>(shop: &mut S) {
+    let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(13, "sweep-"), Maker::new(14, "sweep-")];
-    let items = ["a", "b", "c", "d"].map(|name| stock(&stores[0], &mut makers[0], name, 10_000));
+    let items = ["a", "b", "c", "d"].map(|name| stock(&*stores[0], &mut makers[0], name, 10_000));
     let basket = |n: usize| [(&items[n % 4], 1), (&items[(n + 1 + n % 3) % 4], 2)];
     let reserves: Vec<_> = (0..700).map(|n| makers[0].wrap(maker::reserve_for(60, &basket(n)))).collect();
-    let made = Desk::new().send(&stores[0], reserves).outcomes();
+    let made = Desk::new().send(&*stores[0], reserves).outcomes();
     assert_eq!(made.iter().filter_map(reservation).count(), 700);
-    bench.set_clock(Instant::from_micros(START.micros() + 60_000_000));
+    shop.set_clock(later(60));
     let sweeps =
         makers.each_mut().map(|maker| (0..12).map(|_| maker.wrap(Command::Sweep)).collect::<Vec<_>>());
-    let outcomes = race(&[&stores[0], &stores[1]], sweeps.into(), 1);
+    let outcomes = race(&[&*stores[0], &*stores[1]], sweeps.into(), 1);
     let swept: Vec<u32> = outcomes
         .iter()
         .flatten()
@@ -263,36 +242,34 @@ fn two_instances_that_sweep_at_once_expire_each_hold_once() {
         .collect();
     assert_eq!(swept.iter().sum::<u32>(), 700, "{swept:?}");
     for key in &items {
-        let figures = item(&stores[1], key).unwrap().figures;
+        let figures = item(&*stores[1], key).unwrap().figures;
         assert_eq!((figures.held, figures.active), (0, 0));
     }
-    bench.audit();
+    shop.audit();
 }
 
-#[test]
-fn a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after() {
-    let mut bench = Bench::new();
-    let stores = [bench.connect(), bench.connect()];
+pub(super) fn a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after<S: Shop>(shop: &mut S) {
+    let stores = [shop.store(), shop.store()];
     let mut maker = Maker::new(15, "pause-");
-    let item_key = stock(&stores[0], &mut maker, "a", 10);
+    let item_key = stock(&*stores[0], &mut maker, "a", 10);
     let location = maker::label(item_key.location());
     for scope in [Scope::Everything, Scope::Location(location)] {
         let set = |paused| Command::SetSale(SetSale { scope: scope.clone(), paused, reason: None });
-        let mut holder = bench.lock(&item_key);
+        let mut holder = lock(shop, &item_key);
         let reserving =
-            Desk::new().send(&stores[0], vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))]);
-        bench.wait_until_locked_out(1);
-        let pausing = Desk::new().send(&stores[1], vec![maker.wrap(set(true))]);
-        bench.wait_until_locked_out(2);
-        holder.run("COMMIT");
+            Desk::new().send(&*stores[0], vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))]);
+        shop.wait_until_locked_out(1);
+        let pausing = Desk::new().send(&*stores[1], vec![maker.wrap(set(true))]);
+        shop.wait_until_locked_out(2);
+        holder("COMMIT");
         assert!(reservation(&reserving.only()).is_some());
         assert!(matches!(pausing.only(), Ok(Outcome::Done(Reply::Sale { paused: true }))));
-        let rows = events(&stores[0]);
+        let rows = events(&*stores[0]);
         let last = rows.last().map(|row| &row.event.transition);
         assert!(matches!(last, Some(Transition::Sale { paused: true, .. })), "{last:?}");
-        let after = run(&stores[0], maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+        let after = run(&*stores[0], maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
         assert_eq!(after, Ok(Outcome::Refused(Rejection::SalePaused(scope.clone()))));
-        assert!(matches!(run(&stores[1], maker.wrap(set(false))), Ok(Outcome::Done(_))));
+        assert!(matches!(run(&*stores[1], maker.wrap(set(false))), Ok(Outcome::Done(_))));
     }
-    bench.audit();
+    shop.audit();
 }

@@ -1,0 +1,104 @@
+//! Connections that are cut at the moments that matter, and a network that is gone for a while.
+
+use super::proxy::{Cut, Proxy};
+use crate::books::Shop;
+use crate::fixture::{item, run, run_again, stock, wait_until};
+use std::sync::Arc;
+use stockhold_domain::{Envelope, ItemKey, Outcome};
+use stockhold_store::conformance::{Maker, maker};
+use stockhold_store::{Failure, Store};
+
+/// A store behind a proxy.
+pub(crate) struct Scene<'a, S> {
+    shop: &'a mut S,
+    proxy: Proxy,
+    store: Arc<dyn Store>,
+    maker: Maker,
+    item: ItemKey,
+}
+
+impl<'a, S: Shop> Scene<'a, S> {
+    pub(crate) fn new(shop: &'a mut S, seed: u64) -> Self {
+        let proxy = shop.proxy();
+        let store = stockhold_sql::open(&proxy.url(), shop.options()).unwrap();
+        let mut maker = Maker::new(seed, "cut-");
+        let item = stock(&*store, &mut maker, "a", 10);
+        Self { shop, proxy, store, maker, item }
+    }
+
+    fn reserve(&mut self) -> Envelope {
+        self.maker.keyed("k", maker::reserve_for(60, &[(&self.item, 1)]))
+    }
+
+    /// A reserve whose connection is cut, and what it was answered.
+    pub(crate) fn cut(&mut self, cut: Cut) -> (Envelope, Result<Outcome, Failure>) {
+        let envelope = self.reserve();
+        self.proxy.arm(cut);
+        let outcome = run(&*self.store, envelope.clone());
+        assert!(self.proxy.has_cut());
+        (envelope, outcome)
+    }
+
+    /// The same once more, with a new connection, and that it all happened once.
+    pub(crate) fn again(&mut self, envelope: &Envelope) -> Outcome {
+        let outcome = if S::RECONNECTS {
+            run(&*self.store, self.maker.again(envelope))
+        } else {
+            run_again(&*self.store, &mut self.maker, envelope)
+        };
+        let outcome = outcome.unwrap();
+        assert_eq!(item(&*self.store, &self.item).unwrap().figures.held, 1);
+        self.shop.audit();
+        outcome
+    }
+}
+
+pub(super) fn cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_done<S: Shop>(
+    shop: &mut S,
+) {
+    let mut scene = Scene::new(shop, 61);
+    let (envelope, outcome) = scene.cut(Cut::BeforeCommit);
+    assert_eq!(outcome, Err(Failure::OutcomeUnknown));
+    let again = scene.again(&envelope);
+    assert!(matches!(again, Outcome::Done(_)), "{again:?}");
+}
+
+pub(super) fn cut_when_the_server_has_committed_the_outcome_is_unknown_and_the_retry_finds_it<S: Shop>(
+    shop: &mut S,
+) {
+    let mut scene = Scene::new(shop, 62);
+    let (envelope, outcome) = scene.cut(Cut::AfterCommit);
+    assert_eq!(outcome, Err(Failure::OutcomeUnknown));
+    let again = scene.again(&envelope);
+    assert!(matches!(again, Outcome::Replayed(_)), "{again:?}");
+}
+
+pub(super) fn cut_when_the_answer_has_come_nothing_is_lost<S: Shop>(shop: &mut S) {
+    let mut scene = Scene::new(shop, 63);
+    let (envelope, outcome) = scene.cut(Cut::AfterAnswer);
+    assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
+    let again = scene.again(&envelope);
+    assert!(matches!(again, Outcome::Replayed(_)), "{again:?}");
+}
+
+pub(super) fn a_network_that_is_gone_for_a_while_is_unavailable_and_the_same_store_serves_again<S: Shop>(
+    shop: &mut S,
+) {
+    let mut scene = Scene::new(shop, 64);
+    scene.proxy.close(true);
+    let envelope = scene.reserve();
+    loop {
+        let outcome = run(&*scene.store, envelope.clone());
+        // Without a connection in its place, the first may still find one of which nobody knows yet that it is cut.
+        let unknown = !S::RECONNECTS && matches!(outcome, Err(Failure::OutcomeUnknown));
+        assert!(unknown || matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
+        if scene.store.trouble().is_some() {
+            break;
+        }
+    }
+    scene.proxy.close(false);
+    // Nobody asks anything of it meanwhile: it has to notice by itself.
+    wait_until(|| scene.store.trouble().is_none());
+    let again = scene.again(&envelope);
+    assert!(matches!(again, Outcome::Done(_)), "{again:?}");
+}
