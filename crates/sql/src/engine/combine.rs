@@ -40,6 +40,33 @@ impl Claims {
         shares(&self.items, &other.items) || shares(&self.keys, &other.keys)
     }
 
+    /// Of one command, as far as the items of the reservation that it names are known.
+    fn of(asked: &Asked) -> Self {
+        let mut claims = Self { shared: asked.only_claims_of().cloned().collect(), ..Self::default() };
+        claims.items.extend(asked.held.iter().flat_map(|held| held.items.iter().cloned()));
+        let mut names = Vec::new();
+        footprint(&Slice::default(), &asked.envelope, &mut names);
+        for name in names {
+            match name {
+                Name::Item(item) => {
+                    claims.items.insert(item);
+                }
+                Name::Key(hash) => {
+                    claims.keys.insert(hash);
+                }
+                Name::Hold(_)
+                | Name::Due(_)
+                | Name::AnyDue
+                | Name::Pause(_)
+                | Name::Unit(..)
+                | Name::FreeUnits(..)
+                | Name::LastUnit(_)
+                | Name::SeatMap(_) => {}
+            }
+        }
+        claims
+    }
+
     /// Of whoever does anything with these items.
     pub(super) fn all_of(items: HashSet<ItemKey>) -> Self {
         Self { items, ..Self::default() }
@@ -131,34 +158,13 @@ pub(super) struct Unit {
 
 impl Unit {
     pub(super) fn new(asked: Vec<Asked>, teller: Teller, counted: usize) -> Self {
-        let mut unit = Self { asked, teller, claims: Claims::default(), lines: 0, counted };
+        let all = |mut all: Claims, one| {
+            all.add(&one);
+            all
+        };
+        let claims = asked.iter().map(Claims::of).reduce(all).unwrap_or_default();
+        let mut unit = Self { asked, teller, claims, lines: 0, counted };
         unit.count_lines();
-        let (nothing, mut names) = (Slice::default(), Vec::new());
-        for asked in &unit.asked {
-            footprint(&nothing, &asked.envelope, &mut names);
-            let shared = asked.only_claims_of().cloned().collect();
-            let mut claims = Claims { shared, ..Claims::default() };
-            claims.items.extend(asked.held.iter().flat_map(|held| held.items.iter().cloned()));
-            for name in names.drain(..) {
-                match name {
-                    Name::Item(item) => {
-                        claims.items.insert(item);
-                    }
-                    Name::Key(hash) => {
-                        claims.keys.insert(hash);
-                    }
-                    Name::Hold(_)
-                    | Name::Due(_)
-                    | Name::AnyDue
-                    | Name::Pause(_)
-                    | Name::Unit(..)
-                    | Name::FreeUnits(..)
-                    | Name::LastUnit(_)
-                    | Name::SeatMap(_) => {}
-                }
-            }
-            unit.claims.add(&claims);
-        }
         unit
     }
 
@@ -358,7 +364,7 @@ impl Combiner {
         while let Some(unit) = self.waiting.pop_front() {
             // Whoever waits for one that is not parked is not parked either: what is comes back ahead of all others.
             let waits = unit.claims.meets(&blocked);
-            let free = self.busy.free_lanes(&unit.claims);
+            let free = if waits { 0 } else { self.busy.free_lanes(&unit.claims) };
             if !waits && (free == 0 || unit.claims.meets(&self.parked_claims)) {
                 self.parked_claims.add(&unit.claims);
                 self.parked.push(unit);
@@ -367,7 +373,7 @@ impl Combiner {
             let count = unit.asked.len();
             let fits = commands + count <= self.most && lines + unit.lines <= BATCH_LINES;
             let wanted = commands < share || unit.claims.meets(&claims);
-            if !waits && (units.is_empty() || (fits && wanted && open & free != 0)) {
+            if open & free != 0 && (units.is_empty() || (fits && wanted)) {
                 open &= free;
                 (commands, lines) = (commands + count, lines + unit.lines);
                 claims.add(&unit.claims);
