@@ -1,7 +1,7 @@
 //! What is kept of a reservation's way: a chain of events, and the place of each of its lines among its item's transitions.
 
-use crate::table::{check, id};
-use stockhold_domain::{EventId, Transition};
+use crate::table::{check, id, label};
+use stockhold_domain::{EventId, Extras, Transition};
 
 #[test]
 fn each_event_of_a_reservation_names_the_one_before() {
@@ -61,5 +61,28 @@ fn a_line_has_its_items_sequence_at_its_latest_transition() {
     for (name, sequences) in [("r", [6, 9]), ("s", [7, 8]), ("t", [8, 10]), ("u", [5, 6])] {
         let lines = played.shop.holds[&id(name)].lines.iter();
         assert_eq!(lines.map(|line| line.sequence).collect::<Vec<_>>(), sequences, "{name}");
+    }
+}
+
+#[test]
+fn a_reservation_keeps_what_its_caller_said_and_has_no_room_for_what_it_did_not() {
+    let played = check(
+        r#"
+        0 stock a 9                                  -> created total=9 available=9 v=1
+        0 reserve r a=1 ttl=5                        -> active until 5000 a=1
+        0 reserve s a=1 ttl=5 channel=app            -> active until 5000 a=1
+        0 reserve t a=1 ttl=5 customer=c session=s   -> active until 5000 a=1
+        0 reserve u a=1 ttl=5 metadata={"cart":1}    -> active until 5000 a=1
+        1 confirm u                                  -> confirmed at 1 a=1
+        "#,
+    );
+    let none = Extras { channel: None, customer_id: None, session_id: None, metadata: None };
+    for (name, extras) in [
+        ("r", None),
+        ("s", Some(Extras { channel: Some(label("app")), ..none.clone() })),
+        ("t", Some(Extras { customer_id: Some(label("c")), session_id: Some(label("s")), ..none.clone() })),
+        ("u", Some(Extras { metadata: Some(r#"{"cart":1}"#.into()), ..none.clone() })),
+    ] {
+        assert_eq!(played.shop.holds[&id(name)].terms.extras.as_deref(), extras.as_ref(), "{name}");
     }
 }

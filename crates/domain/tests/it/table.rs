@@ -6,7 +6,7 @@
 //! ```text
 //! stock SKU total|- [safety=n] [ttl=s] [max=s] [version=n] [units|counted]     adjust SKU delta [version=n]
 //! add SKU id[@section[/row]][:position][+attribute]…,…               retire SKU id
-//! reserve ID BASKET [ttl=s] [partial] [pool=name]                    confirm ID [order=name]
+//! reserve ID BASKET [ttl=s] [partial] [pool=name] [channel|customer|session|metadata=text]     confirm ID [order=name]
 //! release ID        extend ID s        return ID all|BASKET|units=id+id   sweep
 //! pause everything|at=location|SKU     resume …                      crowd n SKU ttl=s: n reserves of one unit
 //! books SKU: the item's figures        hold ID: a reservation        key=name on any command
@@ -245,10 +245,10 @@ fn command(line: &str) -> Command {
             ttl: seconds(words, "ttl"),
             fulfilment: if words.contains(&"partial") { Fulfilment::Partial } else { Fulfilment::All },
             pool: named(words, "pool").map(label),
-            channel: None,
-            customer_id: None,
-            session_id: None,
-            metadata: None,
+            channel: named(words, "channel").map(label),
+            customer_id: named(words, "customer").map(label),
+            session_id: named(words, "session").map(label),
+            metadata: named(words, "metadata").map(Into::into),
         }),
         "confirm" => {
             Command::Confirm(Confirm { id: id(words[1]), order_id: named(words, "order").map(label) })

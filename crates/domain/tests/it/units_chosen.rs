@@ -60,6 +60,21 @@ fn a_group_is_split_no_smaller_than_it_says() {
 }
 
 #[test]
+fn the_runs_of_a_group_give_up_what_the_last_one_needs() {
+    play(
+        "
+        0 reserve r hall=12 together=4 ttl=9 -> active until 9000 hall=12(a1.2 a2.2 a3.2 a4.2 k1.2 k2.2 k3.2 k4.2 b1.2 b2.2 b3.2 b4.2)
+        0 release r                          -> cancelled at 0 hall=12(a1.3 a2.3 a3.3 a4.3 k1.3 k2.3 k3.3 k4.3 b1.3 b2.3 b3.3 b4.3)
+        0 reserve r hall=12 together=2 ttl=9 -> active until 9000 hall=12(a1.4 a2.4 a3.4 a4.4 a5.2 a6.2 k1.4 k2.4 k3.4 k4.4 b1.4 b2.4)
+        0 release r                          -> cancelled at 0 hall=12(a1.5 a2.5 a3.5 a4.5 a5.3 a6.3 k1.5 k2.5 k3.5 k4.5 b1.5 b2.5)
+        0 reserve r hall=10 together=2 ttl=9 -> active until 9000 hall=10(a1.6 a2.6 a3.6 a4.6 a5.4 a6.4 b1.6 b2.6 b3.4 b4.4)
+        0 release r                          -> cancelled at 0 hall=10(a1.7 a2.7 a3.7 a4.7 a5.5 a6.5 b1.7 b2.7 b3.5 b4.5)
+        0 reserve r hall=13 together=5 ttl=9 -> insufficient_inventory hall=13>11
+        ",
+    );
+}
+
+#[test]
 fn attributes_leave_units_out() {
     play(
         "
