@@ -309,3 +309,12 @@ fn neighbours_share_the_texts_of_their_place() {
     pool.add(vec![other.clone()]);
     assert_eq!(pool.get(&other.id), Some(&other));
 }
+
+#[test]
+fn states_end_with_the_last_unit_where_those_that_are_left_fill_whole_words() {
+    let mut pool = Pool::default();
+    pool.add((0..129).map(|n| plain(&n.to_string(), n)).collect());
+    pool.retire(&label("7"));
+    let SeatStates { count, available, sold, .. } = pool.states();
+    assert_eq!((count, available, sold), (128, vec![u64::MAX; 2], vec![0; 2]));
+}

@@ -1,6 +1,7 @@
 //! Units with ids: added and retired, held, sold, given back, expired, returned.
 
-use crate::table::check;
+use crate::table::{check, instant, item, said};
+use stockhold_domain::limits;
 
 /// Four seats of one row.
 const HALL: &str = "
@@ -252,4 +253,39 @@ fn a_basket_takes_so_many_units_with_ids_at_most() {
         0 reserve r tins=20000,hall=4 ttl=5          -> active until 5000 tins=20000 hall=4(a1.2 a2.2 a3.2 a4.2)
         ",
     );
+}
+
+/// So many units, each with so many attributes.
+fn add(count: usize, attributes: usize) -> String {
+    let attributes: String = (0..attributes).map(|n| format!("+a{n}")).collect();
+    let units: Vec<String> = (0..count).map(|n| format!("u{n}{attributes}")).collect();
+    format!("add hall {}", units.join(","))
+}
+
+#[test]
+fn a_command_adds_so_many_units_at_most_each_with_so_many_attributes() {
+    let hall = "0 stock hall - units -> created total=0 available=0 v=1";
+    for (command, expected) in [
+        (add(limits::UNITS_AT_ONCE, 0), "added 10000 unchanged 0 total=10000 v=2"),
+        (add(limits::UNITS_AT_ONCE + 1, 0), "invalid_request /units"),
+        (add(1, limits::ATTRIBUTES), "added 1 unchanged 0 total=1 v=2"),
+        (add(2, limits::ATTRIBUTES + 1), "invalid_request /units/0/attributes"),
+    ] {
+        assert_eq!(said(&check(hall).run(&command, instant("0"))), expected);
+    }
+}
+
+#[test]
+fn an_item_has_so_many_units_with_ids_at_most() {
+    for (there, count, expected) in [
+        (2, 1, "added 1 unchanged 0 total=999999 v=2"),
+        (2, 2, "added 2 unchanged 0 total=1000000 v=2"),
+        (2, 3, "invalid_request /units"),
+        (0, 1, "invalid_request /units"),
+    ] {
+        let mut played = check("0 stock hall - units -> created total=0 available=0 v=1");
+        let hall = played.shop.items.get_mut(&item("hall")).unwrap();
+        hall.figures.total_units = limits::POOL_UNITS - there;
+        assert_eq!(said(&played.run(&add(count, 0), instant("0"))), expected, "{there} and {count}");
+    }
 }
