@@ -257,7 +257,7 @@ fn a_basket_takes_so_many_units_with_ids_at_most() {
 
 /// So many units, each with so many attributes.
 fn add(count: usize, attributes: usize) -> String {
-    let attributes: String = (0..attributes).map(|n| format!("+a{n}")).collect();
+    let attributes: String = (0..attributes).fold(String::new(), |all, n| all + &format!("+a{n}"));
     let units: Vec<String> = (0..count).map(|n| format!("u{n}{attributes}")).collect();
     format!("add hall {}", units.join(","))
 }

@@ -23,7 +23,9 @@ impl Connection {
         let items: BTreeSet<ItemKey> = wants.all_items().cloned().collect();
         statements::items(&mut script, &items, Lock::None);
         statements::holds(&mut script, &wants.holds, Lock::None);
-        free_units(&mut script, wants, false);
+        for (number, item, most) in short_of_units(wants) {
+            statements::free_units(&mut script, number, item, most);
+        }
         rest(&mut script, wants);
         let answered = self.begin(&script).await?;
         let mut rows = loaded(answered, wants)?.rows;
@@ -46,7 +48,10 @@ impl Connection {
                 statements::named_units(&mut script, number, item, &wanted.named);
             }
         }
-        free_units(&mut script, wants, true);
+        for (number, item, most) in short_of_units(wants) {
+            statements::look_for_free_units(&mut script, number, item);
+            statements::lock_free_units(&mut script, number, item, most);
+        }
         statements::clock(&mut script, &self.target.clock);
         statements::items(&mut script, &wants.seen, Lock::None);
         rest(&mut script, wants);
@@ -103,11 +108,10 @@ impl Connection {
     }
 }
 
-/// The first free units of every item that some are asked for of.
-fn free_units(script: &mut Script<Part>, wants: &Wants, locked: bool) {
-    for (number, (item, wanted)) in wants.units.iter().enumerate().filter(|(_, (_, w))| w.free > 0) {
-        statements::free_units(script, number, item, wanted.free, locked);
-    }
+/// Items that free units are asked for of, each with its number and how many.
+fn short_of_units(wants: &Wants) -> impl Iterator<Item = (usize, &ItemKey, usize)> {
+    let numbered = wants.units.iter().enumerate().map(|(number, (item, wanted))| (number, item, wanted.free));
+    numbered.filter(|(_, _, most)| *most > 0)
 }
 
 /// What needs no lock of its own: items' locks, or the lock of the pauses, keep it as it is.

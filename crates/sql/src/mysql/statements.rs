@@ -17,6 +17,9 @@ pub(super) const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE
 /// Items whose deadlines are asked for by one statement.
 pub(super) const ITEMS_PER_STATEMENT: usize = 50;
 
+/// A variable of the session for each item: the position of its first free unit.
+const FREE_FROM: &str = "@stockhold_free_from_";
+
 /// What a statement of a [`Script`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
@@ -159,18 +162,32 @@ pub(super) fn named_units(script: &mut Script<Part>, number: usize, item: &ItemK
     }
 }
 
-/// The first free units of an item in the order of claims: locked, as far as nobody else has locked them, or only read.
-pub(super) fn free_units(
-    script: &mut Script<Part>,
-    number: usize,
-    item: &ItemKey,
-    most: usize,
-    locked: bool,
-) {
+/// The first free units of an item in the order of claims, as they are.
+pub(super) fn free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize) {
     let text = script.add(Part::FreeUnits(number));
     of_units(text, item, UNIT_COLUMNS, "units_in_order");
-    let how = if locked { " FOR UPDATE SKIP LOCKED" } else { "" };
-    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most}{how}");
+    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most}");
+}
+
+/// Looks where the first free unit is, without locks, for [`lock_free_units`] to begin there: what was claimed stays in the index
+/// until it is purged, and a statement that locks takes a microsecond or two for each such entry, where one that only reads
+/// passes by.
+pub(super) fn look_for_free_units(script: &mut Script<Part>, number: usize, item: &ItemKey) {
+    let text = script.add(Part::Begin);
+    text.push_str("SELECT (");
+    of_units(text, item, "position", "units_in_order");
+    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT 1) INTO {FREE_FROM}{number}");
+}
+
+/// Locks the first free units of an item from there on, as far as nobody else has locked them. One that came free before it since
+/// is passed by, as if it had come later; where there are too few without it, the batch looks again.
+pub(super) fn lock_free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize) {
+    let text = script.add(Part::FreeUnits(number));
+    of_units(text, item, UNIT_COLUMNS, "units_in_order");
+    let _ = write!(
+        text,
+        " AND status=0 AND position>={FREE_FROM}{number} ORDER BY position,id LIMIT {most} FOR UPDATE SKIP LOCKED"
+    );
 }
 
 /// All units of an item, in no order.
@@ -430,9 +447,19 @@ pub fn plans(rows: u32) -> Vec<Plan> {
             named_units(script, 0, item, &ids_of_units);
         }
     };
-    let free = |script: &mut Script<Part>, locked| {
+    let free = |script: &mut Script<Part>| {
         if let Some(item) = &hall {
-            free_units(script, 0, item, ids_of_units.len(), locked);
+            free_units(script, 0, item, ids_of_units.len());
+        }
+    };
+    let first_free = |script: &mut Script<Part>| {
+        if let Some(item) = &hall {
+            look_for_free_units(script, 0, item);
+        }
+    };
+    let lock = |script: &mut Script<Part>| {
+        if let Some(item) = &hall {
+            lock_free_units(script, 0, item, ids_of_units.len());
         }
     };
     let counted = |script: &mut Script<Part>| {
@@ -444,8 +471,9 @@ pub fn plans(rows: u32) -> Vec<Plan> {
     let plan = |name, index, text| Plan { name, text, index };
     vec![
         plan("lock named units", "PRIMARY units_in_order", text(&|script| named(script))),
-        plan("lock the first free units", "units_in_order", text(&|script| free(script, true))),
-        plan("read the first free units", "units_in_order", text(&|script| free(script, false))),
+        plan("look for the first free unit", "units_in_order", text(&|script| first_free(script))),
+        plan("lock the first free units", "units_in_order", text(&|script| lock(script))),
+        plan("read the first free units", "units_in_order", text(&|script| free(script))),
         plan("figures of units", "PRIMARY", text(&|script| counted(script))),
         plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Wait))),
         plan("lock free items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Skip))),

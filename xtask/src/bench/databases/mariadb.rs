@@ -2,7 +2,7 @@
 //! is theirs divided. It can't send several at once, as pgbench can; a call of a procedure takes one round trip for the whole
 //! transaction, and what the program would decide stands in the database.
 
-use super::{LONG_WAIT_MILLIS, Rivals, three};
+use super::{LONG_WAIT_MILLIS, Rivals, SLOW_CLAIM_MILLIS, Watched, three};
 use crate::database::{Account, done, program, until};
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const USER: &str = "stockhold";
-const SETTINGS: [&str; 9] = [
+/// Who may set how it logs.
+const OPERATOR: &str = "operator";
+const SETTINGS: [&str; 12] = [
     "--bind-address=127.0.0.1",
     "--socket=server.sock",
     "--pid-file=server.pid",
@@ -22,6 +24,10 @@ const SETTINGS: [&str; 9] = [
     "--innodb-buffer-pool-size=512M",
     "--innodb-log-file-size=1G",
     "--innodb-buffer-pool-load-at-startup=0",
+    // Whether slow statements are logged, and which are slow, is settled when a session begins; where to, at any time.
+    "--slow-query-log",
+    "--slow-query-log-file=slow.log",
+    "--log-output=NONE",
 ];
 
 const FORMS: [&str; 2] = ["UPDATE … WHERE", "FOR UPDATE"];
@@ -65,6 +71,9 @@ pub(super) struct MariaDb {
     name: String,
     before: Cell<u64>,
     waits: Cell<Waits>,
+    /// Where it logs slow statements, and how many slow claims that had when it was last looked at.
+    slow_log: PathBuf,
+    slow_claims: Cell<u64>,
     /// Requests a second as last measured, by form and connections.
     rates: RefCell<BTreeMap<(String, usize), f64>>,
 }
@@ -84,7 +93,8 @@ impl MariaDb {
         std::fs::write(
             &users,
             format!(
-                "CREATE DATABASE {USER};\nCREATE USER '{USER}'@'127.0.0.1';\nGRANT ALL ON {USER}.* TO '{USER}'@'127.0.0.1';\n"
+                "CREATE DATABASE {USER};\nCREATE USER '{USER}'@'127.0.0.1';\nGRANT ALL ON {USER}.* TO '{USER}'@'127.0.0.1';\n\
+                 CREATE USER '{OPERATOR}'@'127.0.0.1';\nGRANT ALL ON *.* TO '{OPERATOR}'@'127.0.0.1';\n"
             ),
         )?;
         let port = free_address()?.port();
@@ -96,23 +106,42 @@ impl MariaDb {
             .arg(format!("--tmpdir={}", folder.display()))
             .arg(format!("--port={port}"));
         command.args(SETTINGS).arg(format!("--init-file={}", users.display()));
+        command.arg(format!("--long-query-time=0.{SLOW_CLAIM_MILLIS:03}"));
         let process = Process::start(command, &folder.join("log"))?;
         let name = done(account.command(&server).arg("--version"))?;
         let mut clients = BTreeMap::new();
         for client in ["mariadb", "mariadb-slap"] {
             clients.insert(client, program(client, &packaged)?);
         }
-        let (before, waits, rates) = (Cell::default(), Cell::default(), RefCell::default());
-        let this = Self { account, clients, port, process, name, before, waits, rates };
+        let slow_log = data.join("slow.log");
+        let (before, waits, slow_claims, rates) =
+            (Cell::default(), Cell::default(), Cell::default(), RefCell::default());
+        let this =
+            Self { account, clients, port, process, name, before, waits, slow_log, slow_claims, rates };
         until("MariaDB takes connections", || this.ask("SELECT 1").map(|_| true))?;
         Ok(this)
     }
 
     fn client(&self, program: &str) -> Outcome<Command> {
+        self.client_of(program, USER)
+    }
+
+    fn client_of(&self, program: &str, user: &str) -> Outcome<Command> {
         let program = self.clients.get(program).ok_or("no such client")?;
         let mut command = self.account.command(program);
-        command.args(["--no-defaults", "-h", "127.0.0.1", "-u", USER, "-P", &self.port.to_string()]);
+        command.args(["--no-defaults", "-h", "127.0.0.1", "-u", user, "-P", &self.port.to_string()]);
         Ok(command)
+    }
+
+    /// Has slow statements go to a file, or nowhere.
+    fn log_to(&self, output: &str) -> Outcome<()> {
+        let statement = format!("SET GLOBAL log_output = '{output}'");
+        done(self.client_of("mariadb", OPERATOR)?.args(["-e", &statement])).map(drop)
+    }
+
+    fn logged_slow_claims(&self) -> Outcome<u64> {
+        let log = std::fs::read(&self.slow_log)?;
+        Ok(String::from_utf8_lossy(&log).lines().filter(|line| is_claim(line)).count() as u64)
     }
 
     fn ask(&self, query: &str) -> Outcome<String> {
@@ -242,17 +271,38 @@ impl Rivals for MariaDb {
 
     fn watch(&self) -> Outcome<()> {
         self.waits.set(self.counted_waits()?);
-        Ok(())
+        self.slow_claims.set(self.logged_slow_claims()?);
+        self.log_to("FILE")
     }
 
-    fn long_waits(&self) -> Outcome<u64> {
-        Ok(self.counted_waits()?.long(self.waits.get()))
+    fn watched(&self) -> Outcome<Watched> {
+        self.log_to("NONE")?;
+        Ok(Watched {
+            long_waits: self.counted_waits()?.long(self.waits.get()),
+            slow_claims: self.logged_slow_claims()? - self.slow_claims.get(),
+        })
     }
+}
+
+/// Whether a line of the log of slow statements is one that claims units, or looks for where to claim them.
+fn is_claim(line: &str) -> bool {
+    line.contains(" FROM stockhold_units ") && [" SKIP LOCKED", ") INTO @"].iter().any(|of| line.contains(of))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_is_told_from_other_statements_in_the_log() {
+        let from =
+            "id FROM stockhold_units FORCE INDEX (units_in_order) WHERE status=0 ORDER BY position,id LIMIT";
+        assert!(is_claim(&format!("SELECT {from} 9 FOR UPDATE SKIP LOCKED;")));
+        assert!(is_claim(&format!("SELECT (SELECT {from} 1) INTO @stockhold_free_from_0;")));
+        for other in [format!("SELECT {from} 9;"), "SET timestamp=1;".to_owned(), "COMMIT;".to_owned()] {
+            assert!(!is_claim(&other), "{other}");
+        }
+    }
 
     #[test]
     fn so_many_waits_may_have_been_long_as_their_sum_has_room_for() {

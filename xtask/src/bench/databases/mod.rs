@@ -33,6 +33,8 @@ const RIVAL_CONNECTIONS: [usize; 3] = [1, 8, 32];
 const WARM_UP: Duration = Duration::from_secs(1);
 /// A lock that is waited for longer than this is a long wait.
 const LONG_WAIT_MILLIS: u64 = 5;
+/// A statement that claims units is slow where it takes longer.
+const SLOW_CLAIM_MILLIS: u64 = 1;
 
 /// How the databases are measured.
 #[derive(clap::Args, Debug)]
@@ -79,10 +81,19 @@ trait Rivals {
     fn made(&self) -> Outcome<[u64; 3]>;
     /// Has the planner know what is in the tables, as it does some time after they were filled.
     fn settle(&self) -> Outcome<()>;
-    /// Begins to watch how long locks are waited for.
+    /// Begins to watch how long locks are waited for, and how long claims take.
     fn watch(&self) -> Outcome<()>;
-    /// Ends it: how many were waited for longer than [`LONG_WAIT_MILLIS`], or may have been.
-    fn long_waits(&self) -> Outcome<u64>;
+    /// Ends it.
+    fn watched(&self) -> Outcome<Watched>;
+}
+
+/// What a database says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Watched {
+    /// Locks that were waited for longer than [`LONG_WAIT_MILLIS`], or may have been.
+    long_waits: u64,
+    /// Statements that claim free units and took longer than [`SLOW_CLAIM_MILLIS`], from its having read them to its answer.
+    slow_claims: u64,
 }
 
 /// What must be, and what should.

@@ -1,6 +1,6 @@
 //! PostgreSQL, and pgbench as the rival: prepared statements, pipelined where there are several, by a client in C.
 
-use super::{LONG_WAIT_MILLIS, Rivals, three};
+use super::{LONG_WAIT_MILLIS, Rivals, SLOW_CLAIM_MILLIS, Watched, three};
 use crate::database::{Account, done, program, until};
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
@@ -35,6 +35,8 @@ INSERT INTO rival.keys VALUES (:client_id || '-' || :n || '-' || :run, md5(:clie
 
 /// What its log says of a lock that is waited for longer than its limit.
 const LONG_WAIT: &str = " still waiting for ";
+/// What it says there of a statement that claims units: a line of it that no other has.
+const SLOW_CLAIM: &str = "SKIP LOCKED) AS free";
 
 /// See the module.
 pub(super) struct Postgres {
@@ -46,8 +48,8 @@ pub(super) struct Postgres {
     name: String,
     runs: std::cell::Cell<u64>,
     before: std::cell::Cell<u64>,
-    /// Long waits in its log when it was last looked at.
-    waits: std::cell::Cell<u64>,
+    /// What its log had when it was last looked at.
+    logged: std::cell::Cell<Watched>,
 }
 
 impl Postgres {
@@ -73,8 +75,9 @@ impl Postgres {
         }
         let process = Process::start(command, &folder.join("log"))?;
         let name = done(account.command(&postgres).arg("--version"))?;
-        let [runs, before, waits] = [0; 3].map(std::cell::Cell::new);
-        let this = Self { binaries, account, folder, port, process, name, runs, before, waits };
+        let [runs, before] = [0; 2].map(std::cell::Cell::new);
+        let logged = std::cell::Cell::default();
+        let this = Self { binaries, account, folder, port, process, name, runs, before, logged };
         until("PostgreSQL takes connections", || this.ask("postgres", "SELECT 1").map(|_| true))?;
         this.ask("postgres", &format!("CREATE DATABASE {USER}"))?;
         Ok(this)
@@ -99,8 +102,10 @@ impl Postgres {
         done(self.client("psql", USER).args(commands)).map(drop)
     }
 
-    fn logged_waits(&self) -> u64 {
-        self.process.log().matches(LONG_WAIT).count() as u64
+    fn logged(&self) -> Watched {
+        let log = self.process.log();
+        let count = |what| log.matches(what).count() as u64;
+        Watched { long_waits: count(LONG_WAIT), slow_claims: count(SLOW_CLAIM) }
     }
 }
 
@@ -200,16 +205,21 @@ impl Rivals for Postgres {
     }
 
     fn watch(&self) -> Outcome<()> {
-        self.waits.set(self.logged_waits());
+        self.logged.set(self.logged());
         self.each(&[
             "ALTER SYSTEM SET log_lock_waits = on",
             &format!("ALTER SYSTEM SET deadlock_timeout = '{LONG_WAIT_MILLIS}ms'"),
+            &format!("ALTER SYSTEM SET log_min_duration_statement = '{SLOW_CLAIM_MILLIS}ms'"),
             "SELECT pg_reload_conf()",
         ])
     }
 
-    fn long_waits(&self) -> Outcome<u64> {
+    fn watched(&self) -> Outcome<Watched> {
         self.each(&["ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()"])?;
-        Ok(self.logged_waits() - self.waits.get())
+        let (before, now) = (self.logged.get(), self.logged());
+        Ok(Watched {
+            long_waits: now.long_waits - before.long_waits,
+            slow_claims: now.slow_claims - before.slow_claims,
+        })
     }
 }

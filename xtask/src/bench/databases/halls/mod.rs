@@ -8,7 +8,7 @@ mod report;
 
 use super::report::Series;
 use super::store::Store;
-use super::{CONNECTIONS, Options, Rivals, WARM_UP, tried};
+use super::{CONNECTIONS, Options, Rivals, WARM_UP, Watched, tried};
 use crate::bench::books::Books;
 use crate::bench::lab::TTL_SECONDS;
 use crate::bench::promise::PER_SECOND;
@@ -58,8 +58,10 @@ pub(super) fn over(rivals: &impl Rivals, store: &Store<'_>, options: &Options) -
         build(&server, HALL, number, UNITS)?;
         rivals.settle()?;
         rivals.watch()?;
+        let before = Phases::read(server.admin)?;
         let (claimed, mut steady) = steady(&server, number, plan, rng.next())?;
-        steady.long_waits = rivals.long_waits()?;
+        steady.batches = Phases::read(server.admin)?.since(before).all;
+        steady.watched = rivals.watched()?;
         let left = (UNITS as u64).saturating_sub(claimed);
         let any = Reserves::new(HALL, 1, TTL_SECONDS, Rng::new(rng.next())).first(left);
         let run = claims(&server, (HALL, number), plan, any)?;
@@ -147,7 +149,7 @@ fn steady(server: &Server, number: usize, plan: Plan, seed: u64) -> Outcome<(u64
     books.audit(claimed, 0)?;
     let latency = latency(&samples, begin)?;
     let [p95, p99] = [0.95, 0.99].map(|quantile| millis(&latency, quantile));
-    Ok((claimed, Steady { p95, p99, locks, long_waits: 0 }))
+    Ok((claimed, Steady { p95, p99, locks, batches: 0, watched: Watched::default() }))
 }
 
 /// Claims of a hall as fast as they go, until there is nothing left at the latest.
