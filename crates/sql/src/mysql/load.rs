@@ -49,7 +49,6 @@ impl Connection {
             }
         }
         for (number, item, most) in short_of_units(wants) {
-            statements::look_for_free_units(&mut script, number, item);
             statements::lock_free_units(&mut script, number, item, most);
         }
         statements::clock(&mut script, &self.target.clock);

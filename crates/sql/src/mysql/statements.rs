@@ -17,8 +17,10 @@ pub(super) const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE
 /// Items whose deadlines are asked for by one statement.
 pub(super) const ITEMS_PER_STATEMENT: usize = 50;
 
-/// A variable of the session for each item: the position of its first free unit.
-const FREE_FROM: &str = "@stockhold_free_from_";
+/// A variable of the session: the position of an item's first free unit, for the statement that comes next.
+const FREE_FROM: &str = "@stockhold_free_from";
+/// Free units of an item beside those that a batch claims, from which on others can't have locked all of them meanwhile.
+const PLENTY: usize = 4_096;
 
 /// What a statement of a [`Script`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,25 +171,28 @@ pub(super) fn free_units(script: &mut Script<Part>, number: usize, item: &ItemKe
     let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most}");
 }
 
-/// Looks where the first free unit is, without locks, for [`lock_free_units`] to begin there: what was claimed stays in the index
-/// until it is purged, and a statement that locks takes a microsecond or two for each such entry, where one that only reads
-/// passes by.
-pub(super) fn look_for_free_units(script: &mut Script<Part>, number: usize, item: &ItemKey) {
-    let text = script.add(Part::Begin);
-    text.push_str("SELECT (");
-    of_units(text, item, "position", "units_in_order");
-    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT 1) INTO {FREE_FROM}{number}");
-}
-
-/// Locks the first free units of an item from there on, as far as nobody else has locked them. One that came free before it since
-/// is passed by, as if it had come later; where there are too few without it, the batch looks again.
+/// Locks the first free units of an item, as far as nobody else has locked them.
+///
+/// What was claimed stays in the index until it is purged, and a walk that locks takes a microsecond or two for each such entry, so
+/// where there is plenty it begins where a look without locks saw the first free unit. One that came free before it since is passed
+/// by, as if it had come later. Where there is not, it begins at the beginning: a walk from somewhere that comes to the end of
+/// the free ones keeps the lock of the entry behind them, which is another unit's; one through all of them does not touch it.
 pub(super) fn lock_free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize) {
-    let text = script.add(Part::FreeUnits(number));
-    of_units(text, item, UNIT_COLUMNS, "units_in_order");
-    let _ = write!(
-        text,
-        " AND status=0 AND position>={FREE_FROM}{number} ORDER BY position,id LIMIT {most} FOR UPDATE SKIP LOCKED"
+    let text = script.add(Part::Begin);
+    text.push_str(
+        "SELECT IF((SELECT SUM(total_units)-SUM(held)-SUM(confirmed_sold) FROM stockhold_unit_figures FORCE INDEX (PRIMARY)",
     );
+    of_item(text, item);
+    let _ = write!(text, ")>={},(", most.saturating_add(PLENTY));
+    of_units(text, item, "position", "units_in_order");
+    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT 1),NULL) INTO {FREE_FROM}");
+    // One of them; of the other the server sees that nothing fulfils it, and looks at no row.
+    for from in [format!("position>={FREE_FROM}"), format!("{FREE_FROM} IS NULL")] {
+        let text = script.add(Part::FreeUnits(number));
+        of_units(text, item, UNIT_COLUMNS, "units_in_order");
+        let _ =
+            write!(text, " AND status=0 AND {from} ORDER BY position,id LIMIT {most} FOR UPDATE SKIP LOCKED");
+    }
 }
 
 /// All units of an item, in no order.
@@ -452,16 +457,13 @@ pub fn plans(rows: u32) -> Vec<Plan> {
             free_units(script, 0, item, ids_of_units.len());
         }
     };
-    let first_free = |script: &mut Script<Part>| {
-        if let Some(item) = &hall {
-            look_for_free_units(script, 0, item);
-        }
-    };
-    let lock = |script: &mut Script<Part>| {
-        if let Some(item) = &hall {
-            lock_free_units(script, 0, item, ids_of_units.len());
-        }
-    };
+    let mut claim = Script::new();
+    if let Some(item) = &hall {
+        lock_free_units(&mut claim, 0, item, ids_of_units.len());
+    }
+    let packets = claim.packets();
+    let mut claim = packets.iter().flat_map(|packet| packet.text.split(';')).map(str::to_owned);
+    let mut claim = || claim.next().unwrap_or_default();
     let counted = |script: &mut Script<Part>| {
         if let Some(item) = &hall {
             unit_figures(script, 0, item);
@@ -471,8 +473,9 @@ pub fn plans(rows: u32) -> Vec<Plan> {
     let plan = |name, index, text| Plan { name, text, index };
     vec![
         plan("lock named units", "PRIMARY units_in_order", text(&|script| named(script))),
-        plan("look for the first free unit", "units_in_order", text(&|script| first_free(script))),
-        plan("lock the first free units", "units_in_order", text(&|script| lock(script))),
+        plan("look for the first free unit", "units_in_order PRIMARY", claim()),
+        plan("lock free units from there on", "units_in_order", claim()),
+        plan("lock the first free units", "units_in_order", claim()),
         plan("read the first free units", "units_in_order", text(&|script| free(script))),
         plan("figures of units", "PRIMARY", text(&|script| counted(script))),
         plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Wait))),

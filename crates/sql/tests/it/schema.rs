@@ -138,3 +138,13 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         }
     }
 }
+
+#[test]
+fn claims_are_told_by_these_words_in_a_log_of_slow_statements() {
+    let told: Vec<&str> = PLANS
+        .iter()
+        .filter(|plan| plan.text.contains("SKIP LOCKED) AS free"))
+        .map(|plan| plan.name)
+        .collect();
+    assert_eq!(told, ["lock the first free units"]);
+}

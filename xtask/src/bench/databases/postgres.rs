@@ -210,6 +210,7 @@ impl Rivals for Postgres {
             "ALTER SYSTEM SET log_lock_waits = on",
             &format!("ALTER SYSTEM SET deadlock_timeout = '{LONG_WAIT_MILLIS}ms'"),
             &format!("ALTER SYSTEM SET log_min_duration_statement = '{SLOW_CLAIM_MILLIS}ms'"),
+            "ALTER SYSTEM SET log_parameter_max_length = 0",
             "SELECT pg_reload_conf()",
         ])
     }

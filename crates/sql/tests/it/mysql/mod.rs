@@ -6,6 +6,7 @@ mod support;
 mod bench;
 mod wire;
 
+mod claims;
 mod cuts;
 mod faults;
 mod large;
