@@ -19,7 +19,7 @@ pub(super) const ITEMS_PER_STATEMENT: usize = 50;
 
 /// A variable of the session: the position of an item's first free unit, for the statement that comes next.
 const FREE_FROM: &str = "@stockhold_free_from";
-/// Free units of an item beside those that a batch claims, from which on others can't have locked all of them meanwhile.
+/// Free units of an item beside those that a batch claims, of which others hardly have all locked: as many as a batch claims at most, but for a single basket that is larger.
 const PLENTY: usize = 4_096;
 
 /// What a statement of a [`Script`] reads.
@@ -176,7 +176,8 @@ pub(super) fn free_units(script: &mut Script<Part>, number: usize, item: &ItemKe
 /// What was claimed stays in the index until it is purged, and a walk that locks takes a microsecond or two for each such entry, so
 /// where there is plenty it begins where a look without locks saw the first free unit. One that came free before it since is passed
 /// by, as if it had come later. Where there is not, it begins at the beginning: a walk from somewhere that comes to the end of
-/// the free ones keeps the lock of the entry behind them, which is another unit's; one through all of them does not touch it.
+/// the free ones keeps the lock of the entry behind them, which is another unit's, until the attempt ends; one through all of
+/// them does not touch it. So it is where others have locked all of plenty, which takes a basket of thousands at another server.
 pub(super) fn lock_free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize) {
     let text = script.add(Part::Begin);
     text.push_str(

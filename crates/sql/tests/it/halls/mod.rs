@@ -20,6 +20,7 @@ for_every_dialect! { halls:
         names_and_any_and_the_best_meet_no_deadlock
         units_that_fall_due_in_the_middle
         baskets_of_both_kinds_in_opposite_orders
+        baskets_over_two_large_halls_in_opposite_orders
         safety_stock_is_kept_at_two_instances
         whatever_callers_do_adds_up;
     locks:

@@ -195,6 +195,38 @@ pub(super) fn baskets_of_both_kinds_in_opposite_orders<S: Shop>(shop: &mut S) {
     each_has_its_own(shop, &*stores[0], &hall, &had);
 }
 
+/// Halls with more free units than are ever claimed at once, where a claim may begin elsewhere than at the beginning.
+pub(super) fn baskets_over_two_large_halls_in_opposite_orders<S: Shop>(shop: &mut S) {
+    const BUYERS: usize = 60;
+    let stores = [shop.store(), shop.store()];
+    let large = hall(&*stores[0], &mut makers(1, 111, "wide-")[0], 90, 50);
+    let mut makers = makers(2, 110, "large-");
+    let other = hall(&*stores[0], &mut makers[0], 90, 50);
+    let mut turn = 0;
+    let commands = twice(&mut makers, |maker| {
+        turn += 1;
+        let mut wants = vec![(&large, 2), (&other, 1)];
+        if turn == 2 {
+            wants.reverse();
+        }
+        (0..BUYERS).map(|_| maker.wrap(maker::reserve_for(600, &wants))).collect()
+    });
+    let had = holds(&race(&[&*stores[0], &*stores[1]], commands, 4).concat());
+    assert_eq!(had.len(), 2 * BUYERS);
+    let lines = had.iter().flat_map(|hold| &*hold.lines);
+    let taken: BTreeSet<_> =
+        lines.flat_map(|line| line.units().iter().map(|unit| (line.item.clone(), unit.id.clone()))).collect();
+    assert_eq!(taken.len(), 3 * 2 * BUYERS, "each has its own");
+    for hall in [&large, &other] {
+        let all = units(&*stores[1], hall);
+        let first = all.iter().find(|unit| unit.status == UnitStatus::Available).unwrap();
+        let next = run(&*stores[0], makers[0].wrap(maker::reserve_for(600, &[(hall, 1)])));
+        assert_eq!(ids(reservation(&next).unwrap()), [first.id.as_str()], "the first that is free");
+    }
+    shop.audit();
+    adds_up(shop);
+}
+
 pub(super) fn safety_stock_is_kept_at_two_instances<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 107, "kept-");

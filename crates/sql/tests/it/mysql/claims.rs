@@ -56,17 +56,20 @@ fn lock(session: &mut Session) -> Vec<String> {
 
 #[test]
 fn a_claim_that_takes_the_last_units_locks_nobody_elses() {
-    let (bench, mut claimer) = halls(5);
-    assert_eq!(look(&mut claimer), "at the beginning");
-    assert_eq!(lock(&mut claimer), ["3", "4", "5"]);
-    let mut other = bench.another_session();
-    other.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION");
-    for of in ["sku = '1' AND status = 1", "sku = '2' AND status = 0"] {
+    for (held, behind) in [(true, "sku = '1' AND status = 1"), (false, "sku = '2' AND status = 0")] {
+        let (mut bench, mut claimer) = halls(5);
+        if !held {
+            bench.session.run("DELETE FROM stockhold_units WHERE sku = '1' AND status = 1");
+        }
+        assert_eq!(look(&mut claimer), "at the beginning");
+        assert_eq!(lock(&mut claimer), ["3", "4", "5"]);
+        let mut other = bench.another_session();
+        other.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION");
         let entry = format!(
-            "SELECT id FROM stockhold_units FORCE INDEX (units_in_order) WHERE location = 'default' AND {of}
+            "SELECT id FROM stockhold_units FORCE INDEX (units_in_order) WHERE location = 'default' AND {behind}
              ORDER BY position, id LIMIT 1 FOR UPDATE SKIP LOCKED"
         );
-        assert_eq!(other.rows(&entry), [["1"]], "{of}");
+        assert_eq!(other.rows(&entry), [["1"]], "{behind}");
     }
 }
 
