@@ -84,4 +84,5 @@ pub(crate) use replica::{Pair, Position, ReplicaStore};
 pub(crate) use slice::Slice;
 pub(crate) use store::SqlStore;
 
+pub(crate) use options::BATCH_LINES;
 pub use options::{OpenError, Options, Replica};

@@ -6,7 +6,7 @@
 
 use super::rows::{ITEM_COLUMNS, UNIT_COLUMNS};
 use super::script::{self, Bulk, Script, hex, id, int, key};
-use crate::engine::Deadline;
+use crate::engine::{BATCH_LINES, Deadline};
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{Instant, ItemKey, KeyHash, Label, ReservationId};
@@ -19,8 +19,9 @@ pub(super) const ITEMS_PER_STATEMENT: usize = 50;
 
 /// A variable of the session: the position of an item's first free unit, for the statement that comes next.
 const FREE_FROM: &str = "@stockhold_free_from";
-/// Free units of an item beside those that a batch claims, of which others hardly have all locked: as many as a batch claims at most, but for a single basket that is larger.
-const PLENTY: usize = 4_096;
+/// Free units of an item beside those that a batch claims, of which others hardly have all locked: as many as one of their batches
+/// claims at most, unless it is a single larger basket.
+const PLENTY: usize = BATCH_LINES;
 
 /// What a statement of a [`Script`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

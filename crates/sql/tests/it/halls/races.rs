@@ -6,11 +6,26 @@ use crate::fixture::{Desk, hold, item, reservation, run, sold_out, stock};
 use crate::workload::{makers, race};
 use std::collections::BTreeSet;
 use std::thread;
-use stockhold_domain::{Best, Command, Hold, Instant, Outcome, Rejection, SetStock, Status, UnitStatus};
+use stockhold_domain::{
+    Best, Command, Envelope, Hold, Instant, ItemKey, Outcome, Rejection, SetStock, Status, UnitStatus,
+};
 use stockhold_store::conformance::{Maker, Random, START, maker};
 
 fn holds(outcomes: &Outcomes) -> Vec<Hold> {
     outcomes.iter().filter_map(reservation).cloned().collect()
+}
+
+/// So many baskets at each instance, whose lines stand the other way round at the other.
+fn in_opposite_orders(
+    makers: &mut [Maker],
+    mut lines: Vec<(&ItemKey, u64)>,
+    count: usize,
+) -> Vec<Vec<Envelope>> {
+    twice(makers, |maker| {
+        let baskets = (0..count).map(|_| maker.wrap(maker::reserve_for(600, &lines))).collect();
+        lines.reverse();
+        baskets
+    })
 }
 
 fn pair() -> Best {
@@ -179,15 +194,7 @@ pub(super) fn baskets_of_both_kinds_in_opposite_orders<S: Shop>(shop: &mut S) {
     let mut makers = makers(2, 106, "mixed-");
     let hall = hall(&*stores[0], &mut makers[0], 4, 10);
     let tins = stock(&*stores[0], &mut makers[0], "tins", 30);
-    let mut turn = 0;
-    let commands = twice(&mut makers, |maker| {
-        turn += 1;
-        let mut wants = vec![(&hall, 1), (&tins, 1)];
-        if turn == 2 {
-            wants.reverse();
-        }
-        (0..40).map(|_| maker.wrap(maker::reserve_for(600, &wants))).collect()
-    });
+    let commands = in_opposite_orders(&mut makers, vec![(&hall, 1), (&tins, 1)], 40);
     let outcomes = race(&[&*stores[0], &*stores[1]], commands, 4).concat();
     let had = holds(&outcomes);
     assert_eq!((had.len(), outcomes.iter().filter(|outcome| sold_out(outcome)).count()), (30, 50));
@@ -202,15 +209,7 @@ pub(super) fn baskets_over_two_large_halls_in_opposite_orders<S: Shop>(shop: &mu
     let large = hall(&*stores[0], &mut makers(1, 111, "wide-")[0], 90, 50);
     let mut makers = makers(2, 110, "large-");
     let other = hall(&*stores[0], &mut makers[0], 90, 50);
-    let mut turn = 0;
-    let commands = twice(&mut makers, |maker| {
-        turn += 1;
-        let mut wants = vec![(&large, 2), (&other, 1)];
-        if turn == 2 {
-            wants.reverse();
-        }
-        (0..BUYERS).map(|_| maker.wrap(maker::reserve_for(600, &wants))).collect()
-    });
+    let commands = in_opposite_orders(&mut makers, vec![(&large, 2), (&other, 1)], BUYERS);
     let had = holds(&race(&[&*stores[0], &*stores[1]], commands, 4).concat());
     assert_eq!(had.len(), 2 * BUYERS);
     let lines = had.iter().flat_map(|hold| &*hold.lines);

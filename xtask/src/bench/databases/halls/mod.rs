@@ -8,7 +8,7 @@ mod report;
 
 use super::report::Series;
 use super::store::Store;
-use super::{CONNECTIONS, Options, Rivals, WARM_UP, Watched, tried};
+use super::{CONNECTIONS, Options, Rivals, WARM_UP, tried};
 use crate::bench::books::Books;
 use crate::bench::lab::TTL_SECONDS;
 use crate::bench::promise::PER_SECOND;
@@ -57,11 +57,7 @@ pub(super) fn over(rivals: &impl Rivals, store: &Store<'_>, options: &Options) -
         let server = store.serve(None)?;
         build(&server, HALL, number, UNITS)?;
         rivals.settle()?;
-        rivals.watch()?;
-        let before = Phases::read(server.admin)?;
-        let (claimed, mut steady) = steady(&server, number, plan, rng.next())?;
-        steady.batches = Phases::read(server.admin)?.since(before).all;
-        steady.watched = rivals.watched()?;
+        let (claimed, steady) = steady(rivals, &server, number, plan, rng.next())?;
         let left = (UNITS as u64).saturating_sub(claimed);
         let any = Reserves::new(HALL, 1, TTL_SECONDS, Rng::new(rng.next())).first(left);
         let run = claims(&server, (HALL, number), plan, any)?;
@@ -127,8 +123,16 @@ fn build(server: &Server, family: &str, number: usize, units: usize) -> Outcome<
 }
 
 /// Claims at a steady rate, open loop; how many there were, and what they felt.
-fn steady(server: &Server, number: usize, plan: Plan, seed: u64) -> Outcome<(u64, Steady)> {
+fn steady(
+    rivals: &impl Rivals,
+    server: &Server,
+    number: usize,
+    plan: Plan,
+    seed: u64,
+) -> Outcome<(u64, Steady)> {
     let address = server.address;
+    rivals.watch()?;
+    let unwatched = Phases::read(server.admin)?;
     let books = Books::open(address, HALL, number + 1)?;
     let stop = AtomicBool::new(false);
     let (samples, begin, locks) = std::thread::scope(|scope| {
@@ -147,9 +151,11 @@ fn steady(server: &Server, number: usize, plan: Plan, seed: u64) -> Outcome<(u64
     })?;
     let claimed = samples.len() as u64;
     books.audit(claimed, 0)?;
+    let batches = Phases::read(server.admin)?.since(unwatched).all;
+    let watched = rivals.watched()?;
     let latency = latency(&samples, begin)?;
     let [p95, p99] = [0.95, 0.99].map(|quantile| millis(&latency, quantile));
-    Ok((claimed, Steady { p95, p99, locks, batches: 0, watched: Watched::default() }))
+    Ok((claimed, Steady { p95, p99, locks, batches, watched }))
 }
 
 /// Claims of a hall as fast as they go, until there is nothing left at the latest.

@@ -2,7 +2,8 @@
 
 use super::super::report::{best, rates};
 use super::locks::Phases;
-use super::{BUYERS, CONNECTIONS, LAST_UNITS, PER_SECOND, Series, UNITS, Watched};
+use super::{BUYERS, CONNECTIONS, LAST_UNITS, PER_SECOND, Series, UNITS};
+use crate::bench::databases::Watched;
 
 /// Everything that the rounds gave over one database.
 #[derive(Default)]
