@@ -374,8 +374,8 @@ impl Core {
                 Admitted::GoesOn(pending) => self.handing.on.push(pending),
             }
         }
-        // Nobody kicks for what had to wait.
-        self.kicked = self.has_work();
+        // Nobody kicks for what had to wait, nor for what goes on.
+        self.kicked = self.has_work() || !self.handing.on.is_empty();
         let Handing { waiting, reads, on, .. } = std::mem::take(&mut self.handing);
         Taken { batch, previous_sum, waiting, reads, on }
     }

@@ -78,6 +78,23 @@ fn a_batch_takes_a_bounded_number_of_lines_and_the_rest_goes_into_the_next() {
 }
 
 #[test]
+fn commands_that_go_on_behind_a_full_batch_are_committed_though_nobody_kicks() {
+    let (mut core, mut maker) = (core(), Maker::new(1, ""));
+    baskets(&mut core, &mut maker, 2_000, 33);
+    let shirt = maker.item("shirt");
+    let mut all: Vec<_> = (0..COMMANDS_TOGETHER).map(|_| maker.wrap(reserve(&[(&shirt, 1)]))).collect();
+    all.push(maker.wrap(set_stock(&shirt, 1)));
+    let mut many = pending(maker.wrap(Command::Sweep));
+    many.ask = Ask::Commands(all);
+    assert!(matches!(core.admit(many, START), Admitted::Waits));
+    let mut taken = core.take(START);
+    let on = taken.on.pop().unwrap();
+    assert!(!core.has_work());
+    assert!(matches!(core.admit(on, START), Admitted::Waits));
+    assert!(core.is_due(false));
+}
+
+#[test]
 fn a_batch_expires_a_bounded_number_of_lines() {
     let (mut core, mut maker) = (core(), Maker::new(1, ""));
     baskets(&mut core, &mut maker, 2_000, 6);
