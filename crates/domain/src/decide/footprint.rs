@@ -8,10 +8,11 @@ use crate::item::{Item, ItemKey, Mode};
 use crate::label::Label;
 use crate::limits::BASKET_UNITS;
 use crate::state::{Name, Scope, State};
+use crate::unit::{Unit, UnitStatus};
 use alloc::vec::Vec;
 
 /// Adds to `out` what the command may touch, as far as `state` lets it be seen: an id leads to its reservation, a
-/// reservation to its items. A store loads what is new and asks again until nothing is; what a command turns out to
+/// reservation to its items, a unit to the reservation that has it. A store loads what is new and asks again until nothing is; what a command turns out to
 /// need beyond it (the other items of a hold that falls due) comes as [`crate::Missing`] from deciding.
 pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) {
     if let Some(key) = envelope.key_in_use() {
@@ -36,7 +37,7 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) 
                 if let Ok(Some(Item { mode: Mode::Units, .. })) = state.item(&want.item) {
                     room = room.and_then(|room| room.checked_sub(want.quantity));
                     if room.is_some() {
-                        units(want, reserve.basket.choice(number), out);
+                        units(state, want, reserve.basket.choice(number), out);
                     }
                 }
             }
@@ -59,7 +60,7 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) 
         }
         Command::RetireUnit(retire) => {
             out.push(Name::Item(retire.item.clone()));
-            out.push(Name::Unit(retire.item.clone(), retire.unit.clone()));
+            unit(state, &retire.item, &retire.unit, out);
         }
         Command::SetSale(set) => match &set.scope {
             Scope::Everything => out.push(Name::Pause(None)),
@@ -70,15 +71,21 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) 
     }
 }
 
-fn units(want: &Want, choice: Option<&Choice>, out: &mut Vec<Name>) {
+fn units<S: State>(state: &S, want: &Want, choice: Option<&Choice>, out: &mut Vec<Name>) {
     match choice {
         None => {
             out.push(Name::FreeUnits(want.item.clone(), u32::try_from(want.quantity).unwrap_or(u32::MAX)));
         }
-        Some(Choice::Named(ids)) => {
-            out.extend(ids.iter().map(|id| Name::Unit(want.item.clone(), id.clone())));
-        }
+        Some(Choice::Named(ids)) => ids.iter().for_each(|id| unit(state, &want.item, id, out)),
         Some(Choice::Best(_)) => out.push(Name::SeatMap(want.item.clone())),
+    }
+}
+
+/// A unit that has to be free, and the reservation that has it: it may be due.
+fn unit<S: State>(state: &S, item: &ItemKey, id: &Label, out: &mut Vec<Name>) {
+    out.push(Name::Unit(item.clone(), id.clone()));
+    if let Ok(Some(Unit { status: UnitStatus::Held(holder), .. })) = state.unit(item, id) {
+        out.push(Name::Hold(*holder));
     }
 }
 

@@ -209,3 +209,28 @@ fn the_best_are_planned_once_where_nothing_is_due() {
         assert_eq!((effects.events.len(), slice.plans.get()), (1, plans), "at {at}, deadlines: {deadlines}");
     }
 }
+
+#[test]
+fn a_unit_that_has_to_be_free_leads_to_the_reservation_that_has_it() {
+    let mut played = check(
+        "
+        0 stock hall - units              -> created total=0 available=0 v=1
+        0 add hall a,b,c                  -> added 3 unchanged 0 total=3 v=2
+        0 reserve r hall=[c] ttl=5        -> active until 5000 hall=1(c.2)
+        ",
+    );
+    for (command, expected) in [
+        ("reserve x hall=[c+a]", vec![id("r")]),
+        ("retire hall c", vec![id("r")]),
+        ("reserve x hall=1", vec![]),
+    ] {
+        let envelope = played.envelope(command);
+        let mut slice = Slice { shop: played.shop.clone(), ..Slice::default() };
+        load(&mut slice, &envelope);
+        let holds = slice.loaded.iter().filter_map(|name| match name {
+            Name::Hold(id) => Some(*id),
+            _ => None,
+        });
+        assert_eq!(holds.collect::<Vec<_>>(), expected, "{command}");
+    }
+}

@@ -6,8 +6,8 @@ use super::wants::{Asked, Needs, Plan, explore, named_hold};
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use stockhold_domain::{
-    Command, Effects, Envelope, Halt, ItemKey, Mode, Name, Outcome, Rules, State, Subject, Want, decide,
-    footprint,
+    Command, Effects, Envelope, Halt, Item, ItemKey, Mode, Name, Outcome, Rules, State, Subject, Want,
+    decide, footprint,
 };
 
 /// What bounds an attempt.
@@ -176,6 +176,7 @@ fn check_footprints(
         lacks = true;
     }
     lacks |= plan.guard(guarded(batch, needs, slice));
+    lacks |= plan.foresee(asked_too_much(batch, slice), slice, now);
     if lacks { Err(Stop::Missing) } else { Ok(()) }
 }
 
@@ -195,6 +196,22 @@ fn guarded(batch: &[&Asked], needs: &Needs, slice: &Slice) -> impl Iterator<Item
             item.is_some_and(|item| item.settings.safety_stock > 0)
         })
         .cloned()
+}
+
+/// Items of which more is asked for than there is: what falls due of them will matter.
+fn asked_too_much<'a>(batch: &[&'a Asked], slice: &Slice) -> Vec<&'a ItemKey> {
+    let mut asked_for: HashMap<&ItemKey, u64> = HashMap::new();
+    for asked in batch {
+        if let Command::Reserve(reserve) = &asked.envelope.command {
+            for want in reserve.basket.wants() {
+                let sum = asked_for.entry(&want.item).or_default();
+                *sum = sum.saturating_add(want.quantity);
+            }
+        }
+    }
+    let there = |key| slice.item(key).ok().flatten().map(Item::available);
+    asked_for.retain(|key, sum| there(*key).is_some_and(|there| *sum > there));
+    asked_for.into_keys().collect()
 }
 
 /// By what a batch is decided.

@@ -76,6 +76,11 @@ impl Window {
         }
     }
 
+    /// Whether anything of it is due.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.deadlines.first().is_some_and(|(due, _)| *due <= now)
+    }
+
     /// What lies behind the horizon may come in as well: it is not looked at before the view ends there.
     fn replace(&mut self, before: Option<Deadline>, after: Option<Deadline>) {
         if let Some(before) = before {

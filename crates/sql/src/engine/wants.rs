@@ -109,6 +109,19 @@ impl Plan {
         self.guarded.len() > before
     }
 
+    /// Has deadlines loaded of items that fall short, and the holds of those of them that are due: all at once, where the rules would
+    /// ask for one item at a time. Whether any of it was new.
+    pub(super) fn foresee(&mut self, short: Vec<&ItemKey>, slice: &Slice, now: Instant) -> bool {
+        let mut new = false;
+        for key in short {
+            new |= match slice.due.get(key) {
+                None => self.shallow.insert(key.clone()),
+                Some(window) => window.is_due(now) && self.deep.insert(key.clone()),
+            };
+        }
+        new
+    }
+
     /// What was planned over seat maps is to be locked, and judged again.
     pub(super) fn lock_what_was_planned(&mut self, slice: &Slice) -> bool {
         let mut any = false;

@@ -3,7 +3,7 @@
 use super::maker::{
     self, confirm, reserve, reserve_for, reserve_of, reserve_partial, seconds, set_stock, stock_of,
 };
-use super::stage::{Checked, Stage, after, deadline};
+use super::stage::{Checked, SECOND, Stage, after, deadline};
 use super::{Case, World, every};
 use stockhold_domain::{
     Command, Extras, Fulfilment, ItemKey, Outcome, Rejection, Reserve, SetStock, Shortage, limits,
@@ -22,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     every("SKUs are compared byte by byte", bytes_of_skus),
     every("the same SKU at two locations is two items", locations),
     every("a basket may have two thousand lines", two_thousand_lines),
+    every("a hundred lines that fall short", hundred_short),
     every("what a reservation was made with stays with it", terms),
 ];
 
@@ -258,5 +259,35 @@ fn terms(world: &mut dyn World) -> Checked {
     ensure!(hold.expires_at > after(stage.now(), 60_000_000), "rounded up");
     ensure_eq!(hold.terms.max_expires_at, deadline(stage.now(), 1_800), "the latest deadline");
     ensure_eq!(hold.closing, None, "not ended");
+    Ok(())
+}
+
+fn hundred_short(world: &mut dyn World) -> Checked {
+    const ITEMS: usize = 100;
+    let mut stage = Stage::new(world);
+    let items: Vec<ItemKey> = (0..ITEMS).map(|n| stage.maker.item(&format!("{n:03}"))).collect();
+    stage.all(items.iter().map(|item| set_stock(item, 1)).collect())?;
+    let each = |ttl| items.iter().map(|item| reserve_for(ttl, &[(item, 1)])).collect();
+    stage.all(each(5))?;
+    let due = deadline(stage.now(), 5);
+    let short = |item: &ItemKey| Shortage {
+        item: item.clone(),
+        requested: 1,
+        available: 0,
+        next_expiry_at: Some(due),
+    };
+    for (outcome, item) in stage.all(each(60))?.into_iter().zip(&items) {
+        ensure_eq!(
+            outcome,
+            Outcome::Refused(Rejection::InsufficientInventory(vec![short(item)])),
+            "one at a time"
+        );
+    }
+    let wants: Vec<_> = items.iter().map(|item| (item, 1)).collect();
+    let all = Rejection::InsufficientInventory(items.iter().map(short).collect());
+    ensure_eq!(stage.refused(reserve_for(60, &wants))?, all, "all in one basket");
+    ensure_eq!(stage.refused(reserve_partial(60, &wants))?, all, "or as many as there are");
+    stage.pass(60 * SECOND);
+    ensure_eq!(stage.hold(reserve_for(60, &wants))?.quantity(), ITEMS as u64, "when all of them are due");
     Ok(())
 }

@@ -20,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     of_units("two units and a thousand buyers: two holds and 998 refusals", thousand_buyers),
     of_units("a unit of a hold that fell due is had by the next, and the hold is gone whole", taken_over),
     of_units("a thousand units that fall due at once are reclaimed by one reserve", thousand_due),
+    of_units("a hundred named units that as many reservations have", hundred_holders),
     of_units("a unit that is sold is nobody else's, over restarts", sold_is_sold),
     of_units("returned units with ids are sold again", sold_again),
     of_units("an id that two lines have comes back by its line only", back_by_its_line),
@@ -215,6 +216,25 @@ fn thousand_due(world: &mut dyn World) -> Checked {
     stage.pass(60 * SECOND);
     let all = stage.hold(reserve(&[(&hall, UNITS as u64)]))?;
     ensure!(all.lines[0].units().iter().all(|unit| unit.version == 4), "added, held, expired, held");
+    stage.world.restart();
+    expect_sound(&mut stage, &hall, &[all])
+}
+
+fn hundred_holders(world: &mut dyn World) -> Checked {
+    const UNITS: usize = 100;
+    let mut stage = Stage::new(world);
+    let hall = large_hall(&mut stage, UNITS)?;
+    let outcomes = stage.all(vec![reserve_for(5, &[(&hall, 1)]); UNITS])?;
+    let held: Vec<&str> = outcomes.iter().filter_map(reservation).flat_map(ids).collect();
+    ensure_eq!(held.len(), UNITS, "units that are held, each by another reservation");
+    ensure_eq!(stage.refused(reserve_named(60, &hall, &held))?, taken(&hall, &held), "all of them");
+    let each = held.iter().map(|id| reserve_named(60, &hall, &[id])).collect();
+    for (outcome, id) in stage.all(each)?.into_iter().zip(&held) {
+        ensure_eq!(outcome, Outcome::Refused(taken(&hall, &[id])), "one of them, all at once");
+    }
+    stage.pass(60 * SECOND);
+    let all = stage.hold(reserve_named(60, &hall, &held))?;
+    ensure_eq!(ids(&all), held, "all of them, which are due");
     stage.world.restart();
     expect_sound(&mut stage, &hall, &[all])
 }
