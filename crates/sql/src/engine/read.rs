@@ -5,7 +5,7 @@ use super::dialect::{Rows, Scan, Session, Trouble, UnitWants, Wants};
 use super::post::{Owed, Post};
 use super::shown::Shown;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stockhold_domain::{Item, ItemKey, Label, Mode, Pool, ReservationId, Transition};
 use stockhold_store::{
     Answer, Cursor, EventRow, Failure, Filter, Found, Page, Pauses, Query, SeatMap, UNITS_LOOKED_AT,
@@ -86,19 +86,53 @@ pub(super) async fn quick<S: Session>(mut session: S, asked: Vec<Asked>, deadlin
     }
     let read = in_time(deadline, session.read(&wants)).await;
     let mut post = Post::default();
-    match read {
+    let trouble = match read {
         Ok(rows) => {
             answer_quick(asked, rows, &mut post);
-            Some(session)
+            return Some(session);
         }
-        Err(trouble) => {
-            let (failure, session) = after(session, trouble, deadline).await;
-            for (_, owed) in asked {
-                post.put(owed, Err(failure.clone()));
-            }
-            session
+        Err(trouble) => trouble,
+    };
+    let alone = asked.len() > 1 && matches!(trouble, Trouble::Alarm(_));
+    let (failure, mut session) = after(session, trouble, deadline).await;
+    for (query, owed) in asked {
+        match if alone { session.take() } else { None } {
+            // What is damaged is the trouble of whoever asks for it.
+            Some(again) => session = Box::pin(quick(again, vec![(query, owed)], deadline)).await,
+            None => post.put(owed, Err(failure.clone())),
         }
     }
+    session
+}
+
+/// Reads reservations, each alone once they can't be read together: those that are damaged are left out, and whoever wants one
+/// meets it again under the locks. The session, if it is still good.
+pub(super) async fn holds<S: Session>(
+    mut session: S,
+    ids: BTreeSet<ReservationId>,
+    deadline: Duration,
+) -> (Option<S>, Result<Rows, Failure>) {
+    let alone = ids.len() > 1;
+    let wants = Wants { holds: ids, ..Wants::default() };
+    let trouble = match in_time(deadline, session.read(&wants)).await {
+        Ok(rows) => return (Some(session), Ok(rows)),
+        Err(trouble) => trouble,
+    };
+    let alone = alone && matches!(trouble, Trouble::Alarm(_));
+    let (failure, mut session) = after(session, trouble, deadline).await;
+    if !alone {
+        return (session, Err(failure));
+    }
+    let mut all = Rows::default();
+    for id in wants.holds {
+        let Some(again) = session.take() else {
+            return (None, Err(Failure::Unavailable("the connection was lost".to_owned())));
+        };
+        let found = Box::pin(holds(again, [id].into(), deadline)).await;
+        session = found.0;
+        all.holds.extend(found.1.into_iter().flat_map(|rows| rows.holds));
+    }
+    (session, Ok(all))
 }
 
 pub(super) fn answer_quick(asked: Vec<Asked>, rows: Rows, post: &mut Post) {

@@ -7,7 +7,7 @@ use super::attempt::{Boarded, Bounds, Stop, board};
 use super::batch::{Settled, settle};
 use super::chores::{Chores, forget_keys};
 use super::combine::{Batch, Claims, Combiner, LANES, Task, Teller, Unit, lines_of};
-use super::dialect::{Dialect, Rows, Session, Wants};
+use super::dialect::{Dialect, Rows, Session};
 use super::known::{Held, Known};
 use super::meters;
 use super::options::{OpenError, Options};
@@ -275,7 +275,7 @@ impl<D: Dialect> Floor<D> {
         if self.resolving || self.unresolved.is_empty() {
             return;
         }
-        let Some(mut session) = self.pool.take() else { return };
+        let Some(session) = self.pool.take() else { return };
         self.resolving = true;
         let units = core::mem::take(&mut self.unresolved);
         let holds = units.iter().flat_map(Unit::unresolved).collect();
@@ -283,14 +283,8 @@ impl<D: Dialect> Floor<D> {
         let counted = units.iter().map(|unit| unit.counted).sum();
         let sequences = units.iter().filter_map(Unit::sequence).collect();
         self.spawn(Flight::Resolve(counted, sequences), async move {
-            let wants = Wants { holds, ..Wants::default() };
-            match read::in_time(deadline, session.read(&wants)).await {
-                Ok(rows) => Landed::Resolved(Some(session), units, Ok(rows)),
-                Err(trouble) => {
-                    let (failure, session) = read::after(session, trouble, deadline).await;
-                    Landed::Resolved(session, units, Err(failure))
-                }
-            }
+            let (session, rows) = read::holds(session, holds, deadline).await;
+            Landed::Resolved(session, units, rows)
         });
     }
 

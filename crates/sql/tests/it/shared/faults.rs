@@ -6,8 +6,8 @@ use crate::fixture::{Desk, hold, item, reservation, run, stock};
 use std::time::Duration;
 use stockhold_domain::{Envelope, Outcome, Rejection, Status};
 use stockhold_sql::Options;
-use stockhold_store::Failure;
 use stockhold_store::conformance::{Maker, maker};
+use stockhold_store::{Answer, Ask, Failure, Query};
 
 pub(super) fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused<S: Shop>(shop: &mut S) {
     let store = shop.store();
@@ -105,9 +105,31 @@ pub(super) fn a_damaged_row_is_never_served<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(31, "damage-");
     let item_key = stock(&*store, &mut maker, "a", 10);
-    let made = run(&*store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+    let mut make = || {
+        let made = run(&*store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+        reservation(&made).unwrap().id
+    };
+    let damaged = make();
     shop.sql("UPDATE {t}holds SET body = substr(body, 1, octet_length(body) - 1)");
-    let outcome = run(&*store, maker.wrap(maker::confirm(reservation(&made).unwrap().id)));
+    let others = [make(), make(), make()];
+    let outcome = run(&*store, maker.wrap(maker::confirm(damaged)));
     assert!(matches!(outcome, Err(Failure::Internal(_))), "{outcome:?}");
     assert_eq!(item(&*store, &item_key).unwrap().figures.confirmed_sold, 0);
+
+    // Whoever asks beside it has his answer, of another instance too, which does not know any of them.
+    let all = [others[0], damaged, others[1], others[2]];
+    for store in [store, shop.store()] {
+        let looks = all.map(|id| Ask::Query(Query::Reservation(id))).to_vec();
+        let found = Desk::new().ask(&*store, looks).wait();
+        let is_damaged = |answer: &Result<Answer, Failure>| matches!(answer, Err(Failure::Internal(_)));
+        assert_eq!(
+            found.iter().map(is_damaged).collect::<Vec<_>>(),
+            [false, true, false, false],
+            "{found:?}"
+        );
+        let extend = all.map(|id| maker.wrap(maker::extend(id, 900))).to_vec();
+        let outcomes = Desk::new().send(&*store, extend).outcomes();
+        let done = outcomes.iter().map(|outcome| reservation(outcome).is_some());
+        assert_eq!(done.collect::<Vec<_>>(), [true, false, true, true], "{outcomes:?}");
+    }
 }
