@@ -234,8 +234,8 @@ impl Connection {
     pub(super) async fn query(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Trouble> {
         let error = match self.exchange(text).await {
             Ok(answers) => return Ok(answers),
-            // What was begun on it can't be gone on with on another.
-            Err((_, error)) if is_gone(&error) && !self.begun => error,
+            // What was begun on it can't be gone on with on another; and of replicas each is as far as it is.
+            Err((_, error)) if is_gone(&error) && !self.begun && !self.target.is_replica => error,
             Err((_, error)) => return Err(trouble(&error, false)),
         };
         match Self::open(&self.target).await {

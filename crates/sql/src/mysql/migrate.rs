@@ -10,12 +10,13 @@ use crate::engine::{OpenError, Trouble};
 use mysql_async::{Conn, Error, Row};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 3;
+pub const SCHEMA_VERSION: i32 = 4;
 
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../migrations/mysql/0001_counted.sql"),
     include_str!("../../migrations/mysql/0002_units.sql"),
     include_str!("../../migrations/mysql/0003_unit_histories.sql"),
+    include_str!("../../migrations/mysql/0004_long_histories.sql"),
 ];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 

@@ -7,9 +7,10 @@ use stockhold_domain::{ItemKey, ReservationId};
 /// Text after which a script goes on in another packet, which costs a round trip: a server takes no larger packet than it was
 /// told to.
 const PACKET_BYTES: usize = 1 << 20;
-/// Longest row: a reservation or an event of the largest basket (2,000 lines), in hexadecimal, with room.
-const ROW_BYTES: usize = 3 << 20;
-/// What a server has to take: the row that follows when a packet is just not full.
+/// Longest row, in hexadecimal: the events of a command that adds 10,000 units with more than 700 bytes of labels each, which is far
+/// beyond what anybody has.
+const ROW_BYTES: usize = 15 << 20;
+/// What a server has to take: the row that follows when a packet is just not full. MariaDB's default.
 pub(super) const LARGEST_PACKET: usize = PACKET_BYTES + ROW_BYTES;
 /// Most rows of one statement. MariaDB makes a subquery of a list of 1,000 values (a key of two columns has two) and then scans
 /// the table; MySQL does where the planner's memory is not enough.

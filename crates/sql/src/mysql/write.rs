@@ -3,7 +3,7 @@
 
 use super::connect::{Connection, Failed};
 use super::rows;
-use super::script::{Bulk, Script, hex, id, int, key, option};
+use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option};
 use super::statements::{delete_lines, line};
 use super::trouble::{trouble, trouble_at_commit};
 use crate::engine::{
@@ -110,6 +110,9 @@ impl Connection {
     ) -> Result<Committed, Trouble> {
         let script = script(changes);
         let packets = script.packets();
+        if packets.iter().any(|packet| packet.text.len() >= LARGEST_PACKET) {
+            return Err(Trouble::Alarm(format!("a write of more than {LARGEST_PACKET} bytes")));
+        }
         for (packet, number) in packets.iter().zip(1..) {
             if number == packets.len() {
                 sent.mark();

@@ -32,8 +32,9 @@ impl From<Error> for Trouble {
             let raced = constraint.is_some_and(|name| RACED_FOR.contains(&name));
             return if raced { Self::Raced(text) } else { Self::Alarm(text) };
         }
-        // Connection exceptions, resources used up, an operator's shutdown, errors of the system.
-        let unable = ["08", "53", "57", "58"];
+        // Connection exceptions, a transaction that rested for too long, resources used up, an operator's shutdown, errors of the
+        // system.
+        let unable = ["08", "25P03", "25P04", "53", "57", "58"];
         if unable.iter().any(|class| code.code().starts_with(class)) {
             return Self::Lost(text);
         }

@@ -9,6 +9,7 @@ mod fixture;
 mod wire;
 mod workload;
 
+mod addresses;
 mod batches;
 mod books;
 mod crashes;

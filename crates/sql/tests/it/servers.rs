@@ -1,49 +1,17 @@
 //! Servers that can't be had, and those that come back.
 
+use crate::addresses::refused;
 use crate::fixture::{Bench, item, run, stock, wait_until};
 use crate::support::{Server, Session};
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::Outcome;
 use stockhold_sql::postgres::PostgresStore;
-use stockhold_sql::{OpenError, Options, open};
+use stockhold_sql::{OpenError, Options};
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
 const PASSWORD: &str = "correct-horse";
-
-fn refused(url: &str) -> OpenError {
-    open(url, Options::default()).err().unwrap_or_else(|| panic!("{url} was opened"))
-}
-
-#[test]
-fn an_address_that_is_none_says_what_one_looks_like_and_nothing_of_what_was_in_it() {
-    for url in [
-        "",
-        "hunter2",
-        "ftp://stockhold:hunter2@localhost/x",
-        "postgres://stockhold:hunter2@localhost:port/x",
-        "postgres://stockhold:hunter2@localhost/x?hunter2=1",
-        "postgres://stockhold:hunter2@localhost/x?connect_timeout=hunter2",
-        "postgres://stockhold:hunter2@localhost/x?sslmode=hunter2",
-        "postgres://stockhold:hunter2@localhost/x?sslmode=verify-full&sslrootcert=/nowhere",
-    ] {
-        let error = refused(url);
-        assert!(matches!(error, OpenError::Address(_)), "{url}: {error:?}");
-        let said = format!("{error} {error:?}");
-        assert!(!said.contains("hunter2") && !said.contains("ter2@"), "{url}: {said}");
-    }
-}
-
-#[test]
-fn nobody_there_is_unreachable() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let error = refused(&format!("postgres://stockhold:hunter2@127.0.0.1:{closed}/x"));
-    assert!(matches!(&error, OpenError::Unreachable(why) if why.contains("refused")), "{error:?}");
-    let error = refused("postgres://stockhold:hunter2@no-such-host.invalid/x");
-    assert!(matches!(error, OpenError::Unreachable(_)), "{error:?}");
-    assert!(!error.to_string().contains("hunter2"));
-}
 
 #[test]
 fn options_out_of_bounds_are_refused() {

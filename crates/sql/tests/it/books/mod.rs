@@ -19,6 +19,8 @@ pub(crate) trait Shop {
     const FIRST: &'static str;
     /// The schema as it is now.
     const VERSION: i32;
+    /// The newest in which units have no histories.
+    const WITHOUT_HISTORIES: i32;
     /// What tables begin with that were set aside.
     const ASIDE: &'static str;
     /// Goes on with serials where the tables that were set aside had been.
@@ -62,6 +64,7 @@ pub(crate) trait Shop {
 impl Shop for crate::fixture::Bench {
     const FIRST: &'static str = include_str!("../../../migrations/0001_counted.sql");
     const VERSION: i32 = stockhold_sql::postgres::SCHEMA_VERSION;
+    const WITHOUT_HISTORIES: i32 = 3;
     const ASIDE: &'static str = "aside.";
     const SERIALS: &'static str =
         "SELECT setval('stockhold.event_serial', (SELECT last_value FROM aside.event_serial))";

@@ -128,6 +128,7 @@ impl Bench {
 impl Shop for Bench {
     const FIRST: &'static str = include_str!("../../../migrations/mysql/0001_counted.sql");
     const VERSION: i32 = stockhold_sql::mysql::SCHEMA_VERSION;
+    const WITHOUT_HISTORIES: i32 = 2;
     const ASIDE: &'static str = "aside_";
     /// They go on behind the largest that there is.
     const SERIALS: &'static str = "DO 0";

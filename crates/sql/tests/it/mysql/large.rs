@@ -1,7 +1,7 @@
 //! Batches that are longer than a packet, and events that are longer than a row.
 
 use super::bench::Bench;
-use crate::fixture::{Desk, events, reservation, run};
+use crate::fixture::{Desk, events, reservation, run, stock};
 use crate::workload::books_balance;
 use stockhold_domain::{Command, Envelope, HoldChange, Instant, ItemKey, Transition, limits};
 use stockhold_sql::mysql::MysqlStore;
@@ -53,6 +53,29 @@ fn units_of_large_commits_have_histories_of_what_moved_them() {
         let found = Desk::new().find(&store, history);
         assert!(matches!(&found, Ok(Found::UnitHistory(Some(rows))) if rows.len() == 3), "{found:?}");
     }
+    bench.audit();
+}
+
+/// As of a reservation that is extended again and again.
+#[test]
+fn a_reservation_with_a_history_of_thousands_of_moves_can_still_move_and_end() {
+    const MOVES: usize = 8_191;
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(92, "moved-");
+    let item = stock(&store, &mut maker, "a", 1);
+    let made = run(&store, maker.wrap(maker::reserve_for(600, &[(&item, 1)])));
+    let id = reservation(&made).unwrap().id;
+    bench.session.run(&format!("UPDATE stockhold_holds SET history = REPEAT(history, {MOVES})"));
+    bench.set_clock(Instant::from_micros(START.micros() + 1_000_000));
+    for command in [maker::extend(id, 900), maker::confirm(id)] {
+        let moved = run(&store, maker.wrap(command));
+        assert!(reservation(&moved).is_some(), "{moved:?}");
+    }
+    assert_eq!(
+        bench.session.text("SELECT OCTET_LENGTH(history) FROM stockhold_holds"),
+        (8 * (MOVES + 2)).to_string()
+    );
     bench.audit();
 }
 
