@@ -1,6 +1,6 @@
 //! The end of a connection that can't go on: what there is to say about it, and a way out on which that arrives.
 
-use super::bounds::{LINGER, SEND};
+use super::bounds::{LINGER, SEND, patience};
 use super::handle::Worker;
 use super::{fast, reply};
 use std::io::{self, ErrorKind};
@@ -47,11 +47,13 @@ pub(super) async fn linger(worker: &Worker, mut stream: TcpStream) {
 
 /// Sends all of it to a client that goes on reading.
 pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    let mut ends = None;
     while !bytes.is_empty() {
         match stream.try_write(bytes) {
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                if let Ok(writable) = timeout_at(Instant::now() + SEND, stream.writable()).await {
+                let ends = *ends.get_or_insert_with(|| Instant::now() + patience(bytes.len()));
+                if let Ok(writable) = timeout_at(ends.min(Instant::now() + SEND), stream.writable()).await {
                     writable?;
                 } else {
                     metrics::counter!("stockhold_slow_consumers_total").increment(1);

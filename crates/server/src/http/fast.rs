@@ -31,8 +31,9 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 const READ: usize = 8 * 1024;
 /// Bytes by which a buffer for a long body grows at least: it grows with what comes, whatever was announced.
 const GROW: usize = 64 * 1024;
-/// A buffer that has grown past this is not kept between requests.
-const KEEP: usize = 64 * 1024;
+/// A buffer that has grown past this is not kept between requests; up to here it is not counted, since there are no more of them than
+/// connections.
+const KEEP: usize = 16 * 1024;
 /// A body that is longer is sent from where it is.
 const TOGETHER: usize = 16 * 1024;
 
@@ -182,10 +183,12 @@ async fn rest(stream: &TcpStream, read: &mut Vec<u8>, whole: usize, load: &mut L
         let left = whole - read.len();
         let room = left.min(read.len().max(GROW));
         receive(stream, read, room, ends).await?;
-        if !load.grow(read.capacity() - counted) {
-            return Err(ErrorKind::OutOfMemory.into());
+        if read.capacity() > KEEP {
+            if !load.grow(read.capacity() - counted) {
+                return Err(ErrorKind::OutOfMemory.into());
+            }
+            counted = read.capacity();
         }
-        counted = read.capacity();
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "PUT"];
 /// The path of [`Route::EventStream`], which is seen before routes are looked for.
 const EVENT_STREAM: &[u8] = b"/v1/events/stream";
 /// Characters of a target that no URL has as they are: it is for hyper to judge them.
-const ODD: [char; 4] = ['#', '`', '<', '>'];
+const ODD: [char; 5] = ['#', '`', '<', '>', '"'];
 /// Most headers of a plain request.
 const HEADERS: usize = 32;
 

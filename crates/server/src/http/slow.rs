@@ -72,7 +72,12 @@ pub(super) async fn converse(
         if talk.streams.get() { timeout(LINGER, last).await.unwrap_or(Ok(())) } else { last.await }
     };
     let parts = connection.into_parts();
-    let stream = parts.io.into_inner().into_stream();
+    let mut socket = parts.io.into_inner();
+    // A reader of events goes on where it was.
+    if !talk.streams.get() && socket.finish().await.is_err() {
+        return;
+    }
+    let stream = socket.into_stream();
     let Err(error) = ended else { return linger(&worker, stream).await };
     tracing::debug!(%error, "a connection ended early");
     let problem = if error.is_parse_too_large() {

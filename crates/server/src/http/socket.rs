@@ -1,17 +1,18 @@
 //! A connection as hyper sees it. It holds back what hyper would say of its own to a client whose request it can't read: an
 //! empty answer, where all others are problems. And it gives up a client that does not read what it is sent.
 
-use super::bounds::SEND;
+use super::bounds::{SEND, patience};
 use super::load::Load;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// A buffer that has grown past this is not kept.
 const KEEP: usize = 64 * 1024;
@@ -58,11 +59,18 @@ pub(super) struct Socket {
     talk: Rc<Talk>,
     /// Runs while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
+    /// When it has to have taken all of `out`, once it has not at once.
+    ends: Option<Instant>,
 }
 
 impl Socket {
     pub(super) fn new(stream: TcpStream, read: Vec<u8>, talk: Rc<Talk>) -> Self {
-        Self { read: read.into(), stream, out: Vec::new(), sent: 0, talk, stalled: None }
+        Self { read: read.into(), stream, out: Vec::new(), sent: 0, talk, stalled: None, ends: None }
+    }
+
+    /// Sends what hyper has written and not flushed: it leaves that to whoever takes the connection back.
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        poll_fn(|context| self.poll_send(context)).await
     }
 
     /// The connection itself.
@@ -79,13 +87,18 @@ impl Socket {
                     self.stalled = None;
                 }
                 Poll::Pending => {
-                    ready!(self.stalled.get_or_insert_with(|| Box::pin(sleep(SEND))).as_mut().poll(context));
+                    let now = Instant::now();
+                    let ends = *self.ends.get_or_insert(now + patience(left.len()));
+                    let stalled = || Box::pin(sleep_until(ends.min(now + SEND)));
+                    ready!(self.stalled.get_or_insert_with(stalled).as_mut().poll(context));
                     metrics::counter!("stockhold_slow_consumers_total").increment(1);
+                    self.out.clear();
                     return Poll::Ready(Err(ErrorKind::TimedOut.into()));
                 }
             }
         }
         self.sent = 0;
+        self.ends = None;
         self.out.clear();
         self.out.shrink_to(KEEP);
         Poll::Ready(Ok(()))

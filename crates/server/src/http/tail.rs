@@ -38,6 +38,8 @@ impl Tail {
         loop {
             self.wanted.notified().await;
             let mut seen = self.store.newest();
+            // Whoever looked before may not have seen all of it.
+            self.moved.notify_waiters();
             while self.followers.get() > 0 {
                 tokio::time::sleep(LOOK_EVERY).await;
                 let newest = self.store.newest();

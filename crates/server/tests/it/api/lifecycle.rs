@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn serve(dir: &Path, data_dir: &Path, listen: &str) -> Output {
@@ -138,6 +139,47 @@ fn not_ready_while_it_drains() {
     let answer = wire.answer();
     assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
     assert!(wire.is_closed());
+    assert_eq!(server.ended().code(), Some(0));
+}
+
+/// However the caller says that it is the last: by HTTP/1.0, by a header, or because the server stops.
+#[test]
+fn a_long_answer_is_sent_to_its_end_while_it_drains() {
+    let mut server = Server::start();
+    let skus: Vec<String> = (0..100).map(|n| format!("tea-{n}")).collect();
+    for sku in &skus {
+        server.stock(sku, 1_000);
+    }
+    let lines: Vec<_> = skus.iter().map(|sku| json!({ "sku": sku, "quantity": 1 })).collect();
+    let reserve = json!({ "op": "reserve", "owner_id": "o", "lines": lines });
+    let many = Call::post("/v1/commands").json(&json!({ "commands": vec![reserve; 250] }));
+    for _ in 0..4 {
+        assert_eq!(server.ask(&many).status, 200);
+    }
+    // Longer than the sockets between hold.
+    let call = || Call::get("/v1/events?after=100&limit=1000");
+    let page = server.ask(&call()).text();
+    let calls = [call().header("Connection", "close"), call().header("Upgrade", "none")];
+    let mut wires = calls.map(|call| {
+        let mut wire = server.connect();
+        wire.send(&call.bytes());
+        wire
+    });
+    wait_for("the answers to be written", || {
+        (server.metric("stockhold_bytes_in_flight") > 1_000_000).then_some(())
+    });
+    server.terminate();
+    wait_for("the server to stop", || (server.ask_admin(&Call::get("/readyz")).status == 503).then_some(()));
+    thread::sleep(Duration::from_secs(1));
+    for wire in &mut wires {
+        let answer = wire.answer();
+        assert!(
+            answer.status == 200 && answer.text() == page,
+            "{} of {} bytes",
+            answer.text().len(),
+            page.len()
+        );
+    }
     assert_eq!(server.ended().code(), Some(0));
 }
 
