@@ -1,5 +1,6 @@
 //! `stockhold archive`: what is old and over, as JSON lines, and out of the database.
 
+use super::words::counted;
 use crate::backend::{books_failed, sql_options};
 use crate::config::StorePlace;
 use crate::exit;
@@ -98,12 +99,15 @@ fn tell(args: &Args, archived: &Archived) {
         return;
     }
     println!(
-        "{events} events (positions {} to {through}) and {reservations} reservations are in {}",
+        "{} (positions {} to {through}) and {} are in {}",
+        counted(*events, "event", "events"),
         after + 1,
+        counted(*reservations, "reservation", "reservations"),
         args.to.display()
     );
     if args.drop {
-        println!("they have left the database, and {keys} old idempotency keys with them");
+        let keys = counted(*keys, "old idempotency key", "old idempotency keys");
+        println!("they have left the database, and {keys} with them");
     } else {
         println!("they are in the database still; with --drop they leave it");
     }

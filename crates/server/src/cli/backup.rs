@@ -1,5 +1,7 @@
 //! `stockhold backup`: a copy of the log in another directory, while a server may be running on it.
 
+use super::verify::may_read;
+use super::words::counted;
 use crate::config::DataDir;
 use crate::exit;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -48,6 +50,9 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(from) => from,
         Err(why) => return exit::because(exit::USAGE, why),
     };
+    if let Err((code, why)) = may_read(&from) {
+        return exit::because(code, why);
+    }
     let begun = Instant::now();
     let bar = bar("copying");
     let copied = stockhold_embedded::backup(&from, &args.to, |done, all| {
@@ -132,8 +137,8 @@ impl Report {
             (begun, _) => format!("gone on after batch {begun}"),
         };
         println!(
-            "{how}: {} batches, {} in {:.1} s",
-            self.batches_copied,
+            "{how}: {}, {} in {:.1} s",
+            counted(self.batches_copied, "batch", "batches"),
             indicatif::HumanBytes(self.bytes_copied),
             self.seconds
         );

@@ -173,16 +173,24 @@ impl Caller {
             let waited = started.elapsed();
             let Some(left) = patience.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 let answered = matches!(error, Error::Refused(_));
-                return Err(Failed::GaveUp { waited, last: error.to_string(), answered, undone });
+                return Err(Failed::GaveUp { waited, last: what_of(&error), answered, undone });
             };
             if !self.away.replace(true) {
-                (self.say)(&format!("{error}; trying again for {:.0} s", left.as_secs_f64()));
+                (self.say)(&format!("{}; trying again for {:.0} s", what_of(&error), left.as_secs_f64()));
             }
             self.repeats.set(self.repeats.get() + 1);
             let asked = asked.map(|seconds| Duration::from_secs(seconds.into()));
             tokio::time::sleep(asked.unwrap_or(pause).min(left)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+}
+
+/// What one try has come to.
+fn what_of(error: &Error) -> String {
+    match error {
+        Error::Unreachable { last, .. } => last.clone(),
+        other => other.to_string(),
     }
 }
 

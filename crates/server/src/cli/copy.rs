@@ -1,5 +1,7 @@
 //! `stockhold copy`: everything that a store has, into an empty database.
 
+use super::verify::may_read;
+use super::words::counted;
 use crate::backend::{books_failed, sql_options};
 use crate::config::{Config, StorePlace};
 use crate::exit;
@@ -40,7 +42,10 @@ pub(super) fn run(args: &Args) -> ExitCode {
                 println!("{report:#}");
             } else {
                 println!(
-                    "{events} events, {reservations} reservations and {keys} idempotency keys are there; it adds up"
+                    "{}, {} and {} are there; it adds up",
+                    counted(events, "event", "events"),
+                    counted(reservations, "reservation", "reservations"),
+                    counted(keys, "idempotency key", "idempotency keys")
                 );
             }
             ExitCode::from(exit::DONE)
@@ -89,6 +94,7 @@ fn copy(args: &Args) -> Result<Taken, Failed> {
 /// Sends all that a store has.
 fn send(from: &Config, to: &Sender<Result<Carried, String>>) -> Result<(), Failed> {
     if from.store.is_embedded() {
+        may_read(&from.data_dir)?;
         let each = |events, keys, _| to.blocking_send(Ok(Carried { events, keys })).is_ok();
         stockhold_embedded::carry(&from.data_dir, each).map_err(|error| {
             let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };

@@ -17,6 +17,7 @@ mod latency;
 mod lines;
 mod server;
 mod table;
+mod words;
 
 mod ctl;
 mod export;

@@ -10,6 +10,8 @@ use stockhold_api::wire::Problem;
 
 /// The variable that names the server.
 pub(crate) const VARIABLE: &str = "STOCKHOLD_SERVER";
+/// How an address begins that wants TLS.
+const TLS: &str = "https://";
 
 /// Where the server is.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -33,7 +35,7 @@ impl ServerArgs {
     pub(super) fn url(&self) -> Result<String, String> {
         // A variable that is there and empty is as good as none.
         match self.server.as_deref().filter(|url| !url.is_empty()) {
-            Some(url) => Ok(url.trim_end_matches('/').to_owned()),
+            Some(url) => plain(url),
             None => Ok(format!("http://{}", Flags::default().load()?.config.listen)),
         }
     }
@@ -43,10 +45,21 @@ impl AdminArgs {
     /// The admin listener's address.
     pub(super) fn url(&self) -> Result<String, String> {
         match &self.admin {
-            Some(url) => Ok(url.trim_end_matches('/').to_owned()),
+            Some(url) => plain(url),
             None => Ok(format!("http://{}", Flags::default().load()?.config.admin_listen)),
         }
     }
+}
+
+/// An address as it is asked for, unless it wants TLS.
+fn plain(url: &str) -> Result<String, String> {
+    if url.get(..TLS.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(TLS)) {
+        return Err(format!(
+            "{url}: commands speak plain HTTP only. Let a proxy or a tunnel on this side speak TLS to the server, and name \
+             that one's address, like http://127.0.0.1:8101"
+        ));
+    }
+    Ok(url.trim_end_matches('/').to_owned())
 }
 
 /// Runs what speaks to a server, on this thread.

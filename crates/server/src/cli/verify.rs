@@ -1,12 +1,16 @@
 //! `stockhold verify`: recounts everything and says whether it adds up, whatever the store is.
 
+use super::words::counted;
 use crate::backend::{books_failed, sql_options};
 use crate::config::{Config, StorePlace};
 use crate::exit;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
-use stockhold_embedded::OpenError;
+use stockhold_embedded::{OpenError, files};
 use stockhold_sql::Progress;
 
 /// What is recounted, and how it is told.
@@ -57,7 +61,21 @@ impl Verify {
     }
 }
 
+/// Says so when the data is there and not for this user to read.
+pub(super) fn may_read(data_dir: &Path) -> Result<(), (u8, String)> {
+    let log = data_dir.join(files::LOG);
+    match File::open(&log) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let why = format!("opening {}: {error}. Run it as the user that serves", log.display());
+            Err((exit::FAILED, why))
+        }
+        // Anything else is told by whoever reads it.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 fn embedded(config: &Config) -> Result<Verdict, (u8, String)> {
+    may_read(&config.data_dir)?;
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("recounting {wide_bar} {pos}/{len} batches") {
         bar.set_style(style);
@@ -126,8 +144,11 @@ fn json(verdict: &Verdict) -> serde_json::Value {
 fn tell(verdict: &Verdict) {
     let [active, confirmed, cancelled, expired] = verdict.reservations;
     println!(
-        "{} events in {} batches, {} items, {} keys",
-        verdict.events, verdict.batches, verdict.items, verdict.keys
+        "{} in {}, {}, {}",
+        counted(verdict.events, "event", "events"),
+        counted(verdict.batches, "batch", "batches"),
+        counted(verdict.items, "item", "items"),
+        counted(verdict.keys, "key", "keys")
     );
     if verdict.archived > 0 {
         println!("events up to position {} have been archived; what they came to is kept", verdict.archived);

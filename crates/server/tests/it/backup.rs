@@ -2,6 +2,9 @@
 
 use crate::support::{Server, said, stockhold, text, wait_for};
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -154,4 +157,26 @@ fn a_database_is_not_backed_up_by_copying_a_directory_that_is_still_there() {
     assert!(!dir.join("copy").exists());
     let named = over_a_database(&["backup", "--to", "copy", "--data-dir", "stockhold-data"]);
     assert_eq!(named.status.code(), Some(0), "{}", said(&named));
+}
+
+/// Who may not look into a directory is told so, and not that nothing is there.
+#[test]
+fn data_that_is_another_users_is_not_taken_for_none() {
+    const NOBODY: u32 = 65_534;
+    let dir = tempfile::tempdir().unwrap();
+    let shut = |mode| std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+    shut(0o000);
+    for arguments in [["verify"].as_slice(), &["backup", "--to", "/nowhere/copy"]] {
+        let mut command = stockhold(Path::new("/"));
+        command.args(arguments).arg("--data-dir").arg(dir.path());
+        // To the system's administrator no directory is shut.
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY);
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        let why = text(&output.stderr);
+        assert!(why.contains("Permission denied") && why.contains("log.db"), "{why}");
+    }
+    shut(0o700);
 }

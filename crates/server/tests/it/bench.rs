@@ -90,6 +90,18 @@ fn refusals_are_counted_by_reason() {
 }
 
 #[test]
+fn what_is_refused_while_it_warms_up_is_not_counted() {
+    let server = Server::start();
+    let mut bench = stockhold(server.dir());
+    bench.args(["bench", "--duration", "1", "--warm-up", "1", "--stock", "0", "--rate", "50", "--json"]);
+    bench.args(["--server", &server.url(), "--admin", &server.admin_url()]);
+    let report: Value = serde_json::from_slice(&bench.output().unwrap().stdout).unwrap();
+    let refused = report["refused"]["insufficient_inventory"].as_u64().unwrap();
+    assert_eq!(report["latency"][0]["count"], refused, "{report}");
+    assert!((1..=50).contains(&refused), "{report}");
+}
+
+#[test]
 fn text_says_the_same_and_another_servers_word_is_not_taken() {
     let (server, other) = (Server::start(), Server::start());
     let output = bench(&server, &[]).output().unwrap();
@@ -109,9 +121,15 @@ fn text_says_the_same_and_another_servers_word_is_not_taken() {
 #[test]
 fn wrong_flags_and_no_server() {
     let mut server = Server::start();
-    for wrong in
-        [["--connections", "0"], ["--rate", "0"], ["--rate", "nan"], ["--batch", "9000"], ["--mix", "all"]]
-    {
+    for wrong in [
+        ["--connections", "0"],
+        ["--rate", "0"],
+        ["--rate", "nan"],
+        ["--batch", "9000"],
+        ["--mix", "all"],
+        ["--ttl", "0"],
+        ["--ttl", "2592001"],
+    ] {
         let mut command = stockhold(server.dir());
         let output = command.arg("bench").args(wrong).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));

@@ -234,8 +234,8 @@ fn seats_from_a_shell() {
         let units = hold["lines"][0]["units"].as_array().unwrap();
         units.iter().map(|unit| unit["unit_id"].clone()).collect()
     };
-    let named = json(&server, &["reserve", "hall", "--unit", "A-2", "--owner", "a"]);
-    assert_eq!(seats(&named), ["A-2"]);
+    let shown = done(&server, &["reserve", "hall", "--unit", "A-2", "--owner", "a"]);
+    assert!(shown.ends_with("units of hall: A-2\n"), "{shown}");
     let pair = json(&server, &["reserve", "hall", "--quantity", "2", "--adjacent", "--owner", "b"]);
     assert_eq!(seats(&pair), ["A-3", "A-4"]);
     refused(&server, &["reserve", "hall", "--unit", "A-2", "--owner", "c"], &["units_unavailable", "A-2"]);
@@ -297,6 +297,40 @@ fn a_hall_from_a_shell() {
     refused(&server, &["stock", "set", "concert", "--mode", "counted"], &["must stay as it is"]);
     let wrong = ctl(&server, &["reserve", "concert", "--owner", "o", "--unit", "A-1", "--section", "stalls"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", said(&wrong));
+}
+
+#[test]
+fn people_see_which_seats_they_have_and_which_came_back() {
+    let server = Server::start();
+    done(&server, &["stock", "set", "hall", "--mode", "units", "--location", "hub-7"]);
+    let added = ["units", "add", "hall", "A-1", "A-2", "A-3", "--location", "hub-7"];
+    done(&server, &added);
+    let seats = ["--location", "hub-7", "--owner", "o", "--unit", "A-1", "--unit", "A-3"];
+    let hold = json(&server, &[&["reserve", "hall"], &seats[..]].concat());
+    let id = hold["reservation_id"].as_str().unwrap();
+    assert!(done(&server, &["confirm", id]).ends_with("units of hall@hub-7: A-1, A-3\n"));
+    let back = done(&server, &["return", id, "--reason", "ill", "--unit", "A-3"]);
+    assert!(back.ends_with("units of hall@hub-7: A-1, A-3 (returned)\n"), "{back}");
+    assert_eq!(done(&server, &["get", id]), back);
+    let events = done(&server, &["events"]);
+    for (event, words) in [
+        ("units.added", "(A-1, A-2, A-3)"),
+        ("reservation.created", "2×hall@hub-7 (A-1, A-3)"),
+        ("reservation.returned", "1×hall@hub-7 (A-3)"),
+    ] {
+        let line = events.lines().find(|line| line.contains(event)).unwrap();
+        assert!(line.ends_with(words), "{words} is missing in {line}");
+    }
+}
+
+#[test]
+fn an_address_that_wants_tls_is_told_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in [["ctl", "sale"].as_slice(), &["export", "items"], &["bench"]] {
+        let output = stockhold(dir.path()).args(command).args(["--server", "HTTPS://shop"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(text(&output.stderr).contains("plain HTTP only"), "{}", said(&output));
+    }
 }
 
 /// The longest body that adds units makes a longer event, which has the units' positions too.

@@ -114,6 +114,119 @@ fn what_goes_in_comes_out_and_goes_in_elsewhere() {
     assert_eq!(there.item("shirt").unwrap().total_units, 7);
 }
 
+/// Makes an item whose units have ids, and its units.
+fn hall(server: &Server, sku: &str, seats: u64) {
+    let rows = (1..=seats).fold("unit_id\n".to_owned(), |rows, seat| format!("{rows}A-{seat}\n"));
+    write(server, "hall.csv", &rows);
+    report(server, &["hall.csv", "--units", sku], 0);
+}
+
+#[test]
+fn a_hall_goes_in_elsewhere_without_its_seats() {
+    let (here, there) = (Server::start(), Server::start());
+    hall(&here, "concert", 3);
+    write(&here, "items.csv", "sku,total_units\ntins,5\n");
+    report(&here, &["items.csv"], 0);
+    for (name, stock) in [("out.csv", "total"), ("out.jsonl", "on-hand")] {
+        export(&here, &["items", "--out", name]);
+        std::fs::copy(here.dir().join(name), there.dir().join(name)).unwrap();
+        let foretold = report(&there, &[name, "--stock", stock, "--dry-run"], 0);
+        let done = report(&there, &[name, "--stock", stock], 0);
+        assert_eq!((&done["bad"], &done["rows"]), (&0.into(), &2.into()), "{done}");
+        assert_eq!(foretold["created"], done["created"], "{name}");
+        let concert = there.item("concert").unwrap();
+        assert_eq!((concert.mode.as_str(), concert.total_units), ("units", 0), "{name}");
+    }
+    // A hall that sells is no other.
+    hall(&there, "concert", 2);
+    sell(&there, "concert", 1);
+    report(&there, &["out.csv"], 0);
+    assert_eq!(there.item("concert").unwrap().total_units, 2);
+}
+
+#[test]
+fn a_dry_run_finds_what_the_import_would_refuse() {
+    let server = Server::start();
+    write(&server, "first.csv", "sku,total_units\ntins,5\nmugs,5\n");
+    report(&server, &["first.csv"], 0);
+    hall(&server, "concert", 3);
+    write(
+        &server,
+        "next.csv",
+        "sku,mode,total_units\n\
+         tins,units,\n\
+         concert,counted,3\n\
+         concert,,4\n\
+         concert,,3\n\
+         new,,1\n\
+         new,,2\n\
+         new,units,\n\
+         club,units,\n\
+         club,,7\n\
+         mugs,,6\n\
+         mugs,,5\n",
+    );
+    let lines = |report: &Value| {
+        let errors = report["errors"].as_array().unwrap().iter();
+        let told = errors.map(|error| (error["line"].as_u64().unwrap(), error["column"].to_string()));
+        let mut told: Vec<_> = told.collect();
+        told.sort();
+        told
+    };
+    let keep = report(&server, &["next.csv", "--existing", "keep", "--dry-run"], 0);
+    assert_eq!((&keep["created"], &keep["kept"]), (&2.into(), &9.into()), "{keep}");
+    let dry = report(&server, &["next.csv", "--dry-run"], 6);
+    let real = report(&server, &["next.csv"], 6);
+    assert_eq!(lines(&dry), lines(&real), "{dry}\n{real}");
+    assert_eq!((&dry["bad"], &dry["created"]), (&5.into(), &2.into()), "{dry}");
+    assert_eq!((&dry["updated"], &dry["kept"]), (&3.into(), &1.into()), "{dry}");
+    assert_eq!((&real["bad"], &real["created"]), (&5.into(), &2.into()), "{real}");
+}
+
+#[test]
+fn a_dry_run_finds_a_seat_that_is_named_twice() {
+    let server = Server::start();
+    write(&server, "seats.csv", "unit_id,row\nA-1,A\nA-2,A\nA-1,A\nA-3,A\nA-2,B\n");
+    let lines = |report: &Value| [0, 1].map(|n| report["errors"][n]["line"].as_u64().unwrap());
+    let seats = ["seats.csv", "--units", "hall"];
+    let dry = report(&server, &[&seats[..], &["--dry-run"]].concat(), 6);
+    assert_eq!((&dry["bad"], lines(&dry)), (&2.into(), [4, 6]), "{dry}");
+    assert_eq!(server.item("hall"), None);
+    let real = report(&server, &seats, 6);
+    assert_eq!((&real["bad"], lines(&real)), (&2.into(), [4, 6]), "{real}");
+}
+
+#[test]
+fn a_column_that_is_not_there_is_named() {
+    let server = Server::start();
+    write(&server, "items.csv", "sku,total_units,Menge\na,1,2\n");
+    let wrong = |column: &str| {
+        let output = import(&server, &["items.csv", "--column", column]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        text(&output.stderr)
+    };
+    let why = wrong("total_units=Qty");
+    assert!(why.contains("no column \"Qty\"") && why.contains("sku, total_units, Menge"), "{why}");
+    let why = wrong("total_units=Menge");
+    assert!(
+        why.contains("takes total_units from \"Menge\"") && why.contains("--ignore total_units"),
+        "{why}"
+    );
+}
+
+#[test]
+fn one_row_is_one_row() {
+    let server = Server::start();
+    write(&server, "one.csv", "sku,total_units\n\" a\",1\n");
+    let output = import(&server, &["one.csv"]).output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(shown.contains("1 row: 1 item created") && shown.contains("1 SKU begins or ends"), "{shown}");
+    let nobody = ["import", "one.csv", "--server", "http://127.0.0.1:1", "--patience", "0"];
+    let output = stockhold(server.dir()).args(nobody).output().unwrap();
+    let why = text(&output.stderr);
+    assert!(why.contains("the last try: ") && !why.contains("1 tries"), "{why}");
+}
+
 #[test]
 fn stock_that_sells_already() {
     let server = Server::start();

@@ -7,6 +7,7 @@ mod ctl;
 mod databases;
 mod demo;
 mod doctor;
+mod export;
 mod import;
 mod replay;
 mod resume;

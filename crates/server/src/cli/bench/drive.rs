@@ -32,7 +32,7 @@ const NAP: Duration = Duration::from_millis(20);
 pub(super) struct Times {
     /// The first requests leave.
     pub(super) begin: Instant,
-    /// What was meant to leave from here on is timed, and what is answered from here on is counted.
+    /// What was meant to leave from here on is timed, with what came of it, and what is answered from here on is counted.
     pub(super) warm: Instant,
     /// What was meant to leave from here on is not sent, and what is answered from here on is not counted.
     pub(super) end: Instant,
@@ -100,10 +100,25 @@ impl Schedule {
 pub(super) struct Seen {
     /// All of it, warm-up included: what the books must show.
     pub(super) told: Told,
+    /// Without the warm-up: of what is timed.
+    pub(super) warm: Told,
     /// Requests that were answered while it was measured, and what of them was done.
     pub(super) requests: u64,
     pub(super) done: u64,
     pub(super) latencies: Latencies,
+}
+
+impl Seen {
+    fn new(latencies: Latencies) -> Self {
+        Self { told: Told::default(), warm: Told::default(), requests: 0, done: 0, latencies }
+    }
+
+    fn add(&mut self, told: &Told, warm: bool) {
+        self.told.merge(told);
+        if warm {
+            self.warm.merge(told);
+        }
+    }
 }
 
 /// One thread of the generator.
@@ -124,7 +139,7 @@ impl Thread {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("starting a runtime: {error}"))?;
         let latencies = Latencies::new(self.load.mix.kinds())?;
-        let seen = Rc::new(RefCell::new(Seen { told: Told::default(), requests: 0, done: 0, latencies }));
+        let seen = Rc::new(RefCell::new(Seen::new(latencies)));
         let this = Rc::new(self);
         LocalSet::new().block_on(&runtime, async {
             let mut running = tokio::task::JoinSet::new();
@@ -156,11 +171,12 @@ impl Thread {
                 Err(_) => Err(format!("no answer within {ANSWER_TIMEOUT:?}")),
             };
             let took = intended.elapsed();
+            let mut told = Told::default();
             match answer {
                 Ok((status, body)) => {
                     let answered = intended + took;
+                    let done = traffic.answered(kind, status, &body, &mut told);
                     let seen = &mut *seen.borrow_mut();
-                    let done = traffic.answered(kind, status, &body, &mut seen.told);
                     if answered >= self.times.warm && answered < self.times.end {
                         seen.requests += 1;
                         seen.done += done;
@@ -170,11 +186,12 @@ impl Thread {
                     }
                 }
                 Err(what) => {
-                    *seen.borrow_mut().told.failed.entry(what).or_default() += 1;
+                    told.failed.insert(what, 1);
                     wire = None;
                     tokio::time::sleep(AGAIN).await;
                 }
             }
+            seen.borrow_mut().add(&told, intended >= self.times.warm);
         }
     }
 

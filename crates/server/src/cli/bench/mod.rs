@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stockhold_api::client::At;
 use stockhold_api::wire::Stock;
+use stockhold_domain::limits::TTL_CEILING_SECONDS;
 use traffic::{Load, Mix, Told};
 
 /// Between the start and the first request, for the threads to be there.
@@ -121,6 +122,7 @@ impl Args {
         within("skus", self.skus as u64, MOST_SKUS as u64)?;
         within("batch", self.batch as u64, MOST_BATCH as u64)?;
         within("duration", self.duration, MOST_SECONDS)?;
+        within("ttl", self.ttl, TTL_CEILING_SECONDS.into())?;
         if self.warm_up > MOST_SECONDS {
             return Err(format!("--warm-up {}: must be at most {MOST_SECONDS}", self.warm_up));
         }
@@ -277,6 +279,7 @@ fn joined(threads: Vec<JoinHandle<Result<Seen, String>>>) -> Result<Seen, Failed
             None => all = Some(seen),
             Some(all) => {
                 all.told.merge(&seen.told);
+                all.warm.merge(&seen.warm);
                 all.requests += seen.requests;
                 all.done += seen.done;
                 all.latencies.merge(&seen.latencies).map_err(Failed::Broken)?;

@@ -141,7 +141,7 @@ pub(super) struct Report {
     operations_per_second: f64,
     requests_per_second: f64,
     latency: Vec<Percentiles>,
-    /// Over the whole run, warm-up included.
+    /// After the warm-up, of what is timed; so is `failed`.
     refused: BTreeMap<String, u64>,
     failed: BTreeMap<String, u64>,
     /// Requests whose time had come and that never found a free connection.
@@ -187,8 +187,8 @@ impl Report {
             operations_per_second: to_f64(seen.done) / seconds,
             requests_per_second: to_f64(seen.requests) / seconds,
             latency: seen.latencies.percentiles(),
-            refused: seen.told.refused.clone(),
-            failed: seen.told.failed.clone(),
+            refused: seen.warm.refused.clone(),
+            failed: seen.warm.failed.clone(),
             not_sent: measured.not_sent,
             generator: measured.own / to_f64(threads as u64).max(1.0),
             machine: measured.machine,
@@ -206,7 +206,7 @@ impl Report {
         let mut found = Vec::new();
         let refused: u64 = self.refused.values().sum();
         let failed: u64 = self.failed.values().sum();
-        let tried = to_f64(seen.told.done + refused + failed).max(1.0);
+        let tried = to_f64(seen.warm.done + refused + failed).max(1.0);
         if self.refused.contains_key("overloaded") {
             found.push(
                 "the server's queue: it was full, and requests were turned away (overloaded)".to_owned(),
@@ -255,8 +255,9 @@ impl Report {
                 self.connections, self.not_sent
             )),
             None if found.is_empty() => found.push(format!(
-                "the {} connections, each of which waits for its answer; try more with --connections",
-                self.connections
+                "the {} connection{}, each of which waits for its answer; try more with --connections",
+                self.connections,
+                plural(self.connections)
             )),
             _ => {}
         }
@@ -286,8 +287,11 @@ impl Display for Report {
         };
         writeln!(
             f,
-            "Load       {}, {pace}, {} connections, {:.1} s measured",
-            self.mix, self.connections, self.seconds
+            "Load       {}, {pace}, {} connection{}, {:.1} s measured",
+            self.mix,
+            self.connections,
+            plural(self.connections),
+            self.seconds
         )?;
         writeln!(
             f,

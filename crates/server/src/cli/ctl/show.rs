@@ -2,9 +2,11 @@
 
 use crate::cli::hall::drawn;
 use crate::cli::table::{Column, printable, table};
+use crate::cli::words::counted;
 use serde_json::Value;
 use std::fmt::Write;
 use stockhold_api::wire::SeatMap;
+use stockhold_domain::Label;
 
 const RESERVATION: [(&str, &str); 14] = [
     ("owner", "owner_id"),
@@ -83,7 +85,15 @@ const AVAILABILITY: [Column; 7] = [
 pub(super) fn reservation(value: &Value) -> String {
     let mut out = format!("reservation {}  {}\n", text(&value["reservation_id"]), text(&value["status"]));
     out.push_str(&fields(value, &RESERVATION));
-    out.push_str(&table(&LINES, &entries(&value["lines"])));
+    let lines = entries(&value["lines"]);
+    out.push_str(&table(&LINES, &lines));
+    for line in lines {
+        let ids = ids(&line["units"], usize::MAX);
+        if !ids.is_empty() {
+            // Writing to a String does not fail.
+            let _ = writeln!(out, "units of {}: {ids}", item_of(line));
+        }
+    }
     out
 }
 
@@ -184,10 +194,10 @@ pub(super) fn history(value: &Value) -> String {
 pub(super) fn units_added(value: &Value) -> String {
     let field = |name: &str| text(&value[name]);
     format!(
-        "{} added, {} there already: {} units, version {}\n",
+        "{} added, {} there already: {}, version {}\n",
         field("added"),
         field("unchanged"),
-        field("total_units"),
+        counted(value["total_units"].as_u64().unwrap_or(0), "unit", "units"),
         field("version")
     )
 }
@@ -201,6 +211,9 @@ pub(super) fn seat_map(value: &Value) -> String {
     }
 }
 
+/// Most ids of units on an event's line, for each of what it moved.
+const IDS_OF_AN_EVENT: usize = 20;
+
 /// One event on one line.
 pub(super) fn event(value: &Value) -> String {
     let field = |name: &str| text(&value[name]);
@@ -210,24 +223,54 @@ pub(super) fn event(value: &Value) -> String {
             let _ = write!(out, "  {}={}", name.trim_end_matches("_id"), field(name));
         }
     }
-    for line in entries(&value["lines"]) {
-        let sku = text(&line["sku"]);
-        let place = match line["location"].as_str() {
-            None | Some("default") => String::new(),
-            Some(location) => format!("@{}", printable(location)),
-        };
+    // What came back is not all that there was.
+    let back = entries(&value["returned"]);
+    for line in if back.is_empty() { entries(&value["lines"]) } else { back } {
+        let (item, ids) = (item_of(line), ids(&line["units"], IDS_OF_AN_EVENT));
         // Writing to a String does not fail.
         let _ = match line["quantity"].as_u64() {
-            Some(units) => write!(out, "  {units}×{sku}{place}"),
-            None => write!(out, "  {sku}{place} total={}", text(&line["total_units"])),
+            Some(units) => write!(out, "  {units}×{item}"),
+            None => write!(out, "  {item} total={}", text(&line["total_units"])),
         };
+        if !ids.is_empty() {
+            let _ = write!(out, " ({ids})");
+        }
     }
-    for name in ["scope", "sku", "location", "delta"] {
+    let added = ids(&value["units"], IDS_OF_AN_EVENT);
+    if !added.is_empty() {
+        let _ = write!(out, "  ({added})");
+    }
+    for name in ["scope", "sku", "location", "unit_id", "delta"] {
         if !value[name].is_null() {
             let _ = write!(out, "  {name}={}", field(name));
         }
     }
     out
+}
+
+/// An item's SKU, and its location where that is not the usual one.
+fn item_of(line: &Value) -> String {
+    let sku = text(&line["sku"]);
+    match line["location"].as_str() {
+        None | Some(Label::DEFAULT_LOCATION) => sku,
+        Some(location) => format!("{sku}@{}", printable(location)),
+    }
+}
+
+/// The ids of units, so many at most, with how many there are besides. What came back is marked.
+fn ids(units: &Value, most: usize) -> String {
+    let units = entries(units);
+    let id = |unit: &&Value| match (unit.as_str(), unit["returned"].as_bool()) {
+        (Some(id), _) => printable(id),
+        (None, Some(true)) => format!("{} (returned)", text(&unit["unit_id"])),
+        (None, _) => text(&unit["unit_id"]),
+    };
+    let mut shown = units.iter().take(most).map(id).collect::<Vec<_>>().join(", ");
+    if units.len() > most {
+        // Writing to a String does not fail.
+        let _ = write!(shown, ", … and {} more", units.len() - most);
+    }
+    shown
 }
 
 /// A page, and how to see the next one.

@@ -2,6 +2,7 @@
 
 use super::{Finding, look, mib, ok, wrong};
 use crate::address::StoreAddress;
+use crate::cli::words::counted;
 use std::path::Path;
 use stockhold_domain::Instant;
 use stockhold_embedded::{Inspection, LogFacts, OpenError};
@@ -82,7 +83,9 @@ pub(super) fn elsewhere(store: &StoreAddress) -> Vec<Finding> {
 fn of_log(facts: &LogFacts) -> Vec<Finding> {
     let LogFacts { batches, position, bytes, wal_bytes, uncopied_bytes, .. } = facts;
     let log = format!(
-        "format known; {batches} batches, {position} events, {}; its end was looked at, `stockhold verify` reads all of it",
+        "format known; {}, {}, {}; its end was looked at, `stockhold verify` reads all of it",
+        counted(*batches, "batch", "batches"),
+        counted(*position, "event", "events"),
         mib(*bytes)
     );
     let wal = format!("{}, {} of it not in the log yet", mib(*wal_bytes), mib(*uncopied_bytes));

@@ -4,20 +4,22 @@
 
 mod columns;
 mod pages;
+mod place;
 
 use super::call::Caller;
 use super::import::Format;
 use super::out;
 use super::server::{self, ServerArgs};
+use super::words::counted;
 use crate::exit;
 use clap::{Args as ClapArgs, Subcommand};
 use columns::Shape;
 use indicatif::ProgressBar;
 use pages::{List, Pages};
+use place::Place;
 use serde::Serialize;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -64,7 +66,8 @@ enum What {
 
 #[derive(ClapArgs)]
 struct How {
-    /// Where to [default: standard output]. A file is written under another name and renamed when it is whole
+    /// Where to [default: standard output]. A file is written as FILE.part and renamed when it is whole; a new one is its
+    /// owner's alone
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// How rows are written [default: by the name of --out: .csv, .jsonl or .ndjson; else jsonl]
@@ -161,9 +164,14 @@ impl How {
                 Ok(Some(page)) => page,
                 Ok(None) => break,
                 Err(failed) => {
-                    let why = server::explain(url, &failed);
-                    let advice = self.advice(entries, &pages);
-                    return exit::because(server::code(&failed), format!("{why}\n{advice}"));
+                    let mut why = server::explain(url, &failed);
+                    // Where there is nothing yet, there is nothing to go on behind.
+                    if entries > 0 {
+                        why.push('\n');
+                        why.push_str(&self.advice(entries, &pages, &sink.name()));
+                        sink.keep();
+                    }
+                    return exit::because(server::code(&failed), why);
                 }
             };
             for entry in page.entries() {
@@ -201,16 +209,8 @@ impl How {
     fn sink(&self, shape: Shape) -> Result<Sink, String> {
         let format =
             self.format.or_else(|| self.out.as_deref().and_then(Format::of)).unwrap_or(Format::Jsonl);
-        let (out, place): (Box<dyn Write>, _) = match &self.out {
-            None => (Box::new(out::Standard), None),
-            Some(out) => {
-                let part = part_of(out);
-                let file = File::create(&part).map_err(|error| format!("{}: {error}", part.display()))?;
-                (Box::new(file), Some((part, out.clone())))
-            }
-        };
-        let mut sink =
-            Sink { out: BufWriter::with_capacity(1 << 16, out), place, format, shape, rows: 0, bytes: 0 };
+        let out = BufWriter::with_capacity(1 << 16, Place::open(self.out.as_deref())?);
+        let mut sink = Sink { out, format, shape, rows: 0, bytes: 0 };
         if format == Format::Csv && !self.no_header {
             let header: Vec<String> = sink.shape.header().map(str::to_owned).collect();
             sink.csv(&header)?;
@@ -219,15 +219,15 @@ impl How {
         Ok(sink)
     }
 
-    /// How to go on after a cut.
-    fn advice(&self, entries: u64, pages: &Pages) -> String {
+    /// How to go on after a cut, behind what is written to `name`.
+    fn advice(&self, entries: u64, pages: &Pages, name: &str) -> String {
         let at = pages.cursor().map(|cursor| format!(" --after {cursor}")).unwrap_or_default();
+        let written = counted(entries, "entry was", "entries were");
         match &self.out {
-            Some(out) => format!(
-                "{entries} entries are in {}. Go on with{at} --no-header into another file, or begin again.",
-                part_of(out).display()
+            Some(_) => format!(
+                "{written} written to {name}. Go on with{at} --no-header into another file, or begin again."
             ),
-            None => format!("{entries} entries were written. Go on with{at} --no-header, behind them."),
+            None => format!("{written} written. Go on with{at} --no-header, behind them."),
         }
     }
 
@@ -238,23 +238,15 @@ impl How {
         }
         let Report { entries, rows, bytes, seconds, .. } = report;
         let to = report.out.as_deref().unwrap_or("standard output");
-        let rows = if rows == entries { String::new() } else { format!(" in {rows} rows") };
+        let rows =
+            if rows == entries { String::new() } else { format!(" in {}", counted(*rows, "row", "rows")) };
         eprintln!("{entries} exported{rows}, {} to {to} in {seconds:.2} s", indicatif::HumanBytes(*bytes));
     }
 }
 
-/// What a file is called while it is written.
-fn part_of(out: &Path) -> PathBuf {
-    let mut name = out.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
-}
-
 /// Where rows go.
 struct Sink {
-    out: BufWriter<Box<dyn Write>>,
-    /// The name that the file has, and the one that it gets.
-    place: Option<(PathBuf, PathBuf)>,
+    out: BufWriter<Place>,
     format: Format,
     shape: Shape,
     rows: u64,
@@ -292,17 +284,20 @@ impl Sink {
     /// Rows and bytes.
     fn finish(mut self) -> Result<(u64, u64), String> {
         self.flush()?;
-        if let Some((part, out)) = &self.place {
-            let synced = File::open(part).and_then(|file| file.sync_all());
-            synced.and_then(|()| std::fs::rename(part, out)).map_err(|error| self.failed(&error))?;
-        }
+        self.out.get_mut().finish().map_err(|error| self.failed(&error))?;
         Ok((self.rows, self.bytes))
     }
 
+    /// What is written so far stays, though it is not all.
+    fn keep(&mut self) {
+        self.out.get_mut().keep();
+    }
+
+    fn name(&self) -> String {
+        self.out.get_ref().name()
+    }
+
     fn failed(&self, error: &io::Error) -> String {
-        match &self.place {
-            Some((part, _)) => format!("writing {}: {error}", part.display()),
-            None => format!("writing to standard output: {error}"),
-        }
+        format!("writing {}: {error}", self.name())
     }
 }

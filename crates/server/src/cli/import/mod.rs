@@ -3,6 +3,7 @@
 //! Memory holds what is under way and nothing else, however long the file is. Two rows of one item are applied in
 //! their order; those of different items in any.
 
+mod earlier;
 mod once;
 mod records;
 mod row;
@@ -15,6 +16,7 @@ pub(super) use source::Format;
 
 use super::call::{Caller, Failed};
 use super::server::{self, ServerArgs};
+use super::words::counted;
 use crate::exit;
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -194,6 +196,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         errors: Vec::new(),
         paused: 0,
         blank_ended: 0,
+        foretold: earlier::Items::default(),
     };
     server::block_on(async {
         let begun = Instant::now();
@@ -308,6 +311,8 @@ struct Import<'a> {
     errors: Vec<Bad>,
     paused: u64,
     blank_ended: u64,
+    /// What a dry run would have done so far.
+    foretold: earlier::Items,
 }
 
 impl Import<'_> {
@@ -339,8 +344,9 @@ impl Import<'_> {
                     self.paused += u64::from(row.paused);
                     self.blank_ended += u64::from(row.sku.trim() != row.sku);
                     let (caller, rules) = (Rc::clone(&self.caller), self.rules);
+                    let earlier = self.foretold.before(&row);
                     self.running.spawn_local(async move {
-                        let fate = rules.apply(&caller, &row).await?;
+                        let fate = rules.apply(&caller, &row, earlier).await?;
                         Ok((row, fate))
                     });
                 }
@@ -371,6 +377,9 @@ impl Import<'_> {
         let broken = |error| Cut::Server(Failed::Broken(format!("a row's task ended early: {error}")));
         let (row, fate) = answer.map_err(broken)?.map_err(Cut::Server)?;
         self.under_way.remove(&row.line);
+        if self.rules.dry_run {
+            self.foretold.note(&row, &fate);
+        }
         self.items.remove(&(row.location, row.sku));
         match fate {
             Fate::Created => self.became(row.line, |counts| &mut counts.created),
@@ -406,7 +415,7 @@ impl Import<'_> {
 
     fn note(&mut self) {
         self.settle();
-        self.bar.set_message(format!("{} rows", self.state.counts.rows()));
+        self.bar.set_message(counted(self.state.counts.rows(), "row", "rows"));
         if let Some(place) = &self.place
             && let Err(why) = self.state.write(place)
         {
@@ -447,10 +456,7 @@ impl Import<'_> {
             return ExitCode::from(if counts.bad > 0 { exit::PARTLY } else { exit::DONE });
         };
         let (code, why) = match cut {
-            Cut::TooManyErrors => (
-                exit::FAILED,
-                format!("stopped: more than --max-errors {} rows are bad", self.args.max_errors),
-            ),
+            Cut::TooManyErrors => (exit::FAILED, too_many(self.args.max_errors)),
             Cut::Interrupted => (exit::FAILED, "stopped by an interrupt".to_owned()),
             Cut::File(why) => (exit::USAGE, format!("{}: {why}", self.args.file.display())),
             Cut::Server(failed) => (server::code(&failed), server::explain(url, &failed)),
@@ -479,33 +485,40 @@ impl Import<'_> {
 impl Report {
     fn tell(&self) {
         let Counts { created, updated, kept, bad } = self.counts;
+        let rows = counted(self.rows, "row", "rows");
         if self.dry_run {
             println!(
-                "{} rows: {created} would create an item, {updated} would change one, {kept} would change nothing, \
-                 {bad} can't be used",
-                self.rows
+                "{rows}: {created} would create an item, {updated} would change one, {kept} would change nothing, {bad} \
+                 can't be used"
             );
             println!("nothing was changed (--dry-run)");
         } else {
             println!(
-                "{} rows: {created} items created, {updated} set, {kept} left as they were, {bad} rows left out",
-                self.rows
+                "{rows}: {} created, {updated} set, {kept} left as {}, {} left out",
+                counted(created, "item", "items"),
+                if kept == 1 { "it was" } else { "they were" },
+                counted(bad, "row", "rows")
             );
         }
         println!("{:.2} s, {:.0} rows/s", self.seconds, self.rows_per_second);
         if self.blank_ended_skus > 0 {
             println!(
-                "{} SKUs begin or end with a blank: it belongs to them, and without it they are others",
-                self.blank_ended_skus
+                "{} with a blank: it belongs to the name, and without it it is another",
+                counted(self.blank_ended_skus, "SKU begins or ends", "SKUs begin or end")
             );
         }
         if self.paused_elsewhere > 0 {
             println!(
-                "{} items were paused where the file comes from; a pause is not carried over: `stockhold ctl pause`",
-                self.paused_elsewhere
+                "{} paused where the file comes from; a pause is not carried over: `stockhold ctl pause`",
+                counted(self.paused_elsewhere, "item was", "items were")
             );
         }
     }
+}
+
+/// Why an import stops before its file ends.
+fn too_many(most: u64) -> String {
+    format!("stopped: more than --max-errors {most} {} bad", if most == 1 { "row is" } else { "rows are" })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate")]

@@ -7,6 +7,11 @@ use crate::cli::call::{encoded, item_path};
 use serde_json::{Map, Value};
 use stockhold_domain::Label;
 
+/// The mode of items whose units have no ids.
+pub(super) const COUNTED: &str = "counted";
+/// That of items whose units have.
+pub(super) const UNITS: &str = "units";
+
 /// What a column can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
@@ -95,6 +100,15 @@ impl Row {
     pub(super) fn path(&self) -> String {
         item_path(&self.sku, &self.location, "")
     }
+
+    /// Whether it says that its item's units have ids.
+    pub(super) fn is_of_units(&self) -> bool {
+        is_of_units(&self.settings)
+    }
+}
+
+fn is_of_units(settings: &Map<String, Value>) -> bool {
+    settings.get("mode").is_some_and(|mode| mode == UNITS)
 }
 
 /// A row that can't be used, and why.
@@ -164,13 +178,14 @@ impl Draft {
     }
 
     /// The row, if it is one.
-    pub(super) fn row(self, reading: &Reading<'_>) -> Result<Row, Bad> {
+    pub(super) fn row(mut self, reading: &Reading<'_>) -> Result<Row, Bad> {
         // Under the name that the file has for it.
         let column = |field: &str| {
             let theirs = reading.renamed.iter().find(|(ours, _)| ours.name() == field);
             theirs.map_or_else(|| field.to_owned(), |(_, theirs)| theirs.clone())
         };
-        let bad = |field: &str, what: String| Bad { line: self.line, column: column(field), what };
+        let line = self.line;
+        let bad = |field: &str, what: String| Bad { line, column: column(field), what };
         let Some(sku) = self.sku else {
             return Err(bad("sku", "is missing; every row names one".to_owned()));
         };
@@ -180,8 +195,10 @@ impl Draft {
                 return Err(bad(field, format!("{text:?} {error}")));
             }
         }
-        let of_units = self.settings.get("mode").is_some_and(|mode| mode == "units");
-        if !of_units && !self.settings.contains_key("total_units") {
+        if is_of_units(&self.settings) {
+            // There are as many as were added here, whatever there were where the file comes from.
+            self.settings.remove("total_units");
+        } else if !self.settings.contains_key("total_units") {
             return Err(bad("total_units", "is missing; every row of a counted item says it".to_owned()));
         }
         let body = Value::Object(self.settings.clone()).to_string();
@@ -192,7 +209,7 @@ impl Draft {
         {
             return Err(bad(first_segment(&error.pointer), error.detail.clone()));
         }
-        let Self { line, settings, sold, paused, .. } = self;
+        let Self { settings, sold, paused, .. } = self;
         Ok(Row { line, sku, location, settings, sold, paused })
     }
 }

@@ -1,6 +1,7 @@
 //! One row against the server: what it is to do with an item, and what became of it.
 
-use super::row::{Bad, Row, first_segment};
+use super::earlier::Earlier;
+use super::row::{Bad, Row, UNITS, first_segment};
 use crate::cli::call::{Caller, Failed};
 use serde::Deserialize;
 use serde_json::Value;
@@ -52,19 +53,26 @@ struct Sold {
 }
 
 impl Rules {
-    /// Applies one row. An error is no fault of the row.
-    pub(super) async fn apply(self, caller: &Caller, row: &Row) -> Result<Fate, Failed> {
-        if self.existing == Existing::Update && self.stock == Stock::Total && !self.dry_run {
+    /// Applies one row; in a dry run, after what the rows before have made of its item. An error is no fault of the row.
+    pub(super) async fn apply(
+        self,
+        caller: &Caller,
+        row: &Row,
+        earlier: Option<Earlier>,
+    ) -> Result<Fate, Failed> {
+        // Units that have ids are not counted by a row, on hand or otherwise.
+        let stock = if row.is_of_units() { Stock::Total } else { self.stock };
+        if self.existing == Existing::Update && stock == Stock::Total && !self.dry_run {
             return Ok(set(caller, row, None).await?.0);
         }
         let found = self.look(caller, row).await?;
-        if found.is_some() && self.existing == Existing::Keep {
+        if (found.is_some() || earlier.is_some()) && self.existing == Existing::Keep {
             return Ok(Fate::Kept);
         }
         if self.dry_run {
-            return Ok(self.foretell(row, found.as_ref()));
+            return Ok(self.foretell(row, found.as_ref(), earlier));
         }
-        if self.stock == Stock::Total {
+        if stock == Stock::Total {
             return Ok(set(caller, row, None).await?.0);
         }
         // Sales go on: what was sold when the total was set must be what it was reckoned with.
@@ -99,26 +107,61 @@ impl Rules {
         }
     }
 
-    /// What would become of the row. The server decides; this is what its figures say now.
-    fn foretell(self, row: &Row, found: Option<&Value>) -> Fate {
-        let Some(item) = found else { return Fate::Created };
-        let sold = if self.stock == Stock::OnHand { Some(sold_of(item)) } else { None };
+    /// What would become of the row. The server decides; this is what its figures say now, and what the rows before would
+    /// have made of the item.
+    fn foretell(self, row: &Row, found: Option<&Value>, earlier: Option<Earlier>) -> Fate {
+        let sold = if self.stock == Stock::OnHand { Some(found.map_or(0, sold_of)) } else { None };
         let body = match body_of(row, sold) {
             Ok(body) => body,
             Err(bad) => return Fate::Bad(bad),
         };
-        let figure = |name: &str| item[name].as_u64().unwrap_or(0);
-        let committed = figure("confirmed_sold") + figure("held_units");
-        if let Some(total) = body.get("total_units").and_then(Value::as_u64)
-            && total < committed
-        {
-            let what =
-                format!("{total} is less than the {committed} that are sold or held: it would be refused");
-            return Fate::Bad(Bad { line: row.line, column: "total_units".to_owned(), what });
+        let mode = found.and_then(|item| item["mode"].as_str()).or(earlier.and_then(Earlier::mode));
+        if let Some(bad) = mode.and_then(|mode| misfit(row, &body, mode, found)) {
+            return Fate::Bad(bad);
         }
-        let same = body.iter().all(|(name, value)| item[name] == *value);
+        let Some(item) = found else {
+            return if earlier.is_some() { Fate::Updated } else { Fate::Created };
+        };
+        if let Some(bad) = too_few(row, &body, item) {
+            return Fate::Bad(bad);
+        }
+        let same = earlier.is_none() && body.iter().all(|(name, value)| item[name] == *value);
         if same { Fate::Kept } else { Fate::Updated }
     }
+}
+
+/// Why an item of this mode would refuse the row: its mode stays, and of units with ids there are as many as were added.
+fn misfit(
+    row: &Row,
+    body: &serde_json::Map<String, Value>,
+    mode: &str,
+    found: Option<&Value>,
+) -> Option<Bad> {
+    let bad = |column: &str, what: String| Some(Bad { line: row.line, column: column.to_owned(), what });
+    if let Some(asked) = body.get("mode").filter(|asked| *asked != mode) {
+        let what = format!("must stay {mode:?} as the item is, found {asked}: it would be refused");
+        return bad("mode", what);
+    }
+    let there = found.and_then(|item| item["total_units"].as_u64()).unwrap_or(0);
+    let asked = body.get("total_units").and_then(Value::as_u64);
+    match asked.filter(|asked| mode == UNITS && *asked != there) {
+        Some(asked) => bad(
+            "total_units",
+            format!(
+                "must be left out, found {asked}: the item has {there} units with ids, and it would be refused"
+            ),
+        ),
+        None => None,
+    }
+}
+
+/// Why an item that has sold or holds more would refuse the row.
+fn too_few(row: &Row, body: &serde_json::Map<String, Value>, item: &Value) -> Option<Bad> {
+    let figure = |name: &str| item[name].as_u64().unwrap_or(0);
+    let committed = figure("confirmed_sold") + figure("held_units");
+    let total = body.get("total_units")?.as_u64().filter(|total| *total < committed)?;
+    let what = format!("{total} is less than the {committed} that are sold or held: it would be refused");
+    Some(Bad { line: row.line, column: "total_units".to_owned(), what })
 }
 
 fn sold_of(item: &Value) -> u64 {

@@ -129,6 +129,12 @@ fn columns(names: &[String], reading: &Reading<'_>) -> Result<Vec<Field>, String
         [only] if only.contains([';', '\t', '|']) => " Name what separates the fields with --delimiter.",
         _ => "",
     };
+    if let Some((field, theirs)) = reading.renamed.iter().find(|(_, theirs)| !names.contains(theirs)) {
+        let ours = field.name();
+        return Err(format!(
+            "there is no column {theirs:?}, which --column {ours}={theirs} names. Found: {found}.{hint}"
+        ));
+    }
     let mut columns: Vec<Field> = Vec::with_capacity(names.len());
     for name in names {
         let field = field_of(name, reading).map_err(|why| format!("{why} Found: {found}.{hint}"))?;
@@ -157,15 +163,21 @@ fn field_of(name: &str, reading: &Reading<'_>) -> Result<Field, String> {
     if name.is_empty() || reading.ignored.iter().any(|ignored| ignored == name) {
         return Ok(Field::Ignored);
     }
+    let known = Field::named(name);
     // A field whose column has another name is not looked for under its own.
-    match Field::named(name).filter(|field| !reading.renamed.iter().any(|(known, _)| known == field)) {
-        Some(field) => Ok(field),
-        None => Err(format!(
+    if let Some((_, theirs)) = reading.renamed.iter().find(|(ours, _)| Some(*ours) == known) {
+        return Err(format!(
+            "--column takes {name} from {theirs:?}, so {name:?} is something else: leave it out with --ignore {name}, or say \
+             what it is with --column FIELD={name}."
+        ));
+    }
+    known.ok_or_else(|| {
+        format!(
             "there is nothing called {name:?} in an item; leave it out with --ignore {name}, or say what it is with \
              --column FIELD={name}, where FIELD is one of {}.",
             Field::SETTABLE
-        )),
-    }
+        )
+    })
 }
 
 fn json_row(text: &[u8], line: u64, reading: &Reading<'_>) -> Result<Row, Bad> {

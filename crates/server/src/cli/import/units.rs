@@ -1,12 +1,14 @@
 //! `stockhold import --units SKU`: the units of one item from a CSV file, many at a time. Units that are there and the same
 //! stay, so a run that was cut is simply run again.
 
-use super::Args;
+use super::earlier::Units;
 use super::once::Once;
 use super::records::{Records, input};
-use super::row::{Bad, first_segment};
+use super::row::{Bad, COUNTED, first_segment};
+use super::{Args, too_many};
 use crate::cli::call::{Caller, Failed, encoded, item_path};
 use crate::cli::server;
+use crate::cli::words::counted;
 use crate::exit;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -18,12 +20,9 @@ use stockhold_api::wire::{Item, UnitsAdded};
 use stockhold_domain::Label;
 
 /// Units that are sent at a time.
-const TOGETHER: usize = 1_000;
+pub(super) const TOGETHER: usize = 1_000;
 /// Columns that a file may have; the first it must.
 const COLUMNS: [&str; 6] = ["unit_id", "section", "row", "number", "position", "attributes"];
-
-/// The mode of items whose units have no ids.
-const COUNTED: &str = "counted";
 
 /// What an import of units ends with. Field names are part of the interface.
 #[derive(Debug, Default, Serialize)]
@@ -68,7 +67,7 @@ pub(super) fn run(args: &Args, sku: &str) -> ExitCode {
     };
     let file = args.file.display().to_string();
     let report = Report { file, dry_run: args.dry_run, ..Report::default() };
-    let mut import = Import { args, sku, caller, report };
+    let mut import = Import { args, sku, caller, report, foretold: Units::default() };
     server::block_on(async {
         let begun = Instant::now();
         let cut = match import.begin().await {
@@ -181,6 +180,8 @@ struct Import<'a> {
     sku: &'a str,
     caller: Caller,
     report: Report,
+    /// What a dry run would have added so far.
+    foretold: Units,
 }
 
 impl Import<'_> {
@@ -197,7 +198,8 @@ impl Import<'_> {
                 if item.mode == COUNTED {
                     return Err(Cut::Counted);
                 }
-                eprintln!("stockhold: item {:?} has {} units", self.sku, item.total_units);
+                let units = counted(item.total_units, "unit", "units");
+                eprintln!("stockhold: item {:?} has {units}", self.sku);
             }
             Err(Failed::Refused(problem)) if problem.reason == Reason::UnknownItem.name() => {
                 eprintln!("stockhold: item {:?} is not there and would be made", self.sku);
@@ -225,11 +227,23 @@ impl Import<'_> {
             let Some(draft) = draft.map_err(Cut::File)? else { return Ok(Read::All) };
             self.report.rows += 1;
             match draft.and_then(|draft| draft.unit(self.sku)) {
-                Ok(unit) => together.push(unit),
+                Ok((line, unit)) => match self.foretell(line, &unit) {
+                    Ok(()) => together.push((line, unit)),
+                    Err(bad) => self.bad(bad)?,
+                },
                 Err(bad) => self.bad(bad)?,
             }
         }
         Ok(Read::Enough)
+    }
+
+    /// In a dry run, what the file's own units would make of this one.
+    fn foretell(&mut self, line: u64, unit: &Value) -> Result<(), Bad> {
+        if !self.args.dry_run {
+            return Ok(());
+        }
+        let taken = self.foretold.take(line, unit);
+        taken.map_err(|what| Bad { line, column: "unit_id".to_owned(), what })
     }
 
     /// Sends units; one that the server does not take is told and left out, the others are sent again.
@@ -279,22 +293,24 @@ impl Import<'_> {
         let Report { rows, added, unchanged, bad, seconds, .. } = &self.report;
         if self.args.json {
             println!("{:#}", json!(self.report));
-        } else if self.args.dry_run {
-            println!(
-                "{rows} rows: {bad} can't be used; nothing was changed, nor held against units that are there (--dry-run)"
-            );
         } else {
-            println!(
-                "{rows} rows: {added} units added, {unchanged} there already, {bad} rows left out ({seconds:.2} s)"
-            );
+            let rows = counted(*rows, "row", "rows");
+            if self.args.dry_run {
+                println!(
+                    "{rows}: {bad} can't be used; nothing was changed, nor held against units that are there (--dry-run)"
+                );
+            } else {
+                println!(
+                    "{rows}: {} added, {unchanged} there already, {} left out ({seconds:.2} s)",
+                    counted(*added, "unit", "units"),
+                    counted(*bad, "row", "rows")
+                );
+            }
         }
         match cut {
             None if *bad > 0 => ExitCode::from(exit::PARTLY),
             None => ExitCode::from(exit::DONE),
-            Some(Cut::TooManyErrors) => exit::because(
-                exit::FAILED,
-                format!("stopped: more than --max-errors {} rows are bad", self.args.max_errors),
-            ),
+            Some(Cut::TooManyErrors) => exit::because(exit::FAILED, too_many(self.args.max_errors)),
             Some(Cut::File(why)) => {
                 let rest = if self.args.dry_run {
                     "Nothing was changed."

@@ -3,6 +3,7 @@
 use super::junk::write_kinds;
 use super::ledger::Reasons;
 use super::report::Report;
+use crate::cli::words::counted;
 use std::fmt::{self, Display, Formatter};
 
 /// Differences that are written out; JSON has all.
@@ -21,13 +22,16 @@ impl Display for Report {
 impl Report {
     fn input(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { files, lines, lines_used, lines_junk, .. } = self;
-        writeln!(f, "Input      {files} files, {lines} lines: {lines_used} used, {lines_junk} junk")?;
+        let (files, lines) = (counted(*files as u64, "file", "files"), counted(*lines, "line", "lines"));
+        writeln!(f, "Input      {files}, {lines}: {lines_used} used, {lines_junk} junk")?;
         write_kinds(f, &self.junk)?;
         let stock = &self.stock;
         writeln!(
             f,
-            "Stock      {} items made, {} were there and were left as they are",
-            stock.created, stock.found
+            "Stock      {} made, {} there and left as {}",
+            counted(stock.created, "item", "items"),
+            counted(stock.found, "was", "were"),
+            if stock.found == 1 { "it is" } else { "they are" }
         )
     }
 
@@ -102,8 +106,11 @@ impl Report {
         if audit.balanced {
             return writeln!(
                 f,
-                "\nAudit      balanced: {} SKUs agree to the unit; sold {}, held {}, of {} units",
-                audit.skus, audit.confirmed_sold, audit.held_units, audit.total_units
+                "\nAudit      balanced: {} to the unit; sold {}, held {}, of {} units",
+                counted(audit.skus, "SKU agrees", "SKUs agree"),
+                audit.confirmed_sold,
+                audit.held_units,
+                audit.total_units
             );
         }
         writeln!(f, "\nAudit      NOT balanced: {} figures differ", audit.differences.len())?;
