@@ -30,14 +30,13 @@ impl Acked {
     /// Opens the mark's file, making it if it is not there, and reads it. `Err` holds what is wrong with its content.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Result<Option<Mark>, String>)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let bytes = file.metadata()?.len();
-        let newest =
-            [0, 1].into_iter().filter_map(|batch| read(&file, slot(batch))).max_by_key(|mark| mark.batch);
-        let found = match newest {
-            None if bytes > 0 => Err(format!("neither of its marks is whole ({bytes} bytes). {ADVICE}")),
-            newest => Ok(newest),
-        };
+        let found = newest(&file)?;
         Ok((Self(file), found))
+    }
+
+    /// Reads the mark, for whoever may not write. `Err` holds what is wrong with the file's content.
+    pub(crate) fn look(path: &Path) -> io::Result<Result<Option<Mark>, String>> {
+        newest(&File::open(path)?)
     }
 
     /// Replaces the mark, in one write. The one before it stays.
@@ -54,6 +53,15 @@ impl Acked {
 /// Where the mark of a batch stands.
 fn slot(batch: u64) -> u64 {
     batch % 2 * SLOT
+}
+
+fn newest(file: &File) -> io::Result<Result<Option<Mark>, String>> {
+    let bytes = file.metadata()?.len();
+    let newest = [0, 1].into_iter().filter_map(|batch| read(file, slot(batch))).max_by_key(|mark| mark.batch);
+    Ok(match newest {
+        None if bytes > 0 => Err(format!("neither of its marks is whole ({bytes} bytes). {ADVICE}")),
+        newest => Ok(newest),
+    })
 }
 
 fn read(file: &File, slot: u64) -> Option<Mark> {

@@ -134,8 +134,8 @@ fn check_mark(dir: &Path, log: &Log, last: u64, fold: &mut Fold) -> Result<(), O
     if !file.exists() {
         return Ok(());
     }
-    let (_, mark) =
-        Acked::open(&file).map_err(|error| OpenError::io(format!("opening {}", file.display()), error))?;
+    let mark =
+        Acked::look(&file).map_err(|error| OpenError::io(format!("opening {}", file.display()), error))?;
     match mark {
         Err(what) => fold.find(format!("the mark of the last synced batch: {what}")),
         // One that is newer than what was read was set by a server that is running.
