@@ -6,8 +6,8 @@ use super::wants::{Asked, Needs, Plan, explore, named_hold};
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use stockhold_domain::{
-    Command, Effects, Envelope, Halt, Item, ItemKey, Mode, Name, Outcome, Rules, State, Subject, Want,
-    decide, footprint,
+    Command, Effects, Envelope, Halt, ItemKey, Mode, Name, Outcome, Rules, State, Subject, Want, decide,
+    footprint,
 };
 
 /// What bounds an attempt.
@@ -198,8 +198,8 @@ fn guarded(batch: &[&Asked], needs: &Needs, slice: &Slice) -> impl Iterator<Item
         .cloned()
 }
 
-/// Items of which more is asked for than there is: what falls due of them will matter.
-fn asked_too_much<'a>(batch: &[&'a Asked], slice: &Slice) -> Vec<&'a ItemKey> {
+/// Items of which more is asked for than there is, and how much more: what falls due of them will matter.
+fn asked_too_much<'a>(batch: &[&'a Asked], slice: &Slice) -> Vec<(&'a ItemKey, u64)> {
     let mut asked_for: HashMap<&ItemKey, u64> = HashMap::new();
     for asked in batch {
         if let Command::Reserve(reserve) = &asked.envelope.command {
@@ -209,9 +209,11 @@ fn asked_too_much<'a>(batch: &[&'a Asked], slice: &Slice) -> Vec<&'a ItemKey> {
             }
         }
     }
-    let there = |key| slice.item(key).ok().flatten().map(Item::available);
-    asked_for.retain(|key, sum| there(*key).is_some_and(|there| *sum > there));
-    asked_for.into_keys().collect()
+    let short = |(key, sum): (_, u64)| {
+        let there = slice.item(key).ok()??.available();
+        Some((key, sum.checked_sub(there).filter(|short| *short > 0)?))
+    };
+    asked_for.into_iter().filter_map(short).collect()
 }
 
 /// By what a batch is decided.

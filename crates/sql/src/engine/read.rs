@@ -5,7 +5,7 @@ use super::dialect::{Rows, Scan, Session, Trouble, UnitWants, Wants};
 use super::post::{Owed, Post};
 use super::shown::Shown;
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use stockhold_domain::{Item, ItemKey, Label, Mode, Pool, ReservationId, Transition};
 use stockhold_store::{
     Answer, Cursor, EventRow, Failure, Filter, Found, Page, Pauses, Query, SeatMap, UNITS_LOOKED_AT,
@@ -72,10 +72,39 @@ impl Reads {
     }
 }
 
-/// Answers look-ups by key. The session, if it is still good.
-pub(super) async fn quick<S: Session>(mut session: S, asked: Vec<Asked>, deadline: Duration) -> Option<S> {
+/// Answers look-ups by key. What is damaged is the trouble of whoever asks for it: those who can't be answered together are, half by
+/// half. The session, if it is still good.
+pub(super) async fn quick<S: Session>(session: S, asked: Vec<Asked>, deadline: Duration) -> Option<S> {
+    let mut post = Post::default();
+    let mut session = Some(session);
+    let mut parts = vec![asked];
+    while let Some(part) = parts.pop() {
+        let Some(mut at_work) = session.take() else {
+            fail(part, &lost(), &mut post);
+            continue;
+        };
+        match in_time(deadline, at_work.read(&wants_of(&part))).await {
+            Ok(rows) => {
+                answer_quick(part, rows, &mut post);
+                session = Some(at_work);
+            }
+            Err(Trouble::Alarm(_)) if part.len() > 1 => {
+                parts.extend(halves(part));
+                session = rolled_back(at_work, deadline).await;
+            }
+            Err(trouble) => {
+                let (failure, kept) = after(at_work, trouble, deadline).await;
+                fail(part, &failure, &mut post);
+                session = kept;
+            }
+        }
+    }
+    session
+}
+
+fn wants_of(asked: &[Asked]) -> Wants {
     let mut wants = Wants::default();
-    for (query, _) in &asked {
+    for (query, _) in asked {
         match query {
             Query::Reservation(id) => {
                 wants.holds.insert(*id);
@@ -84,55 +113,51 @@ pub(super) async fn quick<S: Session>(mut session: S, asked: Vec<Asked>, deadlin
             _ => {}
         }
     }
-    let read = in_time(deadline, session.read(&wants)).await;
-    let mut post = Post::default();
-    let trouble = match read {
-        Ok(rows) => {
-            answer_quick(asked, rows, &mut post);
-            return Some(session);
-        }
-        Err(trouble) => trouble,
-    };
-    let alone = asked.len() > 1 && matches!(trouble, Trouble::Alarm(_));
-    let (failure, mut session) = after(session, trouble, deadline).await;
-    for (query, owed) in asked {
-        match if alone { session.take() } else { None } {
-            // What is damaged is the trouble of whoever asks for it.
-            Some(again) => session = Box::pin(quick(again, vec![(query, owed)], deadline)).await,
-            None => post.put(owed, Err(failure.clone())),
-        }
-    }
-    session
+    wants
 }
 
-/// Reads reservations, each alone once they can't be read together: those that are damaged are left out, and whoever wants one
-/// meets it again under the locks. The session, if it is still good.
+/// Reads reservations. Those that are damaged are left out: whoever wants one meets it again under the locks. The session, if it is
+/// still good.
 pub(super) async fn holds<S: Session>(
     mut session: S,
-    ids: BTreeSet<ReservationId>,
+    ids: Vec<ReservationId>,
     deadline: Duration,
 ) -> (Option<S>, Result<Rows, Failure>) {
-    let alone = ids.len() > 1;
-    let wants = Wants { holds: ids, ..Wants::default() };
-    let trouble = match in_time(deadline, session.read(&wants)).await {
-        Ok(rows) => return (Some(session), Ok(rows)),
-        Err(trouble) => trouble,
-    };
-    let alone = alone && matches!(trouble, Trouble::Alarm(_));
-    let (failure, mut session) = after(session, trouble, deadline).await;
-    if !alone {
-        return (session, Err(failure));
-    }
     let mut all = Rows::default();
-    for id in wants.holds {
-        let Some(again) = session.take() else {
-            return (None, Err(Failure::Unavailable("the connection was lost".to_owned())));
-        };
-        let found = Box::pin(holds(again, [id].into(), deadline)).await;
-        session = found.0;
-        all.holds.extend(found.1.into_iter().flat_map(|rows| rows.holds));
+    let mut parts = vec![ids];
+    while let Some(part) = parts.pop() {
+        let wants = Wants { holds: part.iter().copied().collect(), ..Wants::default() };
+        match in_time(deadline, session.read(&wants)).await {
+            Ok(rows) => all.holds.extend(rows.holds),
+            Err(Trouble::Alarm(_)) => {
+                let Some(good) = rolled_back(session, deadline).await else { return (None, Err(lost())) };
+                session = good;
+                if part.len() > 1 {
+                    parts.extend(halves(part));
+                }
+            }
+            Err(trouble) => {
+                let (failure, session) = after(session, trouble, deadline).await;
+                return (session, Err(failure));
+            }
+        }
     }
-    (session, Ok(all))
+    (Some(session), Ok(all))
+}
+
+fn fail(asked: Vec<Asked>, failure: &Failure, post: &mut Post) {
+    for (_, owed) in asked {
+        post.put(owed, Err(failure.clone()));
+    }
+}
+
+fn halves<T>(mut whole: Vec<T>) -> [Vec<T>; 2] {
+    let second = whole.split_off(whole.len() / 2);
+    [whole, second]
+}
+
+fn lost() -> Failure {
+    Failure::Unavailable("the connection was lost".to_owned())
 }
 
 pub(super) fn answer_quick(asked: Vec<Asked>, rows: Rows, post: &mut Post) {
@@ -162,7 +187,7 @@ pub(super) async fn slow<S: Session>(
     let mut session = Some(session);
     for (query, owed) in asked {
         let Some(mut at_work) = session.take() else {
-            owed.answer(Err(Failure::Unavailable("the connection was lost".to_owned())));
+            owed.answer(Err(lost()));
             continue;
         };
         match in_time(deadline, find(&mut at_work, &query, shown)).await {
@@ -314,7 +339,7 @@ pub(super) async fn in_time<T>(
 /// What whoever asked is told, and the session if it is still good. A read changes nothing, so whatever went wrong, nothing
 /// was done.
 pub(super) async fn after<S: Session>(
-    mut session: S,
+    session: S,
     trouble: Trouble,
     deadline: Duration,
 ) -> (Failure, Option<S>) {
@@ -326,6 +351,10 @@ pub(super) async fn after<S: Session>(
         Trouble::Alarm(what) => alarm(&what),
         Trouble::Deadlock(_) | Trouble::LockTimeout(_) | Trouble::Raced(_) => Failure::Overloaded,
     };
-    let rolled_back = in_time(deadline, session.roll_back()).await;
-    (failure, rolled_back.is_ok().then_some(session))
+    (failure, rolled_back(session, deadline).await)
+}
+
+/// A session that can't roll back is of no more use.
+async fn rolled_back<S: Session>(mut session: S, deadline: Duration) -> Option<S> {
+    in_time(deadline, session.roll_back()).await.is_ok().then_some(session)
 }

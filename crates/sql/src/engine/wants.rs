@@ -13,9 +13,11 @@ use stockhold_domain::{
 
 /// Deadlines of an item that are loaded at first: enough to say when a refused caller should look again.
 const SHALLOW: usize = 1;
+/// Holds of an item that a batch expires at most.
+const EXPIRIES: usize = limits::EXPIRIES_PER_BATCH as usize;
 /// Deadlines that are loaded once the first was not enough: a batch can't use up more, since each of them goes by an
 /// expiry or by a command.
-const DEEP: usize = limits::EXPIRIES_PER_BATCH as usize + BATCH_COMMANDS + 1;
+const DEEP: usize = EXPIRIES + BATCH_COMMANDS + 1;
 
 /// How far ahead of the last attempt's clock holds are brought that will fall due: several times what an attempt takes.
 /// Doubled each time that it was not enough.
@@ -62,8 +64,8 @@ pub(super) struct Plan {
     names: BTreeSet<Name>,
     /// Items whose earliest deadline matters.
     shallow: BTreeSet<ItemKey>,
-    /// Items of which holds have to be expired, or may have to be.
-    deep: BTreeSet<ItemKey>,
+    /// Items of which holds have to be expired, or may have to be: at most so many.
+    deep: BTreeMap<ItemKey, usize>,
     /// What the clock showed at the last attempt.
     now: Option<Instant>,
     /// How often more had fallen due than was loaded.
@@ -109,17 +111,29 @@ impl Plan {
         self.guarded.len() > before
     }
 
-    /// Has deadlines loaded of items that fall short, and the holds of those of them that are due: all at once, where the rules would
-    /// ask for one item at a time. Whether any of it was new.
-    pub(super) fn foresee(&mut self, short: Vec<&ItemKey>, slice: &Slice, now: Instant) -> bool {
+    /// Has deadlines loaded of items that fall short of so many units, and the holds of those of them that are due: all at once, where
+    /// the rules would ask for one item at a time. Whether any of it was new.
+    pub(super) fn foresee(&mut self, short: Vec<(&ItemKey, u64)>, slice: &Slice, now: Instant) -> bool {
         let mut new = false;
-        for key in short {
+        for (key, units) in short {
             new |= match slice.due.get(key) {
                 None => self.shallow.insert(key.clone()),
-                Some(window) => window.is_due(now) && self.deep.insert(key.clone()),
+                // Each of them brings one at least.
+                Some(window) if window.is_due(now) && !self.deep.contains_key(key) => {
+                    self.deepen(key, usize::try_from(units).unwrap_or(EXPIRIES).min(EXPIRIES))
+                }
+                Some(_) => false,
             };
         }
         new
+    }
+
+    /// Has so many of an item's due holds loaded. Whether those are more than before.
+    fn deepen(&mut self, key: &ItemKey, holds: usize) -> bool {
+        let most = self.deep.entry(key.clone()).or_default();
+        let more = *most < holds;
+        *most = holds.max(*most);
+        more
     }
 
     /// What was planned over seat maps is to be locked, and judged again.
@@ -159,7 +173,7 @@ impl Plan {
         let mut new = match &missing.0 {
             Name::Due(key) => {
                 let seen = slice.due.contains_key(key);
-                if seen { self.deep.insert(key.clone()) } else { self.shallow.insert(key.clone()) }
+                if seen { self.deepen(key, EXPIRIES) } else { self.shallow.insert(key.clone()) }
             }
             Name::FreeUnits(key, most) => {
                 self.need_free(key, *most, slice);
@@ -170,7 +184,7 @@ impl Plan {
         if let Name::Hold(id) = missing.0 {
             self.surprises += 1;
             for (key, window) in &slice.due {
-                new |= window.shows(id) && self.deep.insert(key.clone());
+                new |= window.shows(id) && self.deepen(key, EXPIRIES);
             }
         }
         if new { Ok(()) } else { Err(Trouble::Alarm(format!("loaded, and still missing: {:?}", missing.0))) }
@@ -211,7 +225,7 @@ impl Plan {
 
     /// Items that fell short.
     pub(super) fn short(&self) -> impl Iterator<Item = &ItemKey> {
-        self.shallow.iter().chain(&self.deep)
+        self.shallow.iter().chain(self.deep.keys())
     }
 }
 
@@ -265,7 +279,7 @@ impl Needs {
             needs.add_unit(key, id);
         }
         let depths =
-            plan.shallow.iter().map(|key| (key, SHALLOW)).chain(plan.deep.iter().map(|key| (key, DEEP)));
+            plan.shallow.iter().map(|key| (key, SHALLOW)).chain(plan.deep.keys().map(|key| (key, DEEP)));
         for (key, depth) in depths {
             needs.add_item(key, plan);
             needs.wants.due.insert(key.clone(), depth);
@@ -354,16 +368,17 @@ pub(super) async fn explore<S: Session>(
     let named: BTreeSet<_> = batch.iter().filter_map(|asked| named_hold(&asked.envelope.command)).collect();
     let mut unknown: BTreeSet<ReservationId> = needs.wants.holds.difference(&named).copied().collect();
     if let (false, Some(now)) = (plan.deep.is_empty(), plan.now) {
-        let due = plan.deep.iter().map(|key| (key.clone(), DEEP)).collect();
+        let due = plan.deep.keys().map(|key| (key.clone(), DEEP)).collect();
         let found = session.read(&Wants { due, ..Wants::default() }).await?;
         let soon = plan.soon(now);
-        for deadlines in found.due.values() {
+        for (key, deadlines) in &found.due {
             let fallen = deadlines.iter().take_while(|(due, _)| *due <= soon);
-            unknown.extend(fallen.take(limits::EXPIRIES_PER_BATCH as usize).map(|(_, id)| *id));
+            let most = plan.deep.get(key).copied().unwrap_or(EXPIRIES);
+            unknown.extend(fallen.take(most).map(|(_, id)| *id));
         }
     }
     if needs.wants.any_due.is_some() {
-        let (_, overdue) = session.overdue(limits::EXPIRIES_PER_BATCH as usize).await?;
+        let (_, overdue) = session.overdue(EXPIRIES).await?;
         unknown.extend(overdue.into_iter().map(|(_, id)| id));
     }
     // What others have locked may come back, and is waited for in the order that all units are.
