@@ -65,3 +65,57 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::socket::{Socket, Talk};
+    use super::*;
+    use std::time::Duration;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpSocket;
+    use tokio::time::sleep;
+
+    const ANSWER: usize = 1024 * 1024;
+    /// What either end keeps: the sockets take something with every sip.
+    const BUFFER: u32 = 16 * 1024;
+    /// Between two sips.
+    const REST: Duration = Duration::from_secs(5);
+
+    /// A connection whose other end reads a little now and then.
+    async fn sipped() -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(BUFFER).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(BUFFER).unwrap();
+        let mut client = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+        tokio::spawn(async move {
+            let mut sip = vec![0; 4 * BUFFER as usize];
+            while matches!(client.read(&mut sip).await, Ok(1..)) {
+                sleep(REST).await;
+            }
+        });
+        listener.accept().await.unwrap().0
+    }
+
+    #[track_caller]
+    fn assert_cut(sent: &io::Result<()>, took: Duration) {
+        assert_eq!(sent.as_ref().map_err(io::Error::kind), Err(ErrorKind::TimedOut));
+        assert!(took > SEND + REST && took <= patience(ANSWER), "after {took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_a_long_answer_sip_by_sip_is_cut_off() {
+        let answer = vec![b'x'; ANSWER];
+        let (stream, begun) = (sipped().await, Instant::now());
+        assert_cut(&send(&stream, &answer).await, begun.elapsed());
+
+        let talk = Rc::new(Talk::default());
+        talk.begun.set(1);
+        talk.made.set(1);
+        let (mut socket, begun) = (Socket::new(sipped().await, Vec::new(), talk), Instant::now());
+        socket.write_all(&answer).await.unwrap();
+        assert_cut(&socket.flush().await, begun.elapsed());
+    }
+}

@@ -124,15 +124,27 @@ impl Part {
             take_over(&self.file, replaced)?;
         }
         self.file.sync_all()?;
+        if !self.is_there() {
+            self.temporary = false;
+            return Err(io::Error::other(
+                "another export writes here at the same time, and took the file's place",
+            ));
+        }
         fs::rename(&self.path, &self.target)?;
         self.temporary = false;
         Ok(())
+    }
+
+    /// Whether the file still has its name: another export to the same place takes it away.
+    fn is_there(&self) -> bool {
+        let (named, own) = (fs::symlink_metadata(&self.path), self.file.metadata());
+        matches!((named, own), (Ok(named), Ok(own)) if (named.dev(), named.ino()) == (own.dev(), own.ino()))
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if self.temporary {
+        if self.temporary && self.is_there() {
             // One that stays is replaced by the next export.
             let _ = fs::remove_file(&self.path);
         }

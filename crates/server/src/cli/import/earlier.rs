@@ -1,5 +1,5 @@
-//! What a dry run remembers of a file's rows, so that it judges a row as the import would after those before it: some fifty
-//! bytes for each, and no more, however long a row is.
+//! What a dry run remembers of a file's rows, so that it judges a row as the import would after those before it: fifty to a
+//! hundred and fifty bytes for each, and no more, however long a row is.
 
 use super::row::{COUNTED, Row, UNITS};
 use super::send::Fate;

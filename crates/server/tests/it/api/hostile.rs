@@ -6,8 +6,6 @@ use super::shape::assert_problem;
 use super::wire::{Answer, Call, Wire};
 use crate::support::wait_for;
 use serde_json::{Value, json};
-use std::io::Read;
-use std::time::Duration;
 
 fn reserve() -> Call {
     Call::post("/v1/inventory/tea/reserve").json(&json!({ "owner_id": "o" }))
@@ -234,33 +232,6 @@ fn long_answers_that_nobody_reads() {
     wait_for("all of them to be gone", || (server.metric("stockhold_connections") <= 1).then_some(()));
     assert_eq!(server.metric("stockhold_bytes_in_flight"), 0);
     assert_eq!(server.ask(&Call::get(pages[0])).status, 200);
-}
-
-#[test]
-fn long_answers_that_are_read_sip_by_sip() {
-    // Now and then there is room for more, as long as nobody looks at the whole.
-    const SIP: usize = 128 * 1024;
-    let server = stocked();
-    let reserve =
-        json!({ "op": "reserve", "owner_id": "o", "sku": "tea", "metadata": { "note": "x".repeat(2_000) } });
-    let many = Call::post("/v1/commands").json(&json!({ "commands": vec![reserve; 250] }));
-    assert_eq!(server.ask(&many).status, 200);
-    for upgrade in [None, Some("none")] {
-        let mut wire = server.connect();
-        let call = Call::get("/v1/reservations?limit=250");
-        let call = upgrade.into_iter().fold(call, |call, to| call.header("Upgrade", to));
-        // Far more than the sockets between hold.
-        wire.send(&call.bytes().repeat(40));
-        let mut stream = wire.into_stream();
-        std::thread::spawn(move || {
-            let mut sip = vec![0; SIP];
-            while stream.read_exact(&mut sip).is_ok() {
-                std::thread::sleep(Duration::from_secs(5));
-            }
-        });
-    }
-    wait_for("both to be cut off", || (server.metric("stockhold_slow_consumers_total") == 2).then_some(()));
-    assert_eq!(server.metric("stockhold_bytes_in_flight"), 0);
 }
 
 #[test]

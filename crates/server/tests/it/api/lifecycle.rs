@@ -142,7 +142,7 @@ fn not_ready_while_it_drains() {
     assert_eq!(server.ended().code(), Some(0));
 }
 
-/// However the caller says that it is the last: by HTTP/1.0, by a header, or because the server stops.
+/// Whether the caller has said that it is the last, or nobody has.
 #[test]
 fn a_long_answer_is_sent_to_its_end_while_it_drains() {
     let mut server = Server::start();
