@@ -107,7 +107,17 @@ pub(crate) fn pinned(program: &Path, cpu: Option<usize>) -> Command {
 
 /// A port that was free a moment ago.
 pub(crate) fn free_address() -> Outcome<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+    Ok(listening()?.local_addr()?)
+}
+
+/// Two of them: given back one after the other they might be the same.
+fn free_addresses() -> Outcome<(SocketAddr, SocketAddr)> {
+    let (one, other) = (listening()?, listening()?);
+    Ok((one.local_addr()?, other.local_addr()?))
+}
+
+fn listening() -> std::io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
 }
 
 /// The root of the workspace.
@@ -184,7 +194,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it and does not wait for anything.
     pub(crate) fn spawn(launch: &Launch) -> Outcome<Self> {
-        let (address, admin) = (free_address()?, free_address()?);
+        let (address, admin) = free_addresses()?;
         let mut command = pinned(&launch.binary, launch.cpu);
         command.arg("serve");
         command.arg("--listen").arg(address.to_string());
