@@ -12,8 +12,9 @@ use crate::unit::{Unit, UnitStatus};
 use alloc::vec::Vec;
 
 /// Adds to `out` what the command may touch, as far as `state` lets it be seen: an id leads to its reservation, a
-/// reservation to its items, a unit to the reservation that has it. A store loads what is new and asks again until nothing is; what a command turns out to
-/// need beyond it (the other items of a hold that falls due) comes as [`crate::Missing`] from deciding.
+/// reservation to its items, a unit to the reservation that has it. A store loads what is new and asks again until
+/// nothing is; what a command turns out to need beyond it (the other items of a hold that falls due) comes as
+/// [`crate::Missing`] from deciding.
 pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Name>) {
     if let Some(key) = envelope.key_in_use() {
         out.push(Name::Key(key.hash));

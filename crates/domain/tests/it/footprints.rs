@@ -19,6 +19,12 @@ const SHOP: &str = "
     0 adjust a 1 key=d                -> item total=4 available=2 v=2
 ";
 
+const HALL: &str = "
+    0 stock hall - units              -> created total=0 available=0 v=1
+    0 add hall a,b,c                  -> added 3 unchanged 0 total=3 v=2
+    0 reserve r hall=[c] ttl=5        -> active until 5000 hall=1(c.2)
+";
+
 fn names(slice: &Slice, envelope: &Envelope) -> BTreeSet<Name> {
     let mut names = Vec::new();
     footprint(slice, envelope, &mut names);
@@ -186,13 +192,7 @@ fn a_basket_with_more_units_than_one_may_have_names_none_past_the_limit() {
 
 #[test]
 fn the_best_are_planned_once_where_nothing_is_due() {
-    let mut played = check(
-        "
-        0 stock hall - units              -> created total=0 available=0 v=1
-        0 add hall a,b,c                  -> added 3 unchanged 0 total=3 v=2
-        0 reserve r hall=[c] ttl=5        -> active until 5000 hall=1(c.2)
-        ",
-    );
+    let mut played = check(HALL);
     for (at, deadlines, plans) in
         [("4999", true, 1), ("5000", true, 2), ("4999", false, 2), ("5000", false, 2)]
     {
@@ -212,13 +212,7 @@ fn the_best_are_planned_once_where_nothing_is_due() {
 
 #[test]
 fn a_unit_that_has_to_be_free_leads_to_the_reservation_that_has_it() {
-    let mut played = check(
-        "
-        0 stock hall - units              -> created total=0 available=0 v=1
-        0 add hall a,b,c                  -> added 3 unchanged 0 total=3 v=2
-        0 reserve r hall=[c] ttl=5        -> active until 5000 hall=1(c.2)
-        ",
-    );
+    let mut played = check(HALL);
     for (command, expected) in [
         ("reserve x hall=[c+a]", vec![id("r")]),
         ("retire hall c", vec![id("r")]),
