@@ -312,7 +312,8 @@ mod tests {
         unfit(&[("version", "10.5.20-MariaDB")], "10.5.20");
         unfit(&[], "version");
         unfit(&[("version", "8.0.36"), ("read_only", "ON")], "read-only");
-        unfit(&[("version", "8.0.36"), ("max_allowed_packet", "1048576")], "max_allowed_packet");
+        unfit(&[("version", "8.0.36"), ("max_allowed_packet", "16776192")], "max_allowed_packet");
+        assert_eq!(look(&[("version", "8.0.36"), ("max_allowed_packet", "16777216")]), Ok(()));
         unfit(&[("version", "8.0.36"), ("log_bin", "ON"), ("binlog_format", "STATEMENT")], "binlog_format");
     }
 
