@@ -22,6 +22,10 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
+    pub(crate) fn wide(&mut self) -> u128 {
+        (u128::from(self.next()) << 64) | u128::from(self.next())
+    }
+
     /// A number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound

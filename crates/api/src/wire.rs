@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use stockhold_domain::{Instant, ReservationId};
 
+pub use stockhold_domain::Setting;
+
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Reservation {
@@ -285,8 +287,9 @@ pub struct Want {
 /// What sets an item. Settings that are not named stay.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Stock {
-    /// Units that exist.
-    pub total_units: u64,
+    /// Units that exist. A new item that counts them needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_units: Option<u64>,
     /// How units are told apart: `counted` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<&'static str>,
@@ -294,18 +297,20 @@ pub struct Stock {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safety_stock: Option<u64>,
     /// Time to live of a hold that names none, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_ttl_seconds: Option<u32>,
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
+    pub default_ttl_seconds: Setting<u32>,
     /// Longest hold in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_hold_seconds: Option<u32>,
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
+    pub max_hold_seconds: Setting<u32>,
     /// The caller's own data: an object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
+    pub metadata: Setting<serde_json::Value>,
 }
 
 /// How ids, times and words stand in JSON.
 mod form {
+    use super::Setting;
+    use serde::Serialize;
     use serde::de::{Deserialize, Deserializer, Error};
     use std::borrow::Cow;
     use stockhold_domain::{EventId, Instant, ReservationId};
@@ -339,6 +344,21 @@ mod form {
 
     pub(super) fn optional_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Instant>, D::Error> {
         time(from).map(Some)
+    }
+
+    pub(super) fn stays<T>(setting: &Setting<T>) -> bool {
+        matches!(setting, Setting::Stays)
+    }
+
+    /// One that is left out where it [`stays`].
+    pub(super) fn setting<T: Serialize, S: serde::Serializer>(
+        setting: &Setting<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match setting {
+            Setting::To(value) => to.serialize_some(value),
+            Setting::Unset | Setting::Stays => to.serialize_none(),
+        }
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

@@ -301,24 +301,56 @@ pub enum Returning {
     Units(Vec<Label>),
 }
 
+/// What becomes of something that an item may have of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Setting<T> {
+    /// It stays as it is; a new item has none.
+    #[default]
+    Stays,
+    /// The item has none of its own any more.
+    Unset,
+    /// The item has this.
+    To(T),
+}
+
+impl<T> Setting<T> {
+    /// The same of another kind of value.
+    pub fn map<U>(self, value: impl FnOnce(T) -> U) -> Setting<U> {
+        match self {
+            Self::Stays => Setting::Stays,
+            Self::Unset => Setting::Unset,
+            Self::To(old) => Setting::To(value(old)),
+        }
+    }
+
+    /// What the item has then, which had `before`.
+    pub fn over(self, before: Option<T>) -> Option<T> {
+        match self {
+            Self::Stays => before,
+            Self::Unset => None,
+            Self::To(value) => Some(value),
+        }
+    }
+}
+
 /// See [`Command::SetStock`]. Settings that are not named stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetStock {
     /// Which item.
     pub item: ItemKey,
-    /// Units that exist, at most [`crate::limits::TOTAL_UNITS`]. Where units have ids it may be left out, and is nothing
-    /// else than their number.
+    /// Units that exist, at most [`crate::limits::TOTAL_UNITS`]. It may be left out where the item exists, and stays then. Where
+    /// units have ids it is nothing else than their number.
     pub total_units: Option<u64>,
     /// How units are told apart; counted when absent on a new item.
     pub mode: Option<Mode>,
     /// Units kept from sale.
     pub safety_stock: Option<u64>,
     /// Time to live of a hold that names none.
-    pub default_ttl: Option<Seconds>,
+    pub default_ttl: Setting<Seconds>,
     /// Longest hold.
-    pub max_hold: Option<Seconds>,
+    pub max_hold: Setting<Seconds>,
     /// The caller's own data.
-    pub metadata: Option<Arc<str>>,
+    pub metadata: Setting<Arc<str>>,
     /// What the item has to be like.
     pub expected: Option<Expected>,
 }

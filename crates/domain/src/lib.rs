@@ -42,7 +42,7 @@ pub use choice::{Best, Choice};
 pub use command::{
     AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Expected, Extend, Fresh,
     Fulfilment, KeyUse, NewUnit, Origin, Release, Reserve, RetireUnit, Return, Returning, SetSale, SetStock,
-    Trace, Want,
+    Setting, Trace, Want,
 };
 pub use decide::{Effects, Halt, decide, footprint};
 pub use event::{Event, HoldChange, KeyRecord, StockChange, Subject, Transition};

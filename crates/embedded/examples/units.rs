@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::{
     AddUnits, Attributes, Basket, Best, Choice, Command, Envelope, Fresh, Fulfilment, ItemKey, Label, Mode,
-    NewUnit, Origin, Outcome, RequestId, Reserve, SetStock, Want, bucket_of,
+    NewUnit, Origin, Outcome, RequestId, Reserve, SetStock, Setting, Want, bucket_of,
 };
 use stockhold_embedded::{EmbeddedStore, Options};
 use stockhold_store::clock::{Clock, SteadyClock};
@@ -106,9 +106,9 @@ fn set(item: &ItemKey, total_units: Option<u64>, mode: Mode) -> Command {
         total_units,
         mode: Some(mode),
         safety_stock: None,
-        default_ttl: None,
-        max_hold: None,
-        metadata: None,
+        default_ttl: Setting::Stays,
+        max_hold: Setting::Stays,
+        metadata: Setting::Stays,
         expected: None,
     })
 }

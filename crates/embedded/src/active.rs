@@ -39,6 +39,20 @@ impl Active {
         Some(&found.hold)
     }
 
+    /// Puts holds in of which none is there and no two are the same.
+    pub(crate) fn fill(&mut self, holds: Vec<Hold>) {
+        let each = holds.len() / SHARDS;
+        for shard in &mut self.shards {
+            shard.reserve(each, |entry| self.hasher.hash_one(entry.bits));
+        }
+        for hold in holds {
+            let (_, bits) = halves(hold.id);
+            let Some(shard) = self.shards.get_mut(shard(hold.id)) else { continue };
+            let entry = Entry { bits, hold: Box::new(hold) };
+            shard.insert_unique(self.hasher.hash_one(bits), entry, |entry| self.hasher.hash_one(entry.bits));
+        }
+    }
+
     pub(crate) fn insert(&mut self, hold: Hold) {
         let (id, (_, bits)) = (hold.id, halves(hold.id));
         let Some(shard) = self.shards.get_mut(shard(id)) else { return };

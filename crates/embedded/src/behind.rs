@@ -288,6 +288,7 @@ impl Fold {
 mod tests {
     use super::*;
     use crate::log::can_wait;
+    use crate::shared_keys::SharedKeys;
     use stockhold_domain::{Command, Event, Fingerprint, Instant, KeyHash, Subject};
     use stockhold_store::conformance::Maker;
 
@@ -327,7 +328,8 @@ mod tests {
     #[test]
     fn a_full_disk_loses_nothing_of_what_waits() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind = Behind::new(Index::open(&dir.path().join("index.db")).unwrap().0);
+        let mut behind =
+            Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0);
         let mut maker = Maker::new(1, "");
         let limit = |behind: &Behind, pages: i64| {
             let pragma = format!("PRAGMA max_page_count = {pages}");
@@ -352,7 +354,8 @@ mod tests {
     #[test]
     fn a_run_that_a_start_writes_on_the_way_claims_no_key_that_was_not_read_yet() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || Behind::new(Index::open(&dir.path().join("index.db")).unwrap().0);
+        let open =
+            || Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0);
         let mut behind = open();
         for number in 1..=3 {
             behind.take(batch(number, &mut Maker::new(number, "")), 1);
@@ -373,7 +376,8 @@ mod tests {
     #[test]
     fn a_full_disk_loses_no_key_while_runs_are_merged() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind = Behind::new(Index::open(&dir.path().join("index.db")).unwrap().0);
+        let mut behind =
+            Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0);
         let mut maker = Maker::new(1, "");
         for number in 1..=8 {
             behind.take(batch(number, &mut maker), 1);

@@ -11,6 +11,7 @@ use crate::log::{check_format, open_reader, open_sqlite};
 use crate::mentions::{self, Mention, Mentions};
 use crate::runs::{self, Kind, Merging, Retired, Run};
 use crate::segments::{self, Segments, Standing};
+use crate::shared_keys::SharedKeys;
 use crate::units;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
@@ -172,8 +173,9 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Opens the index for writing, making an empty one where there is none. Answers with the active reservations too.
-    pub(crate) fn open(file: &Path) -> Result<(Self, Vec<Hold>), OpenError> {
+    /// Opens the index for writing, making an empty one where there is none. Answers with the active reservations too, whose
+    /// lines have their keys from among those given.
+    pub(crate) fn open(file: &Path, keys: &SharedKeys) -> Result<(Self, Vec<Hold>), OpenError> {
         let schema =
             [SCHEMA, segments::SCHEMA, units::SCHEMA, &runs::schema::<Keys>(), &runs::schema::<Mentions>()]
                 .concat();
@@ -191,10 +193,10 @@ impl Index {
             }
             opened => opened?,
         };
-        Self::read(db, file).map_err(|damage| damage.into_open(file))
+        Self::read(db, file, keys).map_err(|damage| damage.into_open(file))
     }
 
-    fn read(db: Connection, file: &Path) -> Result<(Self, Vec<Hold>), Damage> {
+    fn read(db: Connection, file: &Path, keys: &SharedKeys) -> Result<(Self, Vec<Hold>), Damage> {
         let mut position = read_position(&db)?;
         if position == Position::default() {
             // A new index: the first write keeps it.
@@ -202,7 +204,7 @@ impl Index {
                 .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?
                 .random();
         }
-        let mut loaded = segments::load(&db)?;
+        let mut loaded = segments::load(&db, position.active.stored, keys)?;
         let active = loaded.expect(position.active)?;
         let index = Self {
             keys: Runs::load::<Keys>(&db)?,
@@ -320,14 +322,15 @@ fn remove(file: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Calls back for every item and paused location, and checks that none is missing.
+/// Calls back for every item and paused location, and checks that none is missing. Items have their keys from among those given.
 pub(crate) fn load(
     db: &Connection,
     position: Position,
+    keys: &SharedKeys,
     item: impl FnMut(Item),
     pause: impl FnMut(&str),
 ) -> Result<(), Damage> {
-    expect("items", load_items(db, item)?, position.items)?;
+    expect("items", load_items(db, keys, item)?, position.items)?;
     expect("pauses", load_pauses(db, pause)?, position.pauses)
 }
 
@@ -423,7 +426,7 @@ fn write_items(db: &Connection, items: &[Item], totals: &mut Totals) -> rusqlite
     Ok(())
 }
 
-fn load_items(db: &Connection, mut each: impl FnMut(Item)) -> Result<Totals, Damage> {
+fn load_items(db: &Connection, keys: &SharedKeys, mut each: impl FnMut(Item)) -> Result<Totals, Damage> {
     let mut totals = Totals::default();
     let mut statement = db.prepare("SELECT location, sku, data, sum FROM items")?;
     let mut rows = statement.query([])?;
@@ -433,7 +436,7 @@ fn load_items(db: &Connection, mut each: impl FnMut(Item)) -> Result<Totals, Dam
         if row_sum(&item_row_key(&location, &sku), &data) != sum {
             return Err(Damage::What(format!("the checksum of item {sku:?} at {location:?} does not fit")));
         }
-        let mut reader = Reader::new(&data);
+        let mut reader = Reader::sharing(&data, keys);
         each(codec::item(&mut reader)?);
         reader.finish()?;
         totals.put(None, Some(sum));
@@ -485,7 +488,9 @@ fn write_closed(
         data.clear();
         codec::put_hold(data, hold);
         let sum = row_sum(&id, data);
-        let before = find.query_row([id], |row| row.get(0)).optional()?;
+        // One that has ended moves again by a return only.
+        let returned = hold.lines.iter().any(|line| line.returned > 0);
+        let before = if returned { find.query_row([id], |row| row.get(0)).optional()? } else { None };
         put.execute(params![id, &*data, sum])?;
         totals.put(before, Some(sum));
         pace.row();

@@ -34,6 +34,7 @@ mod keys;
 mod mentions;
 mod runs;
 mod segments;
+mod shared_keys;
 mod units;
 
 mod committer;

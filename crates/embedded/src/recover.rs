@@ -11,6 +11,7 @@ use crate::indexer::RUN_KEYS;
 use crate::log::{Head, Log, can_wait};
 use crate::memory::Memory;
 use crate::published::Published;
+use crate::shared_keys::SharedKeys;
 use crate::unfinished;
 use crate::wal;
 use std::fs::{self, File, TryLockError};
@@ -59,7 +60,8 @@ fn recover_in(
     look_through(&log_file)?;
     let log = Log::open(&log_file)?;
     fault!("start.log_opened" => failing_disk());
-    let (index, active) = Index::open(&dir.join(files::INDEX))?;
+    let keys = SharedKeys::default();
+    let (index, active) = Index::open(&dir.join(files::INDEX), &keys)?;
     fault!("start.index_opened" => failing_disk());
     let acked_file = dir.join(files::ACKED);
     let (acked, mark) = Acked::open(&acked_file)
@@ -69,10 +71,11 @@ fn recover_in(
 
     fault!("start.end_checked" => failing_disk());
     let mut memory = Memory::default();
-    load(&index, active, &mut memory).map_err(|damage| damage.into_open(&index.file))?;
+    load(&index, active, &keys, &mut memory).map_err(|damage| damage.into_open(&index.file))?;
     let position = index.position;
     let (indexed, keyed) = (position.indexed, position.keyed);
     let filters = index.keys.all.iter().map(|run| Arc::clone(&run.filter)).collect();
+    drop(keys);
     memory.begin(indexed, keyed, filters);
     let indexed_head = log.head(indexed)?;
     if indexed_head.sum != position.indexed_sum {
@@ -250,11 +253,17 @@ pub(crate) fn missing_end<E>(
     Ok((last < known).then(|| format!("it ends at batch {last}, and the index has seen batch {known}")))
 }
 
-fn load(index: &Index, mut active: Vec<Hold>, memory: &mut Memory) -> Result<(), crate::index::Damage> {
+fn load(
+    index: &Index,
+    active: Vec<Hold>,
+    keys: &SharedKeys,
+    memory: &mut Memory,
+) -> Result<(), crate::index::Damage> {
     let mut pauses = Vec::new();
     crate::index::load(
         &index.db,
         index.position,
+        keys,
         |item| memory.put_item(item),
         |scope| pauses.push(scope.to_owned()),
     )?;
@@ -264,9 +273,6 @@ fn load(index: &Index, mut active: Vec<Hold>, memory: &mut Memory) -> Result<(),
             break;
         }
         memory.put_pause((scope != EVERYTHING).then_some(scope.as_str()), true);
-    }
-    for hold in &mut active {
-        memory.share_keys(hold);
     }
     memory.fill(active);
     Ok(())

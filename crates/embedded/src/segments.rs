@@ -6,11 +6,11 @@
 //! What must never happen: a list of what ended going before the last piece that has any of it.
 
 use crate::index::{Damage, Pace, Totals, expect, row_sum};
+use crate::shared_keys::SharedKeys;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use stockhold_domain::{Hold, ItemKey, ReservationId};
+use stockhold_domain::{Hold, ReservationId};
 use stockhold_store::codec::{self, DecodeError, Reader};
 
 pub(crate) const SCHEMA: &str = "
@@ -18,6 +18,8 @@ pub(crate) const SCHEMA: &str = "
     CREATE TABLE ended (number INTEGER PRIMARY KEY, until INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
 ";
 
+/// Reservations that there is room for before they are read, at most.
+const ROOM: u64 = 1 << 24;
 /// Holds of one piece at most.
 const TOGETHER: usize = 2_048;
 /// Holds that are over before any cleaning is worth it.
@@ -191,12 +193,13 @@ const SEGMENT: &str = "SELECT number, holds, data, sum FROM segments ORDER BY nu
 
 fn oldest(db: &Connection) -> rusqlite::Result<Option<Segment>> {
     let mut statement = db.prepare_cached(&format!("{SEGMENT} LIMIT 1"))?;
-    let segment = statement.query_row([], |row| Ok(Segment::read(row)?)).optional()?;
+    let segment =
+        statement.query_row([], |row| Ok(Segment::read(row, &SharedKeys::default())?)).optional()?;
     Ok(segment)
 }
 
 impl Segment {
-    fn read(row: &rusqlite::Row<'_>) -> Result<Self, Damage> {
+    fn read(row: &rusqlite::Row<'_>, keys: &SharedKeys) -> Result<Self, Damage> {
         let (number, count, sum): (u64, u64, u32) = (row.get(0)?, row.get(1)?, row.get(3)?);
         let data = row.get_ref(2)?.as_blob().unwrap_or_default();
         if segment_sum(number, count, data) != sum {
@@ -204,7 +207,7 @@ impl Segment {
                 "the checksum of piece {number} of active reservations does not fit"
             )));
         }
-        let mut reader = Reader::new(data);
+        let mut reader = Reader::sharing(data, keys);
         let holds = (0..count).map(|_| Ok((reader.u64()?, codec::hold(&mut reader)?)));
         let holds = holds.collect::<Result<_, DecodeError>>()?;
         reader.finish()?;
@@ -249,26 +252,21 @@ fn load_ended(db: &Connection, mut each: impl FnMut(ReservationId)) -> Result<To
     Ok(totals)
 }
 
-/// All active reservations, each once, in the order of their ids, and what the pieces and lists come to.
-pub(crate) fn load(db: &Connection) -> Result<Loaded, Damage> {
+/// All active reservations, each once, in the order of their ids, and what the pieces and lists come to, `stored` reservations or
+/// so. Lines share the keys of their items.
+pub(crate) fn load(db: &Connection, stored: u64, keys: &SharedKeys) -> Result<Loaded, Damage> {
     let mut ended: HashSet<ReservationId, RandomState> = HashSet::default();
     let lists = load_ended(db, |id| {
         ended.insert(id);
     })?;
     let mut totals = Totals::default();
-    let mut found: Vec<(u64, Hold)> = Vec::new();
-    let mut keys = HashSet::default();
+    let mut found: Vec<(u64, Hold)> = Vec::with_capacity(usize::try_from(stored.min(ROOM)).unwrap_or(0));
     let mut statement = db.prepare(SEGMENT)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let segment = Segment::read(row)?;
+        let segment = Segment::read(row, keys)?;
         totals.put(None, Some(segment.sum));
-        found.extend(segment.holds.into_iter().filter(|(_, hold)| !ended.contains(&hold.id)).map(
-            |(batch, mut hold)| {
-                share_keys(&mut hold, &mut keys);
-                (batch, hold)
-            },
-        ));
+        found.extend(segment.holds.into_iter().filter(|(_, hold)| !ended.contains(&hold.id)));
     }
     // Of several versions the newest, which comes first then.
     found.sort_unstable_by(|a, b| a.1.id.cmp(&b.1.id).then(b.0.cmp(&a.0)));
@@ -287,19 +285,6 @@ pub(crate) fn load(db: &Connection) -> Result<Loaded, Damage> {
         ended: lists,
         remembered: Segments { ended, moved, forgotten: Vec::new() },
     })
-}
-
-/// Has the lines of a hold share the keys of their items with others. Shared only once all are read, a million of their own
-/// would leave holes all over the memory.
-fn share_keys(hold: &mut Hold, keys: &mut HashSet<ItemKey, RandomState>) {
-    for line in Arc::get_mut(&mut hold.lines).into_iter().flatten() {
-        match keys.get(&line.item) {
-            Some(key) => line.item = key.clone(),
-            None => {
-                keys.insert(line.item.clone());
-            }
-        }
-    }
 }
 
 /// What a start finds.
@@ -409,7 +394,7 @@ mod tests {
         }
 
         fn restart(&mut self) {
-            let mut loaded = load(&self.db).unwrap();
+            let mut loaded = load(&self.db, self.at.stored, &SharedKeys::default()).unwrap();
             let found = loaded.expect(self.at).unwrap();
             assert!(found.iter().eq(self.model.values()), "what a start finds is what is active");
             self.segments = loaded.remembered;
@@ -464,7 +449,8 @@ mod tests {
             }
             bench.restart();
             assert!(bench.db.execute(change, []).unwrap() > 0, "{change}");
-            let found = load(&bench.db).and_then(|mut loaded| loaded.expect(bench.at));
+            let found =
+                load(&bench.db, 0, &SharedKeys::default()).and_then(|mut loaded| loaded.expect(bench.at));
             assert!(found.is_err(), "{change}");
         }
     }

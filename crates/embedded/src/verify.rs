@@ -7,6 +7,7 @@ use crate::index::{Damage, EVERYTHING, Index, Position, load_closed, read_positi
 use crate::log::Log;
 use crate::recover::look_through;
 use crate::segments;
+use crate::shared_keys::SharedKeys;
 use crate::unfinished;
 use crate::units;
 use crate::verify_runs::{KeySum, Lookups};
@@ -164,9 +165,11 @@ impl IndexView {
         let snapshot = db.unchecked_transaction()?;
         let mut view = Self { position: read_position(&snapshot)?, ..Self::default() };
         let (mut items, mut pauses) = (Map::default(), HashSet::new());
+        let keys = SharedKeys::default();
         crate::index::load(
             &snapshot,
             view.position,
+            &keys,
             |item| {
                 items.insert(item.key.clone(), item);
             },
@@ -177,7 +180,8 @@ impl IndexView {
         units::load(&snapshot, view.position.units, |item, units| {
             view.units.entry(item).or_default().add(units);
         })?;
-        let active = segments::load(&snapshot)?.expect(view.position.active)?;
+        let mut active = segments::load(&snapshot, view.position.active.stored, &keys)?;
+        let active = active.expect(view.position.active)?;
         let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
         let mut closed = Map::default();
         let totals = load_closed(&snapshot, |hold| {

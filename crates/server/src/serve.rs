@@ -43,6 +43,11 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         tracing::warn!("{advice}");
     }
     introduce(config);
+    // Before anything is made or opened: an address that somebody else has is the commonest mistake of all.
+    let sockets = match (bound(config.listen), bound(config.admin_listen)) {
+        (Ok(api), Ok(admin)) => (api, admin),
+        (Err(error), _) | (_, Err(error)) => return exit::because(exit::FAILED, error),
+    };
     let (store, clock) = match Backend::open(config) {
         Ok(opened) => opened,
         Err(code) => return code,
@@ -63,15 +68,22 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(admin) => admin,
         Err(error) => return exit::because(exit::FAILED, format!("starting the admin listener: {error}")),
     };
-    let ended = runtime.block_on(run(config, http, admin, &store));
+    let ended = runtime.block_on(run(config, sockets, http, admin, &store));
     drop(runtime);
     // Nobody else has the store any more: its threads end, and what waits for the index is written.
     drop(store);
     ended
 }
 
-async fn run(config: &Config, http: Http, admin: Admin, store: &Backend) -> ExitCode {
-    let (api, admin_api) = match (listen(config.listen), listen(config.admin_listen)) {
+async fn run(
+    config: &Config,
+    (api, admin_api): (TcpSocket, TcpSocket),
+    http: Http,
+    admin: Admin,
+    store: &Backend,
+) -> ExitCode {
+    let listening = (listen(api, config.listen), listen(admin_api, config.admin_listen));
+    let (api, admin_api) = match listening {
         (Ok(api), Ok(admin)) => (api, admin),
         (Err(error), _) | (_, Err(error)) => return exit::because(exit::FAILED, error),
     };
@@ -104,16 +116,25 @@ async fn run(config: &Config, http: Http, admin: Admin, store: &Backend) -> Exit
     ExitCode::from(exit::DONE)
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener, String> {
-    let open = || {
+/// A socket that has its address and does not listen yet: nobody is connected before there is somebody to answer.
+fn bound(address: SocketAddr) -> Result<TcpSocket, String> {
+    let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         #[cfg(target_os = "linux")]
         spare_pacing(&socket);
         socket.bind(address)?;
-        socket.listen(BACKLOG)
+        Ok(socket)
     };
-    open().map_err(|error| format!("listening on {address}: {error}"))
+    bind().map_err(|error| not_heard(address, &error))
+}
+
+fn listen(socket: TcpSocket, address: SocketAddr) -> Result<TcpListener, String> {
+    socket.listen(BACKLOG).map_err(|error| not_heard(address, &error))
+}
+
+fn not_heard(address: SocketAddr, error: &std::io::Error) -> String {
+    format!("listening on {address}: {error}")
 }
 
 /// Answers are shorter than a connection's first window. What paces long transfers, as BBR does with timers, only costs them

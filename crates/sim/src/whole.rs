@@ -106,7 +106,7 @@ impl History<'_> {
         if self.cast.holds().is_empty() {
             let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
             ops.extend((0..3).map(|item| {
-                let total = 6 + item;
+                let total = Some(6 + item);
                 Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
             }));
         }

@@ -117,7 +117,14 @@ impl Maker {
     fn open(&mut self) {
         let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
         let mut ops: Vec<Op> = (0..3)
-            .map(|item| Op::SetStock { item, total: 6 + item, safety_stock, default_ttl, max_hold, version })
+            .map(|item| Op::SetStock {
+                item,
+                total: Some(6 + item),
+                safety_stock,
+                default_ttl,
+                max_hold,
+                version,
+            })
             .collect();
         if self.hall {
             ops.push(Op::OpenHall);

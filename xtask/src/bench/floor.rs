@@ -1,8 +1,11 @@
 //! The baseline of batches: one thread that parses the same JSON, updates maps, and writes and syncs the same rows. No
-//! sockets, no answers, no index behind it, and nothing in it beforehand: less than this can't be done.
+//! sockets, no answers and no index behind it: less than this can't be done. Its maps have as many holds and keys beforehand as
+//! the server has.
 //!
 //! Its row is the log's: one per batch, in which every reserve takes the bytes that it takes there.
 
+use super::base::Contents;
+use super::lab::Lab;
 use crate::load::commands::Template;
 use crate::load::{Plan, Run, SERVER_CPU, histogram, pin};
 use crate::rng::Rng;
@@ -57,15 +60,17 @@ struct Hold {
 }
 
 /// Reserves per second of batches of `size`.
-pub(super) fn measure(folder: &Path, family: &str, size: usize, plan: Plan, seed: u64) -> Outcome<Run> {
-    let folder = tempfile::tempdir_in(folder)?;
+pub(super) fn measure(lab: &Lab, family: &str, size: usize, plan: Plan, seed: u64) -> Outcome<Run> {
+    let folder = tempfile::tempdir_in(&lab.folder)?;
     let mut template = Template::reserves(size, family, 1_800, true);
     let mut rng = Rng::new(seed);
     let (bodies, waiting) = sync_channel::<Vec<u8>>(WAITING);
-    let file = folder.path().join("floor.db");
+    let (file, beforehand) = (folder.path().join("floor.db"), lab.scale.usual);
     let floor = std::thread::spawn(move || -> Outcome<Run> {
         pin(SERVER_CPU)?;
-        Floor::open(&file, rng_for_ids(seed))?.run(&waiting, plan)
+        let mut floor = Floor::open(&file, rng_for_ids(seed))?;
+        floor.fill(beforehand);
+        floor.run(&waiting, plan)
     });
     loop {
         template.renew(size, &mut rng, 1, &mut 0);
@@ -85,6 +90,8 @@ struct Floor {
     items: HashMap<String, Item>,
     holds: HashMap<u128, Hold>,
     keys: HashMap<Box<str>, u128>,
+    /// Holds and keys that were there when it began.
+    beforehand: [u64; 2],
     rng: Rng,
     row: Vec<u8>,
 }
@@ -99,7 +106,25 @@ impl Floor {
             "CREATE TABLE batches (number INTEGER PRIMARY KEY, events INTEGER NOT NULL, data BLOB NOT NULL) STRICT",
         )?;
         let (items, holds, keys) = Default::default();
-        Ok(Self { db, items, holds, keys, rng, row: Vec::new() })
+        Ok(Self { db, items, holds, keys, beforehand: [0; 2], rng, row: Vec::new() })
+    }
+
+    /// Puts holds and keys into its maps, as they are in memory after a while.
+    fn fill(&mut self, beforehand: Contents) {
+        for _ in 0..beforehand.active {
+            let owner = self.text().into();
+            self.holds.insert(self.rng.wide(), Hold { owner, quantity: 1, expires_at: u64::MAX });
+        }
+        for _ in 0..beforehand.keys {
+            let (key, id) = (self.text().into(), self.rng.wide());
+            self.keys.insert(key, id);
+        }
+        self.beforehand = [beforehand.active, beforehand.keys];
+    }
+
+    /// As long as a UUID.
+    fn text(&mut self) -> String {
+        format!("{:036x}", self.rng.wide())
     }
 
     fn run(mut self, bodies: &Receiver<Vec<u8>>, plan: Plan) -> Outcome<Run> {
@@ -151,7 +176,7 @@ impl Floor {
             }
             item.held += line.quantity;
             item.sequence += 1;
-            let id = (u128::from(self.rng.next()) << 64) | u128::from(self.rng.next());
+            let id = self.rng.wide();
             let expires_at = now + command.ttl_seconds * 1_000;
             write(&mut self.row, id, command, line, item, [now, expires_at]);
             let owner = command.owner_id.into();
@@ -168,7 +193,9 @@ impl Floor {
         let held: u64 = self.items.values().map(|item| item.held).sum();
         let in_holds: u64 = self.holds.values().map(|hold| hold.quantity).sum();
         let whole = self.holds.values().all(|hold| !hold.owner.is_empty() && hold.expires_at > 0);
-        if whole && [rows, held, in_holds, self.keys.len() as u64] == [answered; 4] {
+        let [holds, keys] = self.beforehand;
+        let made = [rows, held, in_holds - holds, self.keys.len() as u64 - keys];
+        if whole && made == [answered; 4] {
             return Ok(());
         }
         fail(format!("void: the floor did {answered}, and has {rows} rows, {held} held, {in_holds} in holds"))
@@ -213,6 +240,7 @@ mod tests {
     fn it_does_what_it_counts_and_takes_a_key_once() {
         let folder = tempfile::tempdir().unwrap();
         let mut floor = Floor::open(&folder.path().join("floor.db"), Rng::new(1)).unwrap();
+        floor.fill(Contents { active: 7, keys: 20, ..Contents::default() });
         let mut template = Template::reserves(3, "hot", 60, true);
         template.renew(3, &mut Rng::new(2), 1, &mut 0);
         assert_eq!(floor.batch(template.body()).unwrap(), 3);

@@ -69,7 +69,7 @@ pub(super) fn take(
             let mut commands = Commands::new(MOST, (HOT, 1), TTL_SECONDS, MOST_CONNECTIONS, rng);
             reading(&lab.hot(MOST_CONNECTIONS, plan, &mut commands, by_commands)?)
         }
-        Measurement::Floor => reading(&floor::measure(&lab.folder, HOT, MOST, plan, seed)?),
+        Measurement::Floor => reading(&floor::measure(lab, HOT, MOST, plan, seed)?),
         Measurement::Hello => reading(&hello::measure(CONNECTIONS, plan, &mut Constant::get("/"))?),
         Measurement::Look64 => {
             let mut look = look;

@@ -1,14 +1,15 @@
-//! The bodies of the routes, field by field. Every optional field refuses `null`: to leave something out is to not
-//! name it.
+//! The bodies of the routes, field by field. Optional fields refuse `null`, since to leave something out is to not name it;
+//! but for settings of an item, which it takes back.
 
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    Delta, Flag, FulfilmentWord, Key, ModeWord, Object, Quantity, Stock, Text, Together, Ttl, given,
+    Delta, Flag, FulfilmentWord, Key, ModeWord, Object, Quantity, Stock, Text, Together, Ttl, given, setting,
 };
 use super::metadata::Metadata;
 use super::units::AttributesField;
 use serde::Deserialize;
+use stockhold_domain::Setting;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,12 +126,12 @@ pub(super) struct StockBody {
     pub(super) mode: Option<ModeWord>,
     #[serde(default, deserialize_with = "given")]
     pub(super) safety_stock: Option<Stock>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) default_ttl_seconds: Option<Ttl>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) max_hold_seconds: Option<Ttl>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) metadata: Option<Metadata>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) default_ttl_seconds: Setting<Ttl>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) max_hold_seconds: Setting<Ttl>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) metadata: Setting<Metadata>,
 }
 
 #[derive(Deserialize)]

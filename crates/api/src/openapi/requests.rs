@@ -1,8 +1,8 @@
 //! The bodies of requests. They name what [`crate::decode`] takes, with the bounds that it judges by.
 
 use super::schema::{
-    Member, always, array, closed, flag, integer, key, label, location, maybe, metadata, named, quantity,
-    seconds, units, with, word,
+    Member, always, array, closed, flag, integer, key, label, location, maybe, metadata, named, nullable,
+    quantity, seconds, units, with, word,
 };
 use serde_json::{Value, json};
 use stockhold_domain::limits::{
@@ -236,14 +236,15 @@ fn returned() -> Value {
 
 fn stock() -> Value {
     let settable = "When left out it stays as it is.";
+    let unset = "`null` takes it back.";
     closed(
         "What exists of an item, and its settings. What is left out stays as it is.",
         vec![
             maybe(
                 "total_units",
                 units(
-                    "Units that exist, sold and held ones included. Needed where they are counted; where they have ids it is \
-                     their number, and may be left out.",
+                    "Units that exist, sold and held ones included. When left out it stays as it is; a new item that counts them \
+                     needs it. Where they have ids it is their number.",
                 ),
             ),
             maybe(
@@ -262,22 +263,30 @@ fn stock() -> Value {
             ),
             maybe(
                 "default_ttl_seconds",
-                seconds(&format!(
+                nullable(seconds(&format!(
                     "Time to live of a hold that names none, in seconds; more than the longest hold counts as that. \
-                     {settable} A new item has none of its own; the \
+                     {settable} {unset} A new item has none of its own; the \
                      service's is {DEFAULT_TTL_SECONDS} unless it is configured."
-                )),
+                ))),
             ),
             maybe(
                 "max_hold_seconds",
-                seconds(&format!(
-                    "Longest hold in seconds, extensions included. {settable} A new item has none of its own; the \
-                     service's is {DEFAULT_MAX_HOLD_SECONDS} unless it is configured."
-                )),
+                nullable(seconds(&format!(
+                    "Longest hold in seconds, extensions included. {settable} {unset} A new item has none of its own; the \
+                     service's is {DEFAULT_MAX_HOLD_SECONDS} unless it is configured. Holds that are there keep theirs."
+                ))),
             ),
-            maybe("metadata", metadata()),
+            maybe("metadata", nullable(own_data())),
         ],
     )
+}
+
+/// An item's, which can be taken back.
+fn own_data() -> Value {
+    let mut schema = metadata();
+    let text = schema["description"].as_str().unwrap_or_default();
+    schema["description"] = json!(format!("{text} When left out it stays as it is. `null` takes it back."));
+    schema
 }
 
 fn adjust() -> Value {

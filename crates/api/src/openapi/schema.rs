@@ -139,6 +139,12 @@ pub(super) fn quantity(description: &str) -> Value {
     integer(1, LINE_QUANTITY, description)
 }
 
+/// The same, or `null`.
+pub(super) fn nullable(mut schema: Value) -> Value {
+    schema["type"] = json!([schema["type"], "null"]);
+    schema
+}
+
 /// A time to live or a longest hold.
 pub(super) fn seconds(description: &str) -> Value {
     integer(TTL_MIN_SECONDS.into(), TTL_CEILING_SECONDS.into(), description)

@@ -158,7 +158,8 @@ fn times_to_live() {
         reserve(with(&format!(r#""ttl_seconds":{value}"#)), "/ttl_seconds", TTL);
         let body = format!(r#"{{"ttl_seconds":{value}}}"#);
         refused(decode::extend(ID, None, body.as_bytes()), &[("/ttl_seconds", TTL)]);
-        for field in ["default_ttl_seconds", "max_hold_seconds"] {
+        // An item's own are taken back by that.
+        for field in ["default_ttl_seconds", "max_hold_seconds"].into_iter().filter(|_| value != "null") {
             let body = format!(r#"{{"total_units":1,"{field}":{value}}}"#);
             let pointer = format!("/{field}");
             refused(decode::set_stock("a", None, None, body.as_bytes()), &[(&pointer, TTL)]);
@@ -318,8 +319,11 @@ fn metadata() {
         (r#"{"a":}"#, "is not valid JSON"),
     ] {
         reserve(with(&format!(r#""metadata":{value}"#)), "/metadata", detail);
-        let body = format!(r#"{{"total_units":1,"metadata":{value}}}"#);
-        refused(decode::set_stock("a", None, None, body.as_bytes()), &[("/metadata", detail)]);
+        // An item's own is taken back by that.
+        if value != "null" {
+            let body = format!(r#"{{"total_units":1,"metadata":{value}}}"#);
+            refused(decode::set_stock("a", None, None, body.as_bytes()), &[("/metadata", detail)]);
+        }
     }
     let text = |n: usize| with(&format!(r#""metadata":{{"a":"{}"}}"#, "x".repeat(n)));
     assert!(decode::reserve_single("tea", None, text(2_048 - 8).as_bytes()).is_ok());

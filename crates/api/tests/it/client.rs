@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 use stockhold_api::client::{At, Client, Error, Listed, TRIES, UnitsListed};
 use stockhold_api::encode::List;
-use stockhold_api::wire::{Command, Stock, Stocked, Terms, Want};
+use stockhold_api::wire::{Command, Setting, Stock, Stocked, Terms, Want};
 use stockhold_api::{encode, wire};
 use stockhold_domain::{
     Event, EventId, Origin, Place, Pool, RequestId, Scope, Status, Transition, Unit, UnitStatus,
@@ -134,7 +134,8 @@ async fn requests_go_out_as_the_routes_want_them() {
         Act::Answer(418, "X-Odd: yes\r\n", "odd".to_owned()),
     ]);
     let client = Client::new(&server.base).unwrap();
-    let stock = Stock { total_units: 9, safety_stock: Some(1), ..Stock::default() };
+    let stock =
+        Stock { total_units: Some(9), safety_stock: Some(1), metadata: Setting::Unset, ..Stock::default() };
     assert_eq!(client.put_stock(TEA, &stock, Some(3)).await.unwrap().total_units, 100);
     client.adjust(TEA, -4, "shrinkage", Some("k1")).await.unwrap();
     client.item(At { sku: "tea", location: None }).await.unwrap();
@@ -162,7 +163,11 @@ async fn requests_go_out_as_the_routes_want_them() {
     let asked = server.asked.lock().unwrap();
     let tea = "/v1/inventory/tea%20%2F%20%C3%A9";
     let expected = [
-        (format!("PUT {tea}?location=hub%209"), None, r#"{"total_units":9,"safety_stock":1}"#),
+        (
+            format!("PUT {tea}?location=hub%209"),
+            None,
+            r#"{"total_units":9,"safety_stock":1,"metadata":null}"#,
+        ),
         (
             format!("POST {tea}/adjust?location=hub%209"),
             Some("\"k1\""),

@@ -4,7 +4,7 @@ use crate::samples::{ID, id, key, label};
 use stockhold_api::decode::{self, Keyed, Match};
 use stockhold_domain::{
     AdjustStock, Basket, Command, Confirm, Expected, Extend, Fulfilment, Mode, Release, Reserve, Return,
-    Returning, Scope, Seconds, SetSale, SetStock, Want,
+    Returning, Scope, Seconds, SetSale, SetStock, Setting, Want,
 };
 
 fn seconds(n: u64) -> Seconds {
@@ -103,7 +103,7 @@ fn metadata_has_one_form_and_keeps_its_meaning() {
     let stored = |metadata: &str| {
         let body = format!(r#"{{"total_units":1,"metadata":{metadata}}}"#);
         match decode::set_stock("a", None, None, body.as_bytes()) {
-            Ok(Command::SetStock(set)) => set.metadata.unwrap(),
+            Ok(Command::SetStock(set)) => set.metadata.over(None).unwrap(),
             other => panic!("{other:?}"),
         }
     };
@@ -135,9 +135,9 @@ fn what_operators_do() {
         total_units: Some(0),
         mode: None,
         safety_stock: None,
-        default_ttl: None,
-        max_hold: None,
-        metadata: None,
+        default_ttl: Setting::Stays,
+        max_hold: Setting::Stays,
+        metadata: Setting::Stays,
         expected: None,
     };
     let command = decode::set_stock("tea", None, None, br#"{"total_units":0}"#).unwrap();
@@ -149,13 +149,32 @@ fn what_operators_do() {
         total_units: Some(1_000_000_000_000),
         mode: Some(Mode::Counted),
         safety_stock: Some(5),
-        default_ttl: Some(seconds(30)),
-        max_hold: Some(seconds(2_592_000)),
-        metadata: Some("{}".into()),
+        default_ttl: Setting::To(seconds(30)),
+        max_hold: Setting::To(seconds(2_592_000)),
+        metadata: Setting::To("{}".into()),
         expected: Some(Expected::version(7)),
-        ..bare
+        ..bare.clone()
     };
     assert_eq!(command, Command::SetStock(full));
+    let body = br#"{"default_ttl_seconds":null,"max_hold_seconds":null,"metadata":null}"#;
+    let command = decode::set_stock("tea", None, None, body).unwrap();
+    let less = SetStock {
+        total_units: None,
+        default_ttl: Setting::Unset,
+        max_hold: Setting::Unset,
+        metadata: Setting::Unset,
+        ..bare
+    };
+    assert_eq!(command, Command::SetStock(less));
+    for field in ["total_units", "mode", "safety_stock"] {
+        let body = format!(r#"{{"{field}":null}}"#);
+        let invalid = decode::set_stock("tea", None, None, body.as_bytes()).unwrap_err();
+        assert_eq!(
+            *invalid.errors[0].pointer,
+            format!("/{field}"),
+            "what every item has can't be taken back"
+        );
+    }
 
     for delta in [i64::MIN, -1, 1, i64::MAX] {
         let body = format!(r#"{{"delta":{delta},"reason":"count"}}"#);

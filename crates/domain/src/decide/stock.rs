@@ -57,13 +57,14 @@ fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejec
         return Err(Rejection::invalid("/mode", detail));
     }
     let mode = mode.or(command.mode).unwrap_or(Mode::Counted);
-    match (mode, command.total_units) {
+    let there = before.map(|item| item.figures.total_units);
+    match (mode, command.total_units.or(there)) {
         (Mode::Counted, Some(total)) => Ok((mode, total)),
         (Mode::Counted, None) => {
             Err(Rejection::invalid("/total_units", "is missing: how many units are there?".to_string()))
         }
         (Mode::Units, asked) => {
-            let there = before.map_or(0, |item| item.figures.total_units);
+            let there = there.unwrap_or_default();
             if asked.is_some_and(|asked| asked != there) {
                 let detail = format!(
                     "must be left out, or be the number of units that exist, which is {there}: units are added and retired one by one"
@@ -175,9 +176,9 @@ fn committed(item: &Item) -> Rejection {
 fn merged(before: &Settings, command: &SetStock) -> Settings {
     Settings {
         safety_stock: command.safety_stock.unwrap_or(before.safety_stock),
-        default_ttl: command.default_ttl.or(before.default_ttl),
-        max_hold: command.max_hold.or(before.max_hold),
-        metadata: command.metadata.clone().or_else(|| before.metadata.clone()),
+        default_ttl: command.default_ttl.over(before.default_ttl),
+        max_hold: command.max_hold.over(before.max_hold),
+        metadata: command.metadata.clone().over(before.metadata.clone()),
     }
 }
 

@@ -50,6 +50,26 @@ fn figures_end_where_their_limits_say() {
 }
 
 #[test]
+fn settings_are_taken_back_and_a_total_may_be_left_out() {
+    check(
+        "
+        0 stock a -                    -> invalid_request /total_units
+        0 stock a 5 ttl=none max=none  -> created total=5 available=5 v=1
+        0 stock a - ttl=none           -> item total=5 available=5 v=1
+        0 stock a - ttl=9 max=20       -> item total=5 available=5 v=2
+        0 reserve r a=1                -> active until 9000 a=1
+        0 stock a - max=none           -> item total=5 available=4 v=3
+        0 reserve s a=1 ttl=21         -> active until 21000 a=1
+        0 stock a - ttl=none safety=2  -> item total=5 available=1 v=4
+        0 reserve t a=1                -> active until 600000 a=1
+        0 adjust a 4                   -> item total=9 available=4 v=5
+        0 stock a - safety=0           -> item total=9 available=6 v=6
+        0 books a                      -> total=9 sold=0 held=3 active=3 seq=9 v=6 at=0
+        ",
+    );
+}
+
+#[test]
 fn a_set_names_what_it_changes() {
     check(
         "

@@ -4,7 +4,7 @@
 //! Commands, with optional words in brackets, `SKU` standing for `[location/]name` and `BASKET` for `SKU=units,…`:
 //!
 //! ```text
-//! stock SKU total|- [safety=n] [ttl=s] [max=s] [version=n] [units|counted]     adjust SKU delta [version=n]
+//! stock SKU total|- [safety=n] [ttl=s|none] [max=s|none] [version=n] [units|counted]     adjust SKU delta [version=n]
 //! add SKU id[@section[/row]][:position][+attribute]…,…               retire SKU id
 //! reserve ID BASKET [ttl=s] [partial] [pool=name] [channel|customer|session|metadata=text]     confirm ID [order=name]
 //! release ID        extend ID s        return ID all|BASKET|units=id+id   sweep
@@ -23,8 +23,8 @@ use stockhold_domain::{
     AddUnits, AdjustStock, Attribute, Attributes, Basket, Best, Choice, Command, Confirm, Effects, Envelope,
     Event, EventId, Expected, Extend, Fingerprint, Fresh, Fulfilment, Hold, Instant, ItemKey, KeyHash,
     KeyUse, Label, LineUnit, Mode, NewUnit, Origin, Outcome, Rejection, Release, Reply, RequestId,
-    ReservationId, Reserve, RetireUnit, Return, Returning, Rules, Scope, Seconds, SetSale, SetStock, Status,
-    UnitStatus, Want, decide,
+    ReservationId, Reserve, RetireUnit, Return, Returning, Rules, Scope, Seconds, SetSale, SetStock, Setting,
+    Status, UnitStatus, Want, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -189,6 +189,13 @@ fn seconds(words: &[&str], name: &str) -> Option<Seconds> {
     number(words, name).map(|seconds: u64| Seconds::new(seconds).unwrap())
 }
 
+fn setting(words: &[&str], name: &str) -> Setting<Seconds> {
+    match named(words, name) {
+        Some("none") => Setting::Unset,
+        _ => seconds(words, name).map_or(Setting::Stays, Setting::To),
+    }
+}
+
 fn labels(text: &str) -> Vec<Label> {
     text.split('+').map(label).collect()
 }
@@ -277,9 +284,9 @@ fn command(line: &str) -> Command {
                 _ => None,
             },
             safety_stock: number(words, "safety"),
-            default_ttl: seconds(words, "ttl"),
-            max_hold: seconds(words, "max"),
-            metadata: None,
+            default_ttl: setting(words, "ttl"),
+            max_hold: setting(words, "max"),
+            metadata: Setting::Stays,
             expected: number(words, "version").map(Expected::version),
         }),
         "adjust" => Command::AdjustStock(AdjustStock {

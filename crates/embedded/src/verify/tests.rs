@@ -9,6 +9,7 @@ use crate::filter::Filter;
 use crate::index::{Chunk, Index, row_sum};
 use crate::log::Log;
 use crate::runs;
+use crate::shared_keys::SharedKeys;
 use crate::testing::Bench;
 use crate::units::Change;
 use rusqlite::params;
@@ -225,7 +226,7 @@ fn an_item_that_the_index_took_in_the_middle_of_a_later_batch_adds_up() {
         })
     });
     let Transition::Stock { item: between, .. } = &first.transition else { panic!("{first:?}") };
-    let (mut index, _) = Index::open(&copy.path().join(files::INDEX)).unwrap();
+    let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &SharedKeys::default()).unwrap();
     let chunk = Chunk { items: vec![between.clone()], ..Chunk::default() };
     let at = (index.position.indexed, index.position.indexed_sum);
     index.write(&chunk, at, 0).unwrap();
@@ -382,7 +383,7 @@ fn what_the_index_has_otherwise_than_the_log_is_found() {
         let copy = shop.copy();
         // What the index took in of this batch is what is wrong.
         let at = append(copy.path(), Vec::new(), |_| ());
-        let (mut index, _) = Index::open(&copy.path().join(files::INDEX)).unwrap();
+        let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &SharedKeys::default()).unwrap();
         let mut chunk = Chunk::default();
         turn(&shop, &mut index, &mut chunk);
         index.write(&chunk, at, 0).unwrap();
@@ -390,7 +391,7 @@ fn what_the_index_has_otherwise_than_the_log_is_found() {
         expect(copy.path(), finding);
     }
     let copy = shop.copy();
-    let (mut index, _) = Index::open(&copy.path().join(files::INDEX)).unwrap();
+    let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &SharedKeys::default()).unwrap();
     let at = (index.position.indexed + 3, index.position.indexed_sum);
     index.write(&Chunk::default(), at, 0).unwrap();
     expect(copy.path(), "the log ends at");
@@ -447,7 +448,7 @@ fn pages_that_no_request_asks_for_are_read_all_the_same() {
     let shop = Shop::new();
     let expect = |forge: &dyn Fn(&Index), finding: &str| {
         let copy = shop.copy();
-        let (index, _) = Index::open(&copy.path().join(files::INDEX)).unwrap();
+        let (index, _) = Index::open(&copy.path().join(files::INDEX), &SharedKeys::default()).unwrap();
         forge(&index);
         drop(index);
         let error = verify(copy.path(), |_, _| ()).unwrap_err();
@@ -467,7 +468,7 @@ fn keys_that_were_forgotten_are_not_missed_and_those_that_were_not_are() {
     let shop = Shop::new();
     let copy = shop.copy();
     let file = copy.path().join(files::INDEX);
-    let (mut index, _) = Index::open(&file).unwrap();
+    let (mut index, _) = Index::open(&file, &SharedKeys::default()).unwrap();
     assert_eq!(index.position.forgotten, Instant::default());
     let keys = runs::count::<crate::keys::Keys>(&index.db);
     assert!(keys > 100, "{keys}");
@@ -476,7 +477,7 @@ fn keys_that_were_forgotten_are_not_missed_and_those_that_were_not_are() {
     assert_eq!(recount(copy.path()).findings, Vec::<String>::new());
     drop(index);
     // Where the mark says nothing of it, they are missing.
-    let (mut index, _) = Index::open(&file).unwrap();
+    let (mut index, _) = Index::open(&file, &SharedKeys::default()).unwrap();
     assert!(index.position.forgotten > Instant::default(), "it is kept");
     index.position.forgotten = Instant::default();
     let at = (index.position.indexed, index.position.indexed_sum);

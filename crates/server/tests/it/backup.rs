@@ -59,7 +59,7 @@ fn load(url: &str, go_on: impl Fn(usize) -> bool) -> Vec<(ReservationId, bool)> 
 fn a_backup_under_load_has_every_answer_that_came_before_it() {
     let mut server = Server::start();
     let dir = server.dir().to_owned();
-    let stock = Stock { total_units: 1_000_000, ..Stock::default() };
+    let stock = Stock { total_units: Some(1_000_000), ..Stock::default() };
     server
         .ask(async |client| client.put_stock(At { sku: "shirt", location: None }, &stock, None).await)
         .unwrap();
@@ -107,7 +107,7 @@ fn a_copy_that_is_no_copy_is_refused() {
     let mut server = Server::start();
     let dir = server.dir().to_owned();
     let set = |server: &Server, sku: &str| {
-        let stock = Stock { total_units: 1, ..Stock::default() };
+        let stock = Stock { total_units: Some(1), ..Stock::default() };
         server.ask(async |client| client.put_stock(At { sku, location: None }, &stock, None).await).unwrap();
     };
     set(&server, "a");

@@ -49,6 +49,14 @@ fn a_sale_from_a_shell() {
     assert_eq!(json(&server, &["available", "shirt", "nope"])["items"][1]["unknown"], true);
     let item = server.item("shirt").unwrap();
     assert_eq!((item.confirmed_sold, item.held_units, item.total_units), (1, 0, 7));
+    let set = json(&server, &["stock", "set", "shirt", "--default-ttl", "60", "--max-hold", "90"]);
+    assert_eq!((&set["default_ttl_seconds"], &set["total_units"]), (&60.into(), &7.into()));
+    let set = json(&server, &["stock", "set", "shirt", "--unset", "default-ttl", "--unset", "max-hold"]);
+    assert_eq!((set.get("default_ttl_seconds"), set.get("max_hold_seconds")), (None, None));
+    assert_eq!(set["total_units"], 7);
+    // The shell's mistake, not the server's to find.
+    assert_eq!(ctl(&server, &["stock", "set", "shirt"]).status.code(), Some(2));
+    assert_eq!(ctl(&server, &["stock", "set", "shirt", "--unset", "total"]).status.code(), Some(2));
 
     let other = json(&server, &["reserve", "--line", "shirt=1", "--owner", "cart-2", "--partial"]);
     let other = other["reservation_id"].as_str().unwrap();

@@ -39,7 +39,7 @@ fn a_manual_page_for_every_command() {
 #[test]
 fn verify_backup_and_doctor_find_the_data_by_the_configuration() {
     let mut server = Server::start();
-    let stock = Stock { total_units: 1, ..Stock::default() };
+    let stock = Stock { total_units: Some(1), ..Stock::default() };
     server.ask(async |client| client.put_stock(At { sku: "a", location: None }, &stock, None).await).unwrap();
     server.kill();
     std::fs::write(server.dir().join("stockhold.toml"), "data_dir = 'data'\n").unwrap();
@@ -68,7 +68,7 @@ fn verify_backup_and_doctor_find_the_data_by_the_configuration() {
 #[test]
 fn standard_output_that_is_closed_or_full() {
     let mut server = Server::start();
-    let stock = Stock { total_units: 1, ..Stock::default() };
+    let stock = Stock { total_units: Some(1), ..Stock::default() };
     server.ask(async |client| client.put_stock(At { sku: "a", location: None }, &stock, None).await).unwrap();
     std::fs::write(server.dir().join("items.csv"), "sku,total_units\na,1\n").unwrap();
     let (dir, url) = (server.dir().to_owned(), server.url());

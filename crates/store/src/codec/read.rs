@@ -29,28 +29,44 @@ impl std::error::Error for DecodeError {}
 
 type Read<T> = Result<T, DecodeError>;
 
+/// Keys of items that are known: whoever reads many records of few items shares them, and makes no texts that are thrown away.
+pub trait KnownKeys: fmt::Debug {
+    /// The key of these texts, if it is known.
+    fn find(&self, location: &str, sku: &str) -> Option<ItemKey>;
+    /// Has a key known.
+    fn learn(&self, key: &ItemKey);
+}
+
 /// Bytes being read from the front.
 #[derive(Clone, Debug)]
-pub struct Reader<'a>(&'a [u8]);
+pub struct Reader<'a> {
+    left: &'a [u8],
+    keys: Option<&'a dyn KnownKeys>,
+}
 
 impl<'a> Reader<'a> {
     /// Over all of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+        Self { left: bytes, keys: None }
+    }
+
+    /// The same, with keys from among these.
+    pub fn sharing(bytes: &'a [u8], keys: &'a dyn KnownKeys) -> Self {
+        Self { left: bytes, keys: Some(keys) }
     }
 
     /// Succeeds when nothing is left.
     pub fn finish(self) -> Read<()> {
-        if self.0.is_empty() { Ok(()) } else { Err(self.bad("end")) }
+        if self.left.is_empty() { Ok(()) } else { Err(self.bad("end")) }
     }
 
     pub(super) fn bad(&self, what: &'static str) -> DecodeError {
-        DecodeError { what, left: self.0.len() }
+        DecodeError { what, left: self.left.len() }
     }
 
     fn bytes(&mut self, count: usize, what: &'static str) -> Read<&'a [u8]> {
-        let (head, tail) = self.0.split_at_checked(count).ok_or_else(|| self.bad(what))?;
-        self.0 = tail;
+        let (head, tail) = self.left.split_at_checked(count).ok_or_else(|| self.bad(what))?;
+        self.left = tail;
         Ok(head)
     }
 
@@ -123,7 +139,16 @@ impl<'a> Reader<'a> {
     }
 
     fn item_key(&mut self) -> Read<ItemKey> {
-        Ok(ItemKey::new(&self.label()?, &self.label()?))
+        let (mut after, keys) = (self.clone(), self.keys);
+        if let Some(known) = keys.and_then(|keys| keys.find(after.text().ok()?, after.text().ok()?)) {
+            *self = after;
+            return Ok(known);
+        }
+        let key = ItemKey::new(&self.label()?, &self.label()?);
+        if let Some(keys) = keys {
+            keys.learn(&key);
+        }
+        Ok(key)
     }
 
     fn shared_text(&mut self) -> Read<Arc<str>> {
@@ -260,18 +285,19 @@ fn terms(reader: &mut Reader<'_>) -> Read<Terms> {
 
 fn lines(reader: &mut Reader<'_>, named: bool) -> Read<Arc<[Line]>> {
     let count = reader.lines()?;
-    let lines: Arc<[Line]> = (0..count)
-        .map(|_| {
-            Ok(Line {
-                item: reader.item_key()?,
-                requested: reader.u32()?,
-                quantity: reader.u32()?,
-                returned: reader.u32()?,
-                sequence: reader.u64()?,
-                units: if named { units::line_units(reader)?.map(Arc::new) } else { None },
-            })
+    let mut line = || {
+        Ok(Line {
+            item: reader.item_key()?,
+            requested: reader.u32()?,
+            quantity: reader.u32()?,
+            returned: reader.u32()?,
+            sequence: reader.u64()?,
+            units: if named { units::line_units(reader)?.map(Arc::new) } else { None },
         })
-        .collect::<Read<_>>()?;
+    };
+    // Most have one, which then needs no list in between.
+    let lines: Arc<[Line]> =
+        if count == 1 { Arc::new([line()?]) } else { (0..count).map(|_| line()).collect::<Read<_>>()? };
     if named && lines.iter().all(|line| line.units.is_none()) {
         return Err(reader.bad("line with units"));
     }

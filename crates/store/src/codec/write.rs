@@ -4,7 +4,7 @@ use super::units;
 use stockhold_domain::{
     Basket, Best, Choice, Closing, Command, Event, Expected, Figures, Fulfilment, Hold, HoldChange, Item,
     ItemKey, KeyRecord, Label, Line, Mode, Origin, RequestId, Reserve, Returning, Scope, Seconds, SetStock,
-    Settings, Status, StockChange, Subject, Terms, Trace, Transition,
+    Setting, Settings, Status, StockChange, Subject, Terms, Trace, Transition,
 };
 
 /// Beside a hold's status: its lines tell their units.
@@ -377,10 +377,21 @@ fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
     put_option(out, set.total_units, put_u64);
     put_option(out, set.mode, put_mode);
     put_option(out, set.safety_stock, put_u64);
-    put_seconds(out, set.default_ttl);
-    put_seconds(out, set.max_hold);
-    put_option(out, set.metadata.as_deref(), put_text);
+    put_setting(out, &set.default_ttl, |out, ttl| put_u64(out, u64::from(ttl.get())));
+    put_setting(out, &set.max_hold, |out, most| put_u64(out, u64::from(most.get())));
+    put_setting(out, &set.metadata, |out, metadata| put_text(out, metadata));
     put_expected(out, set.expected.as_ref());
+}
+
+fn put_setting<T>(out: &mut Vec<u8>, setting: &Setting<T>, put: impl FnOnce(&mut Vec<u8>, &T)) {
+    match setting {
+        Setting::Stays => out.push(0),
+        Setting::To(value) => {
+            out.push(1);
+            put(out, value);
+        }
+        Setting::Unset => out.push(2),
+    }
 }
 
 /// One version is written as it was when there was nothing else to expect.

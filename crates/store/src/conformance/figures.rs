@@ -1,15 +1,18 @@
 //! What operators do to an item's figures and settings, and where figures end.
 
 use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_stock, stock_of};
-use super::stage::{Checked, SECOND, Stage};
+use super::stage::{Checked, SECOND, Stage, deadline};
 use super::{Case, World, complete, every};
 use stockhold_domain::{
-    AdjustStock, Command, Expected, Fulfilment, ItemKey, Outcome, Rejection, Reply, Reserve, SetStock, limits,
+    AdjustStock, Command, Expected, Fulfilment, ItemKey, Outcome, Rejection, Reply, Reserve, SetStock,
+    Setting, Settings, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
     every("an item is created by setting its stock", created),
     every("settings that are not named stay, and a set that changes nothing is none", unnamed_stay),
+    every("settings that are taken back are none", taken_back),
+    every("a total that is left out stays, and a new item needs one", total_left_out),
     every("no total falls below what is sold and held", below_committed),
     every("safety stock is kept from sale and is no promise", safety_stock),
     every("a set or an adjustment may name the version that it expects", expected_version),
@@ -45,9 +48,9 @@ fn unnamed_stay(world: &mut dyn World) -> Checked {
     let key = stage.maker.item("a");
     let full = SetStock {
         safety_stock: Some(2),
-        default_ttl: Some(seconds(30)),
-        max_hold: Some(seconds(90)),
-        metadata: Some(r#"{"colour":"red"}"#.into()),
+        default_ttl: Setting::To(seconds(30)),
+        max_hold: Setting::To(seconds(90)),
+        metadata: Setting::To(r#"{"colour":"red"}"#.into()),
         ..stock_of(&key, 10)
     };
     let item = stage.item(Command::SetStock(full.clone()))?;
@@ -65,6 +68,65 @@ fn unnamed_stay(world: &mut dyn World) -> Checked {
     ensure_eq!(less.settings.default_ttl, Some(seconds(30)), "the other settings");
     stage.world.restart();
     ensure_eq!(stage.shown(&key)?, less, "after a restart");
+    Ok(())
+}
+
+fn taken_back(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let key = stage.maker.item("a");
+    let full = SetStock {
+        default_ttl: Setting::To(seconds(30)),
+        max_hold: Setting::To(seconds(90)),
+        metadata: Setting::To(r#"{"colour":"red"}"#.into()),
+        ..stock_of(&key, 10)
+    };
+    let nothing = Settings::default();
+    let bare = SetStock {
+        total_units: None,
+        default_ttl: Setting::Unset,
+        max_hold: Setting::Unset,
+        metadata: Setting::Unset,
+        ..full.clone()
+    };
+    stage.done(Command::SetStock(SetStock { total_units: Some(10), ..bare.clone() }))?;
+    ensure_eq!(*stage.shown(&key)?.settings, nothing, "a new item has none of its own anyway");
+    stage.done(Command::SetStock(full.clone()))?;
+    let hold = stage.hold(reserve(&[(&key, 1)]))?;
+    ensure_eq!(hold.expires_at, deadline(stage.now(), 30), "the item's own time");
+    let one =
+        stage.item(Command::SetStock(SetStock { default_ttl: Setting::Unset, ..stock_of(&key, 10) }))?;
+    ensure_eq!(
+        (one.settings.default_ttl, one.settings.max_hold),
+        (None, Some(seconds(90))),
+        "the other one stays"
+    );
+    let none = stage.item(Command::SetStock(bare.clone()))?;
+    ensure_eq!((none.version, &*none.settings), (4, &nothing), "none is left");
+    ensure_eq!(none.figures.total_units, 10, "a total that is not named stays");
+    let same = stage.item(Command::SetStock(bare))?;
+    ensure_eq!(same.version, 4, "taken back once more, nothing changes");
+    stage.world.restart();
+    ensure_eq!(stage.shown(&key)?, same, "after a restart");
+    ensure_eq!(stage.kept(hold.id)?.terms.max_expires_at, hold.terms.max_expires_at, "what it was made with");
+    Ok(())
+}
+
+/// Without a total, settings are changed whatever stock moves meanwhile.
+fn total_left_out(world: &mut dyn World) -> Checked {
+    let mut stage = Stage::new(world);
+    let key = stage.maker.item("a");
+    let keep = |units| {
+        Command::SetStock(SetStock { total_units: None, safety_stock: Some(units), ..stock_of(&key, 0) })
+    };
+    let missing = stage.refused(keep(1))?;
+    ensure_matches!(missing, Rejection::InvalidRequest(error) if &*error.pointer == "/total_units", "a new item");
+    let key = busy(&mut stage)?;
+    let item = stage.item(keep(2))?;
+    ensure_eq!((item.figures.total_units, item.available()), (10, 3), "ten, less five, less two");
+    ensure_eq!((item.figures.confirmed_sold, item.figures.held), (2, 3), "sold and held");
+    stage.item(set_stock(&key, 7))?;
+    let item = stage.item(keep(0))?;
+    ensure_eq!((item.figures.total_units, item.available()), (7, 2), "seven, less five");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use crate::digest;
 use stockhold_domain::{
     AddUnits, AdjustStock, Attributes, Basket, Best, Choice, Command, Confirm, Envelope, EventId, Extend,
     Fresh, Fulfilment, Instant, ItemKey, KeyUse, Label, Mode, NewUnit, Origin, Release, RequestId,
-    ReservationId, Reserve, RetireUnit, Return, Returning, Scope, Seconds, SetSale, SetStock, Want,
+    ReservationId, Reserve, RetireUnit, Return, Returning, Scope, Seconds, SetSale, SetStock, Setting, Want,
     bucket_of,
 };
 
@@ -195,9 +195,9 @@ pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
         total_units: Some(total_units),
         mode: None,
         safety_stock: None,
-        default_ttl: None,
-        max_hold: None,
-        metadata: None,
+        default_ttl: Setting::Stays,
+        max_hold: Setting::Stays,
+        metadata: Setting::Stays,
         expected: None,
     }
 }

@@ -6,7 +6,7 @@ use super::random::Random;
 use stockhold_domain::{
     AdjustStock, Attribute, Attributes, Best, Choice, Command, Confirm, Envelope, Expected, Extend,
     Fulfilment, ItemKey, Label, NewUnit, Release, ReservationId, Reserve, Return, Scope, SetSale, SetStock,
-    limits,
+    Setting, limits,
 };
 
 /// One command to be. Small numbers choose among what exists; see [`Cast::envelope`].
@@ -61,13 +61,13 @@ pub enum Op {
     SetStock {
         /// Which item.
         item: u8,
-        /// Units.
-        total: u8,
+        /// Units; as many as there are when left out.
+        total: Option<u8>,
         /// Units kept from sale.
         safety_stock: Option<u8>,
-        /// Seconds.
+        /// Seconds; 0 takes it back.
         default_ttl: Option<u32>,
-        /// Seconds.
+        /// Seconds; 0 takes it back.
         max_hold: Option<u32>,
         /// The version expected.
         version: Option<u8>,
@@ -258,12 +258,18 @@ impl Cast {
                 (Command::Return(Return { reason: label("came back"), ..returned }), *key)
             }
             Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version } => {
+                let setting = |asked: &Option<u32>| match *asked {
+                    None => Setting::Stays,
+                    Some(0) => Setting::Unset,
+                    Some(time) => Setting::To(seconds(u64::from(time))),
+                };
                 let set = SetStock {
+                    total_units: total.map(u64::from),
                     safety_stock: safety_stock.map(u64::from),
-                    default_ttl: default_ttl.map(|ttl| seconds(u64::from(ttl))),
-                    max_hold: max_hold.map(|max| seconds(u64::from(max))),
+                    default_ttl: setting(default_ttl),
+                    max_hold: setting(max_hold),
                     expected: version.map(|version| Expected::version(version.into())),
-                    ..maker::stock_of(self.item(*item), u64::from(*total))
+                    ..maker::stock_of(self.item(*item), 0)
                 };
                 (Command::SetStock(set), None)
             }
@@ -417,14 +423,18 @@ impl Op {
             11..=13 => Self::Release { hold, key },
             14 => Self::Sweep,
             15 => Self::Again { sent: random.byte() },
-            16..=17 => Self::SetStock {
-                item: random.byte(),
-                total: random.byte() % 16,
-                safety_stock: random.one_in(3).then(|| random.byte() % 4),
-                default_ttl: random.one_in(3).then_some(ttl),
-                max_hold: random.one_in(3).then(|| random.pick(&TTLS)),
-                version: random.one_in(4).then(|| random.byte() % 8),
-            },
+            16..=17 => {
+                let (item, byte) = (random.byte(), random.byte());
+                let time = |given: u32| if byte & 32 == 0 { given } else { 0 };
+                Self::SetStock {
+                    item,
+                    total: (byte < 224).then_some(byte % 16),
+                    safety_stock: random.one_in(3).then(|| random.byte() % 4),
+                    default_ttl: random.one_in(3).then_some(time(ttl)),
+                    max_hold: random.one_in(3).then(|| time(random.pick(&TTLS))),
+                    version: random.one_in(4).then(|| random.byte() % 8),
+                }
+            }
             18..=19 => Self::Extend { hold, ttl, key },
             20..=21 => Self::Return { hold, wants: random.one_in(2).then(|| wants(random)), key },
             22 => Self::Adjust {

@@ -2,8 +2,8 @@
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    AdjustStock, Expected, Instant, ItemKey, Mode, Rejection, Reply, Scope, SetSale, SetStock, Settings,
-    limits,
+    AdjustStock, Expected, Instant, ItemKey, Mode, Rejection, Reply, Scope, SetSale, SetStock, Setting,
+    Settings, limits,
 };
 
 impl Model {
@@ -20,6 +20,7 @@ impl Model {
         let there = before.as_ref().map_or(0, |item| item.figures.total_units);
         let total = match (mode, asked.total_units) {
             (Mode::Counted, Some(total)) => i128::from(total),
+            (Mode::Counted, None) if before.is_some() => i128::from(there),
             (Mode::Units, total) if total.is_none_or(|total| total == there) => i128::from(there),
             _ => return Err(invalid("/total_units")),
         };
@@ -117,14 +118,16 @@ fn settings(before: &Settings, asked: &SetStock) -> Settings {
     if let Some(safety_stock) = asked.safety_stock {
         after.safety_stock = safety_stock;
     }
-    if asked.default_ttl.is_some() {
-        after.default_ttl = asked.default_ttl;
-    }
-    if asked.max_hold.is_some() {
-        after.max_hold = asked.max_hold;
-    }
-    if asked.metadata.is_some() {
-        after.metadata.clone_from(&asked.metadata);
-    }
+    set(&mut after.default_ttl, &asked.default_ttl);
+    set(&mut after.max_hold, &asked.max_hold);
+    set(&mut after.metadata, &asked.metadata);
     after
+}
+
+fn set<T: Clone>(setting: &mut Option<T>, asked: &Setting<T>) {
+    match asked {
+        Setting::Stays => {}
+        Setting::Unset => *setting = None,
+        Setting::To(value) => *setting = Some(value.clone()),
+    }
 }

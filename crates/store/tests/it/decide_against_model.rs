@@ -61,6 +61,7 @@ fn ttl() -> impl Strategy<Value = u32> {
 fn op() -> impl Strategy<Value = Op> {
     let hold = || prop_oneof![15 => 0..12_u8, 1 => Just(31)];
     let version = || option::weighted(0.2, 0..6_u8);
+    let time = || option::of(prop_oneof![4 => ttl(), 1 => Just(0)]);
     prop_oneof![
         10 => (wants(), option::weighted(0.8, ttl()), any::<bool>(), key())
             .prop_map(|(wants, ttl, partial, key)| Op::Reserve { wants, ttl, partial, key }),
@@ -70,7 +71,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (hold(), ttl(), key()).prop_map(|(hold, ttl, key)| Op::Extend { hold, ttl, key }),
         3 => (hold(), option::of(wants()), key())
             .prop_map(|(hold, wants, key)| Op::Return { hold, wants, key }),
-        3 => (0..4_u8, 0..16_u8, option::of(0..4_u8), option::of(ttl()), option::of(ttl()), version())
+        3 => (0..4_u8, option::weighted(0.8, 0..16_u8), option::of(0..4_u8), time(), time(), version())
             .prop_map(|(item, total, safety_stock, default_ttl, max_hold, version)| {
                 Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
             }),
@@ -140,7 +141,8 @@ impl Pair {
         };
         for item in 0..3 {
             let (safety_stock, default_ttl, max_hold, version) = (None, None, None, None);
-            let op = Op::SetStock { item, total: 5 + item, safety_stock, default_ttl, max_hold, version };
+            let op =
+                Op::SetStock { item, total: Some(5 + item), safety_stock, default_ttl, max_hold, version };
             pair.run(&op, true);
         }
         pair

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use stockhold_domain::{
     AddUnits, AdjustStock, Attribute, Attributes, Basket, Best, Choice, Command, Confirm, Expected, Extend,
     Fulfilment, ItemKey, Label, Mode, NewUnit, Release, ReservationId, Reserve, RetireUnit, Return,
-    Returning, Scope, SetSale, SetStock, Want,
+    Returning, Scope, SetSale, SetStock, Setting, Want,
 };
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
@@ -187,9 +187,9 @@ fn stock(table: &mut Table) {
         total_units: None,
         mode: None,
         safety_stock: None,
-        default_ttl: None,
-        max_hold: None,
-        metadata: None,
+        default_ttl: Setting::Stays,
+        max_hold: Setting::Stays,
+        metadata: Setting::Stays,
         expected: None,
     };
     table.add(
@@ -204,9 +204,12 @@ fn stock(table: &mut Table) {
             ("counted", &|asked| asked.mode = Some(Mode::Counted)),
             ("units", &|asked| asked.mode = Some(Mode::Units)),
             ("safety stock", &|asked| asked.safety_stock = Some(1)),
-            ("default ttl", &|asked| asked.default_ttl = Some(seconds(1))),
-            ("longest hold", &|asked| asked.max_hold = Some(seconds(1))),
-            ("metadata", &|asked| asked.metadata = Some("{}".into())),
+            ("default ttl", &|asked| asked.default_ttl = Setting::To(seconds(1))),
+            ("no default ttl", &|asked| asked.default_ttl = Setting::Unset),
+            ("longest hold", &|asked| asked.max_hold = Setting::To(seconds(1))),
+            ("no longest hold", &|asked| asked.max_hold = Setting::Unset),
+            ("metadata", &|asked| asked.metadata = Setting::To("{}".into())),
+            ("no metadata", &|asked| asked.metadata = Setting::Unset),
             ("absent", &|asked| asked.expected = Some(Expected::Absent)),
             ("there", &|asked| asked.expected = Some(Expected::There)),
             ("version", &|asked| asked.expected = Some(Expected::version(1))),

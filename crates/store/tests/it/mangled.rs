@@ -27,7 +27,7 @@ fn records_are_read_or_refused_and_have_one_form() {
     let mut effects = Effects::default();
     let stock = (0..3).map(|item| {
         let (safety_stock, default_ttl, max_hold, version) = (None, None, None, None);
-        Op::SetStock { item, total: 60, safety_stock, default_ttl, max_hold, version }
+        Op::SetStock { item, total: Some(60), safety_stock, default_ttl, max_hold, version }
     });
     let random = std::iter::repeat_with(|| Op::random(&mut random, true)).take(STEPS);
     for op in stock.chain(random) {

@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// Seconds that each part of a round is measured
     #[arg(long, default_value_t = 3)]
     seconds: u64,
+    /// Connections of the store's callers; halls have 64
+    #[arg(long, default_value_t = CONNECTIONS, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..=4096))]
+    connections: usize,
     /// Closed reservations beforehand
     #[arg(long, default_value_t = 100_000)]
     closed: u64,
@@ -183,17 +186,24 @@ fn of(rivals: &impl Rivals, store: &Store<'_>, options: &Options, limits: &Limit
     let mut taken = Taken::default();
     for round in 1..=options.rounds {
         let seed = |part: u64| Rng::new((round << 8) | part).next();
-        let run = store.reserves(None, plan, seed(1))?;
+        // What comes first finds the database at rest: by turns.
+        let two_first = round % 2 == 0;
+        if two_first {
+            taken.two.push(store.two_servers(options.connections, plan, seed(3))?);
+        }
+        let run = store.reserves(None, options.connections, plan, seed(1))?;
         let (p50, p99) = (run.micros(50.0) / 1e3, run.micros(99.0) / 1e3);
         taken.together.push(run.rate);
-        taken.alone.push(store.reserves(Some(1), plan, seed(2))?.rate);
-        taken.two.push(store.two_servers(plan, seed(3))?);
+        taken.alone.push(store.reserves(Some(1), options.connections, plan, seed(2))?.rate);
+        if !two_first {
+            taken.two.push(store.two_servers(options.connections, plan, seed(3))?);
+        }
         println!("round {round}: {:.0}/s, p50 {p50:.1} ms, p99 {p99:.1} ms", run.rate);
         tried(rivals, rivals.forms(), options.seconds, &mut taken.forms)?;
         tried(rivals, rivals.procedures(), options.seconds, &mut taken.procedures)?;
     }
     taken.steady = store.steady(plan, Rng::new(options.rounds).next())?;
-    report::of(&taken, limits)
+    report::of(&taken, limits, options.connections)
 }
 
 /// Measures every one of these forms with every number of connections once.

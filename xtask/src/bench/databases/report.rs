@@ -1,7 +1,7 @@
 //! What was measured, as ratios and as rates.
 
 use super::super::promise;
-use super::{CONNECTIONS, Limits};
+use super::Limits;
 use crate::Outcome;
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ impl Series {
 }
 
 /// As Markdown.
-pub(super) fn of(taken: &Taken, limits: &Limits) -> Outcome<String> {
+pub(super) fn of(taken: &Taken, limits: &Limits, connections: usize) -> Outcome<String> {
     let Taken { together, alone, two, forms, procedures, steady } = taken;
     let ratios = |of: &dyn Fn(usize) -> f64| -> Vec<f64> {
         together.iter().enumerate().map(|(round, rate)| rate / of(round)).collect()
@@ -69,8 +69,8 @@ pub(super) fn of(taken: &Taken, limits: &Limits) -> Outcome<String> {
         "\n{per_second} reserves/s on one SKU beside as many looks, open loop: reserve p50 {p50:.1} ms, p99 {p99:.1} ms \
          (< 50); availability p50 {look50:.1} ms, p99 {look99:.1} ms (< 10)\n"
     )?;
-    let store = format!("store, {CONNECTIONS} connections");
-    let two_stores = format!("store, two servers, {} connections each", CONNECTIONS / 2);
+    let store = format!("store, {connections} connections");
+    let two_stores = format!("store, two servers, {} connections each", connections / 2);
     let own = [(store.as_str(), &together[..]), ("store, batches of one", alone), (&two_stores, two)];
     text.push_str(&rates(own.into_iter().chain(forms.iter().chain(procedures).map(Series::row))));
     Ok(text)

@@ -4,7 +4,6 @@ use super::super::base::start;
 use super::super::books::{Books, HOT};
 use super::super::lab::{TTL_SECONDS, run as drive};
 use super::super::promise;
-use super::CONNECTIONS;
 use crate::load::http::Reserves;
 use crate::load::{Plan, Run, closed};
 use crate::rng::Rng;
@@ -36,17 +35,23 @@ impl Store<'_> {
         start(&launch)
     }
 
-    pub(super) fn reserves(&self, batch: Option<usize>, plan: Plan, seed: u64) -> Outcome<Run> {
+    pub(super) fn reserves(
+        &self,
+        batch: Option<usize>,
+        connections: usize,
+        plan: Plan,
+        seed: u64,
+    ) -> Outcome<Run> {
         let server = self.serve(batch)?;
         let mut reserves = Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(seed));
         let made = |_: &Reserves, run: &Run| (run.answered, 0);
-        let run = drive(&server, (HOT, 1), CONNECTIONS, plan, &mut reserves, made)?;
+        let run = drive(&server, (HOT, 1), connections, plan, &mut reserves, made)?;
         server.stop()?;
         Ok(run)
     }
 
     /// Reserves of one SKU by half of the connections at each of two servers, together a second.
-    pub(super) fn two_servers(&self, plan: Plan, seed: u64) -> Outcome<f64> {
+    pub(super) fn two_servers(&self, connections: usize, plan: Plan, seed: u64) -> Outcome<f64> {
         let servers = [self.serve(None)?, self.serve(None)?];
         let books = Books::open(servers[0].address, HOT, 1)?;
         let halves = std::thread::scope(|scope| {
@@ -54,7 +59,7 @@ impl Store<'_> {
                 let mut reserves =
                     Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(seed ^ u64::from(server.address.port())));
                 scope.spawn(move || {
-                    closed(server.address, CONNECTIONS / 2, plan, Some(server.process.pid()), &mut reserves)
+                    closed(server.address, connections / 2, plan, Some(server.process.pid()), &mut reserves)
                 })
             });
             halves.map(|half| half.join().unwrap_or_else(|_| fail("the load panicked")))

@@ -75,11 +75,14 @@ pub(super) fn kind(schema: &Value) -> String {
     if schema["type"] == "array" {
         return format!("array of {}", kind(&schema["items"]));
     }
-    let word = match (&schema["format"], &schema["type"]) {
-        (Value::String(format), _) if matches!(format.as_str(), "date-time" | "uuid") => format.as_str(),
-        (_, Value::String(kind)) => kind.as_str(),
+    let kinds =
+        schema["type"].as_array().map(|kinds| kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>());
+    let word = match (&schema["format"], &schema["type"], kinds.as_deref()) {
+        (Value::String(format), ..) if matches!(format.as_str(), "date-time" | "uuid") => format.as_str(),
+        (_, Value::String(kind), _) => kind.as_str(),
+        (.., Some(kinds)) => return escaped(&kinds.join(" or ")),
         _ if schema["oneOf"].is_array() => "one of several",
-        (_, _) => match &schema["const"] {
+        _ => match &schema["const"] {
             Value::Bool(_) => "boolean",
             Value::Number(_) => "integer",
             _ => "any",

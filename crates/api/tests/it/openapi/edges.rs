@@ -34,9 +34,13 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
 /// Values that a schema takes, and values that it does not.
 fn edges(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
     let schema = resolved(schema);
-    let mut good = Vec::new();
-    let mut bad = vec![Value::Null];
-    match schema["type"].as_str() {
+    let (kind, nullable) = match schema["type"].as_array().map(Vec::as_slice) {
+        Some([kind, null]) if null == "null" => (kind, true),
+        _ => (&schema["type"], false),
+    };
+    let (mut good, mut bad) =
+        if nullable { (vec![Value::Null], vec![]) } else { (vec![], vec![Value::Null]) };
+    match kind.as_str() {
         Some("integer") => {
             let bound = |name: &str| schema[name].as_i64().unwrap();
             let (least, most) = (bound("minimum"), bound("maximum"));

@@ -166,7 +166,7 @@ impl Args {
         let mut skus = Vec::with_capacity(self.skus);
         for number in 0..self.skus {
             let sku = format!("bench-{name}-{number}");
-            let stock = Stock { total_units: self.stock, ..Stock::default() };
+            let stock = Stock { total_units: Some(self.stock), ..Stock::default() };
             let at = At { sku: &sku, location: None };
             caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
             skus.push(sku);

@@ -319,8 +319,8 @@ pub(super) struct Set {
     sku: String,
     #[command(flatten)]
     place: Where,
-    /// Units that exist, sold ones included; left out where units have ids, which are added one by one
-    #[arg(long, value_name = "UNITS", required_unless_present = "mode")]
+    /// Units that exist, sold ones included: a new item needs it, unless its units have ids, which are added one by one
+    #[arg(long, value_name = "UNITS", required_unless_present_any = Self::OTHERS)]
     total: Option<u64>,
     /// How units are told apart, for good: counted ones are interchangeable, units have ids [default: counted]
     #[arg(long)]
@@ -337,14 +337,41 @@ pub(super) struct Set {
     /// Your own data: a JSON object of at most 2 KiB
     #[arg(long, value_name = "JSON", value_parser = object)]
     metadata: Option<Value>,
+    /// Takes a setting back, so that the item has none of its own; may be given several times
+    #[arg(long, value_name = "SETTING")]
+    unset: Vec<Own>,
     /// Only if the item still has this version, which `stock get` shows
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
 }
 
+/// What an item may have of its own.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Own {
+    /// The service's time to live counts again
+    DefaultTtl,
+    /// The service's longest hold counts again
+    MaxHold,
+    /// No data any more
+    Metadata,
+}
+
+impl Own {
+    fn field(self) -> &'static str {
+        match self {
+            Self::DefaultTtl => "default_ttl_seconds",
+            Self::MaxHold => "max_hold_seconds",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
 impl Set {
+    /// Of which one is enough.
+    const OTHERS: [&str; 6] = ["mode", "safety_stock", "default_ttl", "max_hold", "metadata", "unset"];
+
     pub(super) fn request(&self) -> Request {
-        let body = named(json!({
+        let mut body = named(json!({
             "total_units": self.total,
             "mode": self.mode.map(Mode::name),
             "safety_stock": self.safety_stock,
@@ -352,6 +379,9 @@ impl Set {
             "max_hold_seconds": self.max_hold,
             "metadata": self.metadata,
         }));
+        for own in &self.unset {
+            body[own.field()] = Value::Null;
+        }
         let put = Request::post(item_path(&self.sku, &self.place.location, ""), body, show::item);
         Request { method: "PUT", if_match: self.if_version, ..put }
     }

@@ -88,7 +88,7 @@ impl Story<'_> {
             dir.path().display()
         ));
         let sale = Sale::new(Caller::new(&server.url(), PATIENCE, Box::new(|_| {}))?, self.args.seed);
-        let stock = Stock { total_units: self.args.units.into(), ..Stock::default() };
+        let stock = Stock { total_units: Some(self.args.units.into()), ..Stock::default() };
         let at = At { sku: SKU, location: Some(LOCATION) };
         sale.caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
         self.say(format_args!(

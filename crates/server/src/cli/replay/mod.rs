@@ -253,7 +253,7 @@ async fn make_item(run: &Run, sku: &str, units: u64) -> Result<bool, Failed> {
     match run.caller.ask(async |client| client.item(at).await).await {
         Ok(_) => Ok(false),
         Err(Failed::Refused(problem)) if problem.reason == Reason::UnknownItem.name() => {
-            let stock = wire::Stock { total_units: units, ..wire::Stock::default() };
+            let stock = wire::Stock { total_units: Some(units), ..wire::Stock::default() };
             run.caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
             Ok(true)
         }

@@ -61,6 +61,7 @@ fn addresses_that_it_does_not_listen_on() {
     let taken = std::net::TcpListener::bind(local(0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
     assert_fails(&serve(dir.path(), &data, &address), 1, &["listening on", &address]);
+    assert!(!data.exists(), "a start that found its address taken made a data directory");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const BUYERS: u32 = 16;
 
 fn stocked<D: Database>(database: &D) -> Server {
     let server = Server::over(&database.url());
-    let stock = Stock { total_units: 1_000_000, ..Stock::default() };
+    let stock = Stock { total_units: Some(1_000_000), ..Stock::default() };
     server.ask(async |client| client.put_stock(AT, &stock, None).await).unwrap();
     server
 }

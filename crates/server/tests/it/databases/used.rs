@@ -25,7 +25,7 @@ pub(super) fn a_sale_over_a_database_from_the_first_item_to_the_recount<D: Datab
     let mut server = Server::over(&database.url());
     let at = At { sku: "shirt", location: None };
     let terms = Terms { owner_id: "cart-1".to_owned(), ..Terms::default() };
-    let stock = Stock { total_units: 10, ..Stock::default() };
+    let stock = Stock { total_units: Some(10), ..Stock::default() };
     let id = server.ask(async |client| {
         client.put_stock(at, &stock, None).await.unwrap();
         let hold = client.reserve(at, 2, &terms, Some("k")).await.unwrap();

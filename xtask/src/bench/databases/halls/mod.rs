@@ -82,7 +82,7 @@ pub(super) fn embedded(store: &Store<'_>, options: &Options) -> Outcome<String> 
     for round in 1..=options.rounds {
         let mut rng = Rng::new(round);
         let number = usize::try_from(round)? - 1;
-        let counted = store.reserves(None, BRIEF, rng.next())?.rate;
+        let counted = store.reserves(None, CONNECTIONS, BRIEF, rng.next())?.rate;
         let server = store.serve(None)?;
         build(&server, HALL, number, UNITS)?;
         let any = Reserves::new(HALL, 1, TTL_SECONDS, Rng::new(rng.next())).first(UNITS as u64);

@@ -1,0 +1,52 @@
+//! Keys of items as a start reads them, each text once: a million of their own that are shared only afterwards would leave
+//! holes all over the memory.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::cell::RefCell;
+use std::hash::BuildHasher;
+use stockhold_domain::ItemKey;
+use stockhold_store::codec::KnownKeys;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct SharedKeys {
+    known: RefCell<HashTable<ItemKey>>,
+    hasher: RandomState,
+}
+
+impl KnownKeys for SharedKeys {
+    fn find(&self, location: &str, sku: &str) -> Option<ItemKey> {
+        let is_it = |key: &ItemKey| key.sku() == sku && key.location() == location;
+        self.known.borrow().find(self.hasher.hash_one((location, sku)), is_it).cloned()
+    }
+
+    fn learn(&self, key: &ItemKey) {
+        let hash = |key: &ItemKey| self.hasher.hash_one((key.location(), key.sku()));
+        self.known.borrow_mut().insert_unique(hash(key), key.clone(), hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::Label;
+
+    #[test]
+    fn keys_are_found_by_both_texts() {
+        let keys = SharedKeys::default();
+        let key = |location: &str, sku: &str| {
+            ItemKey::new(&Label::new(location).unwrap(), &Label::new(sku).unwrap())
+        };
+        for n in 0..100 {
+            keys.learn(&key("hub", &n.to_string()));
+        }
+        let found = keys.find("hub", "7").unwrap();
+        assert_eq!(found, key("hub", "7"));
+        assert_eq!(found.sku().as_ptr(), keys.find("hub", "7").unwrap().sku().as_ptr());
+        assert_eq!(
+            (keys.find("7", "hub"), keys.find("hub", "100"), keys.find("hu", "b7")),
+            (None, None, None)
+        );
+    }
+}
