@@ -22,6 +22,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
+    /// As many bits as an id has.
     pub(crate) fn wide(&mut self) -> u128 {
         (u128::from(self.next()) << 64) | u128::from(self.next())
     }

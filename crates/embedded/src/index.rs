@@ -482,15 +482,17 @@ fn write_closed(
 ) -> rusqlite::Result<()> {
     let data = &mut Vec::new();
     let mut find = db.prepare_cached("SELECT sum FROM closed WHERE id = ?1")?;
-    let mut put = db.prepare_cached("INSERT OR REPLACE INTO closed (id, data, sum) VALUES (?1, ?2, ?3)")?;
+    let mut add = db.prepare_cached("INSERT INTO closed (id, data, sum) VALUES (?1, ?2, ?3)")?;
+    let mut replace = db.prepare_cached("UPDATE closed SET data = ?2, sum = ?3 WHERE id = ?1")?;
     for hold in holds {
         let id = hold.id.as_u128().to_be_bytes();
         data.clear();
         codec::put_hold(data, hold);
         let sum = row_sum(&id, data);
-        // One that has ended moves again by a return only.
+        // One that has ended moves again by a return only. If it ever did otherwise, this would fail and nothing would be counted twice.
         let returned = hold.lines.iter().any(|line| line.returned > 0);
         let before = if returned { find.query_row([id], |row| row.get(0)).optional()? } else { None };
+        let put = if before.is_some() { &mut replace } else { &mut add };
         put.execute(params![id, &*data, sum])?;
         totals.put(before, Some(sum));
         pace.row();

@@ -18,8 +18,8 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 /// Keys of some batches.
 pub(crate) type Keys = Map<KeyHash, KeyRecord>;
 
-/// Keys that one of the maps of them takes before the next is begun. With a batch of 8,192 on top they fit into 65,536 places at
-/// seven eighths: one more, and the map would have twice as many.
+/// Keys that one of the maps of them takes before the next is begun. With the 8,192 commands of one call on top they fit into
+/// 65,536 places at seven eighths: with more the map has twice as many.
 const KEYS_TOGETHER: usize = if fault::ON { 256 } else { 49_152 };
 
 /// See the module.

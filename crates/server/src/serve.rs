@@ -43,14 +43,21 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         tracing::warn!("{advice}");
     }
     introduce(config);
-    // Before anything is made or opened: an address that somebody else has is the commonest mistake of all.
-    let sockets = match (bound(config.listen), bound(config.admin_listen)) {
-        (Ok(api), Ok(admin)) => (api, admin),
-        (Err(error), _) | (_, Err(error)) => return exit::because(exit::FAILED, error),
-    };
+    let sockets = bound(config.listen).and_then(|api| Ok((api, bound(config.admin_listen)?)));
+    // Nothing is made where it would be left behind. Data that is there may be in use by a server that has the addresses too, which
+    // says more.
+    if let Err(error) = &sockets
+        && !(config.store.is_embedded() && config.data_dir.exists())
+    {
+        return exit::because(exit::FAILED, error);
+    }
     let (store, clock) = match Backend::open(config) {
         Ok(opened) => opened,
         Err(code) => return code,
+    };
+    let sockets = match sockets {
+        Ok(sockets) => sockets,
+        Err(error) => return exit::because(exit::FAILED, error),
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

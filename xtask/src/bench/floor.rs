@@ -109,7 +109,7 @@ impl Floor {
         Ok(Self { db, items, holds, keys, beforehand: [0; 2], rng, row: Vec::new() })
     }
 
-    /// Puts holds and keys into its maps, as they are in memory after a while.
+    /// Puts holds and keys into its maps. (Of so many keys the server has the newest in memory, and the others in files.)
     fn fill(&mut self, beforehand: Contents) {
         for _ in 0..beforehand.active {
             let owner = self.text().into();

@@ -73,8 +73,8 @@ fn set() -> Operation {
     on_one("put", "/v1/inventory/{sku}", "set_stock", TAG)
         .does(
             "Create an item, or set its stock",
-            "Sets the total and the settings that are named; the others stay, and `null` takes a setting back. The total can't \
-             go below what is sold and held. A change raises `version`, which is the `ETag`; setting what is set already changes nothing.",
+            "Sets the total and the settings that are named; the others stay. `null` takes back a time to live, a longest \
+             hold or the metadata. The total can't go below what is sold and held. A change raises `version`, which is the `ETag`; setting what is set already changes nothing.",
         )
         .conditional()
         .creating()
@@ -86,8 +86,8 @@ fn set() -> Operation {
                     "total_units": 100, "safety_stock": 5, "default_ttl_seconds": 300, "max_hold_seconds": 1800,
                     "metadata": { "shelf": "B4" },
                 })),
-                "one_setting": example("The service's time to live again, and nothing else", json!({
-                    "default_ttl_seconds": null,
+                "taken_back": example("The service's time to live again", json!({
+                    "total_units": 100, "default_ttl_seconds": null,
                 })),
             }),
         )

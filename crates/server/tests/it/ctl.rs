@@ -57,6 +57,10 @@ fn a_sale_from_a_shell() {
     // The shell's mistake, not the server's to find.
     assert_eq!(ctl(&server, &["stock", "set", "shirt"]).status.code(), Some(2));
     assert_eq!(ctl(&server, &["stock", "set", "shirt", "--unset", "total"]).status.code(), Some(2));
+    let both = ["stock", "set", "shirt", "--metadata", "{\"a\":1}", "--unset", "metadata"];
+    assert_eq!(ctl(&server, &both).status.code(), Some(2));
+    assert_eq!(json(&server, &both[..5])["metadata"]["a"], 1);
+    assert_eq!(json(&server, &["stock", "set", "shirt", "--unset", "metadata"]).get("metadata"), None);
 
     let other = json(&server, &["reserve", "--line", "shirt=1", "--owner", "cart-2", "--partial"]);
     let other = other["reservation_id"].as_str().unwrap();

@@ -63,6 +63,27 @@ fn lines_are_counted_as_editors_do_and_a_file_that_is_not_closed_is_no_row() {
     assert!(server.item("ze_d").is_some() && server.item("ze_f").is_none());
 }
 
+#[test]
+fn null_in_json_lines_takes_an_item_s_own_settings_back() {
+    let server = Server::start();
+    let set = "{\"sku\":\"a\",\"total_units\":5,\"default_ttl_seconds\":60,\"max_hold_seconds\":90,\"metadata\":{\"x\":1}}\n";
+    write(&server, "set.jsonl", set);
+    report(&server, &["set.jsonl"], 0);
+    let unset = "{\"sku\":\"a\",\"total_units\":5,\"safety_stock\":null,\"default_ttl_seconds\":null,\"metadata\":null}\n";
+    write(&server, "unset.jsonl", unset);
+    for (kept, updated) in [(0, 1), (1, 0)] {
+        let foretold = report(&server, &["unset.jsonl", "--dry-run"], 0);
+        assert_eq!((&foretold["kept"], &foretold["updated"]), (&kept.into(), &updated.into()));
+        report(&server, &["unset.jsonl"], 0);
+        let item = server.item("a").unwrap();
+        assert_eq!((item.default_ttl_seconds, item.max_hold_seconds, item.metadata), (None, Some(90), None));
+    }
+    // An empty cell is none.
+    write(&server, "empty.csv", "sku,total_units,max_hold_seconds\na,5,\n");
+    report(&server, &["empty.csv"], 0);
+    assert_eq!(server.item("a").unwrap().max_hold_seconds, Some(90));
+}
+
 const ITEMS: &str = "sku,location,total_units,safety_stock,default_ttl_seconds,max_hold_seconds,metadata
 shirt,,10,1,60,120,\"{\"\"colour\"\": \"\"red\"\"}\"
 \"a, b\",hub-7,20,,,,

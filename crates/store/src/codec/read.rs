@@ -33,7 +33,7 @@ type Read<T> = Result<T, DecodeError>;
 pub trait KnownKeys: fmt::Debug {
     /// The key of these texts, if it is known.
     fn find(&self, location: &str, sku: &str) -> Option<ItemKey>;
-    /// Has a key known.
+    /// Has a key known that is not.
     fn learn(&self, key: &ItemKey);
 }
 

@@ -2,10 +2,11 @@
 //! another record, never a panic and never the same record.
 
 use super::{
-    DecodeError, Reader, event, hold, item, key_record, put_event, put_hold, put_item, put_key_record,
-    put_text, put_u64, put_u128, put_unit, unit,
+    DecodeError, KnownKeys, Reader, event, hold, item, key_record, put_event, put_hold, put_item,
+    put_key_record, put_text, put_u64, put_u128, put_unit, unit,
 };
 use crate::conformance::Random;
+use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::Arc;
 use stockhold_domain::{
@@ -280,7 +281,10 @@ impl<T: Debug + PartialEq> Kind<T> {
 
     /// Reads all of it.
     fn read(&self, bytes: &[u8]) -> Result<T, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        self.read_by(Reader::new(bytes))
+    }
+
+    fn read_by(&self, mut reader: Reader<'_>) -> Result<T, DecodeError> {
         let record = (self.read)(&mut reader)?;
         reader.finish()?;
         Ok(record)
@@ -303,6 +307,53 @@ fn what_is_written_is_read_back() {
     for_every_kind!(|kind, record, bytes, _| {
         assert_eq!(kind.read(bytes).as_ref(), Ok(record));
     });
+}
+
+/// Keys in a list.
+#[derive(Debug, Default)]
+struct Listed(RefCell<Vec<ItemKey>>);
+
+impl KnownKeys for Listed {
+    fn find(&self, location: &str, sku: &str) -> Option<ItemKey> {
+        let is_it = |key: &&ItemKey| (key.location(), key.sku()) == (location, sku);
+        self.0.borrow().iter().find(is_it).cloned()
+    }
+
+    fn learn(&self, key: &ItemKey) {
+        assert_eq!(self.find(key.location(), key.sku()), None, "it is known");
+        self.0.borrow_mut().push(key.clone());
+    }
+}
+
+#[test]
+fn whoever_knows_keys_reads_the_same() {
+    for_every_kind!(|kind, record, bytes, random| {
+        let keys = Listed::default();
+        for _ in 0..2 {
+            assert_eq!(kind.read_by(Reader::sharing(bytes, &keys)).as_ref(), Ok(record));
+        }
+        let mut damaged = bytes.to_vec();
+        for (at, byte) in bytes.iter().enumerate() {
+            damaged[at] = byte ^ (random.byte() | 1);
+            let shared = kind.read_by(Reader::sharing(&damaged, &keys));
+            assert_eq!(shared, kind.read(&damaged), "byte {at} of {bytes:?}");
+            damaged[at] = *byte;
+        }
+    });
+}
+
+#[test]
+fn keys_of_the_same_texts_are_one() {
+    let mut any = Any(Random::new(1));
+    let (item, keys) = (any.item(), Listed::default());
+    let mut bytes = Vec::new();
+    put_item(&mut bytes, &item);
+    let text = || item_of(&bytes, &keys).key.sku().as_ptr();
+    assert_eq!(text(), text());
+}
+
+fn item_of(bytes: &[u8], keys: &Listed) -> Item {
+    item(&mut Reader::sharing(bytes, keys)).unwrap()
 }
 
 #[test]

@@ -423,18 +423,14 @@ impl Op {
             11..=13 => Self::Release { hold, key },
             14 => Self::Sweep,
             15 => Self::Again { sent: random.byte() },
-            16..=17 => {
-                let (item, byte) = (random.byte(), random.byte());
-                let time = |given: u32| if byte & 32 == 0 { given } else { 0 };
-                Self::SetStock {
-                    item,
-                    total: (byte < 224).then_some(byte % 16),
-                    safety_stock: random.one_in(3).then(|| random.byte() % 4),
-                    default_ttl: random.one_in(3).then_some(time(ttl)),
-                    max_hold: random.one_in(3).then(|| time(random.pick(&TTLS))),
-                    version: random.one_in(4).then(|| random.byte() % 8),
-                }
-            }
+            16..=17 => Self::SetStock {
+                item: random.byte(),
+                total: (!random.one_in(8)).then(|| random.byte() % 16),
+                safety_stock: random.one_in(3).then(|| random.byte() % 4),
+                default_ttl: random.one_in(3).then(|| if random.one_in(4) { 0 } else { ttl }),
+                max_hold: random.one_in(3).then(|| if random.one_in(4) { 0 } else { random.pick(&TTLS) }),
+                version: random.one_in(4).then(|| random.byte() % 8),
+            },
             18..=19 => Self::Extend { hold, ttl, key },
             20..=21 => Self::Return { hold, wants: random.one_in(2).then(|| wants(random)), key },
             22 => Self::Adjust {

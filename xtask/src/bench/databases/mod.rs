@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// Seconds that each part of a round is measured
     #[arg(long, default_value_t = 3)]
     seconds: u64,
-    /// Connections of the store's callers; halls have 64
+    /// Connections of the store's callers, an even number; halls have 64
     #[arg(long, default_value_t = CONNECTIONS, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..=4096))]
     connections: usize,
     /// Closed reservations beforehand
@@ -112,6 +112,9 @@ const G7: Limits = Limits { figure: "G7", rival: [3.0, 6.0], alone: [3.0, 8.0] }
 /// Measures.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let wanted = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
+    if !options.connections.is_multiple_of(2) {
+        return fail("--connections must be even: two servers have half of them each");
+    }
     if !options.halls && !wanted("postgresql") && !wanted("mariadb") {
         return fail("the embedded store is measured with --halls here, and by `cargo xtask bench`");
     }

@@ -370,7 +370,7 @@ impl Set {
     /// Of which one is enough.
     const OTHERS: [&str; 6] = ["mode", "safety_stock", "default_ttl", "max_hold", "metadata", "unset"];
 
-    pub(super) fn request(&self) -> Request {
+    pub(super) fn request(&self) -> Result<Request, String> {
         let mut body = named(json!({
             "total_units": self.total,
             "mode": self.mode.map(Mode::name),
@@ -380,10 +380,13 @@ impl Set {
             "metadata": self.metadata,
         }));
         for own in &self.unset {
+            if body.get(own.field()).is_some_and(|asked| !asked.is_null()) {
+                return Err(format!("{} is set and unset at once", own.field()));
+            }
             body[own.field()] = Value::Null;
         }
         let put = Request::post(item_path(&self.sku, &self.place.location, ""), body, show::item);
-        Request { method: "PUT", if_match: self.if_version, ..put }
+        Ok(Request { method: "PUT", if_match: self.if_version, ..put })
     }
 }
 

@@ -95,6 +95,7 @@ enum Stock {
     /// Create an item, or set what is named of it; the rest stays
     ///
     ///   stockhold ctl stock set shirt --total 100 --safety-stock 5
+    ///   stockhold ctl stock set shirt --unset default-ttl
     ///   stockhold ctl stock set concert --mode units
     #[command(verbatim_doc_comment)]
     Set(ask::Set),
@@ -238,7 +239,7 @@ impl Command {
             Self::Return(ask) => ask.request(),
             Self::Get(ask) => Ok(ask.request()),
             Self::List(ask) => Ok(ask.request()),
-            Self::Stock(Stock::Set(ask)) => Ok(ask.request()),
+            Self::Stock(Stock::Set(ask)) => ask.request(),
             Self::Stock(Stock::Adjust(ask)) => ask.request(),
             Self::Stock(Stock::Get(ask)) => Ok(ask.request()),
             Self::Stock(Stock::List(ask)) => Ok(ask.request()),

@@ -143,9 +143,10 @@ impl Draft {
         Self { line, ..Self::default() }
     }
 
-    /// Takes one field. An empty one is as good as none.
+    /// Takes one field. An empty one is as good as none; `null` takes back what an item may have of its own.
     pub(super) fn put(&mut self, field: Field, raw: Raw<'_>) -> Result<(), String> {
         let value = match (field, raw) {
+            (Field::DefaultTtl | Field::MaxHold | Field::Metadata, Raw::Json(Value::Null)) => Value::Null,
             (Field::Ignored, _) | (_, Raw::Text("") | Raw::Json(Value::Null)) => return Ok(()),
             (Field::Sku | Field::Location | Field::Mode, Raw::Text(text)) => Value::String(text.to_owned()),
             (Field::Metadata, Raw::Text(text)) => {

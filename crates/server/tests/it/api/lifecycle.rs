@@ -39,8 +39,12 @@ fn a_second_server_on_the_same_data() {
     let server = Server::start();
     server.stock("tea", 10);
     let dir = TempDir::new().unwrap();
-    let second = serve(dir.path(), &server.data_dir(), &local(free_port()).to_string());
-    assert_fails(&second, 3, &["in use by another stockhold", "data", "--data-dir"]);
+    let free = local(free_port()).to_string();
+    // With its addresses as well, which is how a service that is started twice looks: it is not to be tried again.
+    for address in [&free, &server.address().to_string()] {
+        let second = serve(dir.path(), &server.data_dir(), address);
+        assert_fails(&second, 3, &["in use by another stockhold", "data", "--data-dir"]);
+    }
     assert_eq!(server.item("tea")["available"], 10);
 }
 
@@ -61,6 +65,10 @@ fn addresses_that_it_does_not_listen_on() {
     let taken = std::net::TcpListener::bind(local(0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
     assert_fails(&serve(dir.path(), &data, &address), 1, &["listening on", &address]);
+    let free = local(free_port()).to_string();
+    let admin =
+        ["serve", "--listen", &free, "--admin-listen", &address, "--data-dir", data.to_str().unwrap()];
+    assert_fails(&stockhold(dir.path()).args(admin).output().unwrap(), 1, &["listening on", &address]);
     assert!(!data.exists(), "a start that found its address taken made a data directory");
 }
 

@@ -78,6 +78,11 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
+    /// Where its API listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        local(self.ports[0])
+    }
+
     /// A connection to the API.
     pub(crate) fn connect(&self) -> Wire {
         Wire::connect(local(self.ports[0]))

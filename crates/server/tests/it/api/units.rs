@@ -396,13 +396,8 @@ fn what_counted_items_do_not_have() {
         400,
         "invalid_request",
     );
-    for (wrong, pointer) in [
-        (json!({ "mode": "units", "total_units": 3 }), "/mode"),
-        (json!({ "mode": "counted" }), "/total_units"),
-        (json!({}), "/total_units"),
-    ] {
-        let answer = server.ask(&Call::put("/v1/inventory/tea").json(&wrong));
-        let problem = refused(&server, &answer, 400, "invalid_request");
-        assert_eq!(problem["errors"][0]["pointer"], pointer, "{wrong}");
-    }
+    let wrong = json!({ "mode": "units", "total_units": 3 });
+    let answer = server.ask(&Call::put("/v1/inventory/tea").json(&wrong));
+    let problem = refused(&server, &answer, 400, "invalid_request");
+    assert_eq!(problem["errors"][0]["pointer"], "/mode");
 }
