@@ -180,10 +180,10 @@ enum Command {
     /// Load items from a CSV or JSON lines file into a running server
     ///
     /// Each row sets one item: sku and total_units, and what else it names of location, safety_stock,
-    /// default_ttl_seconds, max_hold_seconds and metadata; what it leaves out or empty stays as it is
-    /// (in JSON lines, null takes back the last three).
-    /// CSV names its columns in the first line (--column gives yours our names). What an `export items`
-    /// has besides is understood and passed over, anything else is an error (--ignore passes it over).
+    /// default_ttl_seconds, max_hold_seconds and metadata; what it leaves out or empty stays as it is (in
+    /// JSON lines, null takes back the last three). CSV names its columns in the first line (--column gives
+    /// yours our names). What an `export items` has besides is understood and passed over, anything else is
+    /// an error (--ignore passes it over).
     ///
     /// Items that sell already: total_units counts all units that exist, sold ones included, and a total
     /// below what is sold and held is refused. When your number is what is on the shelf, say --stock
