@@ -61,7 +61,8 @@ fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejec
     match (mode, command.total_units.or(there)) {
         (Mode::Counted, Some(total)) => Ok((mode, total)),
         (Mode::Counted, None) => {
-            Err(Rejection::invalid("/total_units", "is missing: how many units are there?".to_string()))
+            let detail = "is missing: a new item has to say how many units there are".to_string();
+            Err(Rejection::invalid("/total_units", detail))
         }
         (Mode::Units, asked) => {
             let there = there.unwrap_or_default();

@@ -45,6 +45,13 @@ fn the_page_has_all_of_the_document() {
 }
 
 #[test]
+fn what_may_be_null_says_so() {
+    for kind in ["integer", "object"] {
+        assert!(docs_html().contains(&format!("{kind} or null")), "{kind}");
+    }
+}
+
+#[test]
 fn calls_can_be_copied() {
     let page = docs_html();
     assert!(page.contains(
