@@ -39,7 +39,7 @@ NOT_IN_A_SCHEMA = [
     (r"/sku", r"must be an item whose units have ids: this one counts them"),
     (r"", r"must ask for a quantity of .*, which counts its units and gives them no ids"),
     (r"/sku", r"is an item that counts its units: only those of mode units have any to show"),
-    (r"/total_units", r"is missing: how many units are there\?"),
+    (r"/total_units", r"is missing: a new item has to say how many units there are"),
     (r"/mode", r"must stay as it is once the item exists: make another item"),
     (r"/total_units", r"must be left out, or be the number of units that exist, which is \d+: .*"),
     (r"/delta", r"is for items that count their units: those with ids are added and retired one by one"),

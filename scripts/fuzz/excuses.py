@@ -1,0 +1,59 @@
+"""Refusals that hooks.py excuses, called up one by one: a fuzzer meets them only when it is lucky, so an excuse whose words the
+server no longer uses would be found by chance.
+
+    excuses.py API, with the items of scripts/fuzz-api made
+"""
+
+import json
+import sys
+import urllib.error
+import urllib.request
+
+from hooks import known
+
+LONG = "é" * 65
+SEAT = {"unit_id": "A-1", "section": "circle", "row": "A", "position": 1}
+REFUSED = [
+    ("PUT", "inventory/new", {}),
+    ("PUT", "inventory/tea", {"mode": "units"}),
+    ("PUT", "inventory/hall", {"total_units": 1}),
+    ("PUT", "inventory/new", {"total_units": 1, "metadata": {"a": "b" * 2100}}),
+    ("POST", "inventory/hall/adjust", {"delta": 1, "reason": "more"}),
+    ("POST", "inventory/tea/adjust", {"delta": 9007199254740991, "reason": "more"}),
+    ("POST", "inventory/tea/units", {"units": [{"unit_id": "A-1"}]}),
+    ("GET", "inventory/tea/units", None),
+    ("POST", "inventory/hall/units", {"units": [SEAT]}),
+    ("POST", "inventory/hall/units", {"units": [{"unit_id": "B-1"}, {"unit_id": "B-1"}]}),
+    ("POST", "inventory/tea/reserve", {"owner_id": LONG}),
+    ("POST", "inventory/tea/reserve", {"owner_id": "o", "units": ["A-1"]}),
+    ("POST", "inventory/hall/reserve", {"owner_id": "o", "units": ["A-1"], "quantity": 2}),
+    ("POST", "inventory/hall/reserve", {"owner_id": "o", "units": ["A-1"], "adjacent": True}),
+    ("GET", "inventory?starting_after=nobodys", None),
+    ("GET", "events?after=9007199254740991", None),
+]
+
+
+def errors_of(api, method, path, body):
+    request = urllib.request.Request(f"{api}/v1/{path}", method=method, headers={"Content-Type": "application/json"})
+    if body is not None:
+        request.data = json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return f"it was answered with {answer.status}"
+    except urllib.error.HTTPError as refused:
+        problem = json.load(refused)
+        if refused.code != 400:
+            return f"it was refused with {refused.code}, which needs no excuse"
+        strange = [error for error in problem["errors"] if not known(error)]
+        return f"not excused: {strange}" if strange else None
+
+
+def main(api):
+    wrong = [(call, found) for call in REFUSED if (found := errors_of(api, *call))]
+    for (method, path, body), found in wrong:
+        print(f"{method} /v1/{path} {json.dumps(body, ensure_ascii=False)[:200]}: {found}", file=sys.stderr)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
