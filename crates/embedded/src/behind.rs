@@ -2,11 +2,11 @@
 //! transaction has committed, so a disk that is full loses nothing; it is tried again.
 
 use crate::batch::Batch;
+use crate::copier::WAL_PAGES;
 use crate::filter::Filter;
-use crate::housekeeper::WAL_PAGES;
 use crate::index::{Chunk, EVERYTHING, Index};
 use crate::log;
-use crate::mentions::{Fresh, Terms};
+use crate::mentions::{self, Fresh, Terms};
 use crate::units;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -114,11 +114,21 @@ impl Behind {
         &mut self,
         item: impl Fn(&ItemKey) -> Option<Item>,
     ) -> rusqlite::Result<Option<(u64, u64)>> {
+        self.make_ready(item);
+        self.write_ready()
+    }
+
+    /// Takes what waits out of the fold, unless something else was taken out and not written yet.
+    pub(crate) fn make_ready(&mut self, item: impl Fn(&ItemKey) -> Option<Item>) {
         if self.ready.is_none() && self.reached.0 > self.index.position.indexed {
             let weight = self.fold.weight;
             let chunk = std::mem::take(&mut self.fold).into_chunk(item);
             self.ready = Some(Ready { chunk, reached: self.reached, weight });
         }
+    }
+
+    /// Writes what was taken out.
+    pub(crate) fn write_ready(&mut self) -> rusqlite::Result<Option<(u64, u64)>> {
         let Some(Ready { chunk, reached: (batch, sum), weight }) = &self.ready else { return Ok(None) };
         // Where none waits, a start has none to read up to here.
         let none = self.keys.is_empty() && self.mentions().len() == 0;
@@ -132,10 +142,9 @@ impl Behind {
 
     /// Writes the keys and mentions that wait as runs. Answers whether there were any.
     pub(crate) fn write_runs(&mut self) -> rusqlite::Result<bool> {
-        let (count, sorted) = {
-            let mentions = self.mentions();
-            (mentions.len(), mentions.sorted())
-        };
+        // Sorted when the lock is given back: this may take its time.
+        let mentions = self.mentions().all();
+        let (count, sorted) = (mentions.len(), mentions::sorted(mentions));
         if self.keys.is_empty() && count == 0 {
             return Ok(false);
         }

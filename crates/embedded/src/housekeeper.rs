@@ -1,8 +1,6 @@
-//! What goes on in the background: expiring what is due, copying the log's write-ahead log into its database, watching
-//! the free space. None of it is needed for a right answer.
+//! What goes on in the background: expiring what is due, watching the free space. None of it is needed for a right answer.
 
-use crate::log::Log;
-use crate::store::{Options, Shared};
+use crate::store::Shared;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,18 +12,14 @@ use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
 
 /// How often due holds are looked for: well within the second that is promised.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// How often the log's length and the free space are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Pages in a write-ahead log that are worth copying: 32 MiB.
-pub(crate) const WAL_PAGES: u64 = if fault::ON { 256 } else { 8_192 };
-const _: () = assert!(WAL_PAGES * 4_096 * 2 <= Options::LOG_ROOM);
+/// How often the free space is looked at, and the log's length.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Who expires what nobody asked for.
 pub(crate) const ACTOR: &str = "stockhold";
 
 /// See the module.
 pub(crate) struct Housekeeper {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) log: Log,
     pub(crate) log_file: PathBuf,
     pub(crate) free_floor: u64,
     pub(crate) sweeps: bool,
@@ -93,21 +87,7 @@ impl Housekeeper {
         }
     }
 
-    fn copy_log(&self) -> rusqlite::Result<()> {
-        if self.log.uncopied()? > WAL_PAGES {
-            self.log.checkpoint_behind()?;
-            self.shared.checkpoint_wanted.store(true, Ordering::Relaxed);
-            fault!("checkpoint.wanted");
-        }
-        Ok(())
-    }
-
     fn look(&self) {
-        if let Err(error) = self.copy_log()
-            && !self.shared.checkpoint_failed("the log's", &error)
-        {
-            return;
-        }
         fault!("space.looked_at");
         let free = free_bytes(&self.log_file);
         if let Ok(free) = free {

@@ -5,6 +5,7 @@ use crate::batch::Batch;
 use crate::behind::Behind;
 use crate::core::UNINDEXED;
 use crate::log;
+use crate::quiet::Quiet;
 use crate::store::Shared;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
@@ -13,9 +14,9 @@ use stockhold_store::fault;
 
 /// Events that make a chunk worth writing before its time.
 const CHUNK_EVENTS: usize = 4_096;
-/// Events and lines that wait when the indexer stops giving way to requests: far from the bound at which those are turned
-/// away.
-const HURRIED_WEIGHT: u64 = UNINDEXED / 16;
+/// Events and lines that wait when the index is written beside the requests and not behind them: far from the bound at which
+/// those are turned away.
+const HURRIED_WEIGHT: u64 = UNINDEXED / 8;
 /// Longest wait of a chunk.
 const CHUNK_AGE: Duration = Duration::from_millis(500);
 /// Keys that make a run.
@@ -93,11 +94,13 @@ pub(crate) struct Indexer {
     keys_began: Option<Monotonic>,
     /// When the disk was found full.
     full: Option<Monotonic>,
+    quiet: Quiet,
 }
 
 impl Indexer {
-    pub(crate) fn new(shared: Arc<Shared>, behind: Behind, retention: Duration) -> Self {
-        let mut indexer = Self { shared, behind, retention, fold_began: None, keys_began: None, full: None };
+    pub(crate) fn new(shared: Arc<Shared>, behind: Behind, retention: Duration, quiet: Quiet) -> Self {
+        let mut indexer =
+            Self { shared, behind, retention, fold_began: None, keys_began: None, full: None, quiet };
         indexer.note_ages();
         indexer
     }
@@ -161,12 +164,11 @@ impl Indexer {
 
     /// Writes what is due.
     fn write(&mut self, idle: bool) -> rusqlite::Result<()> {
-        self.behind.index.pace.hurried = self.behind.weight() > HURRIED_WEIGHT;
         let old = |began: Option<Monotonic>, age| began.is_some_and(|began| began.elapsed() >= age);
         let chunk = old(self.fold_began, CHUNK_AGE) || self.behind.events() >= CHUNK_EVENTS;
         if chunk {
             self.write_chunk()?;
-            self.behind.checkpoint()?;
+            self.step(|behind| behind.checkpoint())?;
         }
         if old(self.keys_began, RUN_AGE) || self.behind.keys() >= RUN_KEYS {
             self.write_runs()?;
@@ -175,6 +177,14 @@ impl Indexer {
             self.tend()?;
         }
         Ok(())
+    }
+
+    /// Takes a step of the work: behind the requests, unless too much waits.
+    fn step<T: Send>(&mut self, work: impl FnOnce(&mut Behind) -> T + Send) -> T {
+        let hurried = self.shared.core().unindexed() > HURRIED_WEIGHT;
+        let behind = &mut self.behind;
+        behind.index.pace.hurried = hurried;
+        self.quiet.run(hurried, || work(behind))
     }
 
     /// Writes everything.
@@ -191,7 +201,8 @@ impl Indexer {
     }
 
     fn write_chunk(&mut self) -> rusqlite::Result<()> {
-        if let Some((batch, weight)) = self.behind.write_chunk(|key| self.shared.published.get(key))? {
+        self.behind.make_ready(|key| self.shared.published.get(key));
+        if let Some((batch, weight)) = self.step(Behind::write_ready)? {
             fault!("index.forgetting");
             self.shared.core().indexed(batch, weight);
         }
@@ -201,7 +212,7 @@ impl Indexer {
     }
 
     fn write_runs(&mut self) -> rusqlite::Result<()> {
-        if self.behind.write_runs()? {
+        if self.step(Behind::write_runs)? {
             fault!("runs.forgetting");
             self.forget_keys();
         }
@@ -217,7 +228,8 @@ impl Indexer {
     fn tend(&mut self) -> rusqlite::Result<()> {
         // Merging writes before it deletes.
         let may_merge = self.shared.core().no_reserves.is_none();
-        if self.behind.tend(retire_before(self.shared.clock.now(), self.retention), may_merge)? {
+        let retire_before = retire_before(self.shared.clock.now(), self.retention);
+        if self.step(|behind| behind.tend(retire_before, may_merge))? {
             self.forget_keys();
         }
         Ok(())

@@ -19,6 +19,7 @@ mod batch;
 mod filter;
 mod memory;
 mod queries;
+mod quiet;
 mod steps;
 
 mod core;
@@ -38,6 +39,7 @@ mod shared_keys;
 mod units;
 
 mod committer;
+mod copier;
 mod housekeeper;
 mod indexer;
 mod lists;

@@ -198,17 +198,9 @@ impl Fresh {
         terms
     }
 
-    /// Writes the first `count` as a run; they stay until [`Self::written`].
-    pub(crate) fn sorted(&self) -> Vec<Mention> {
-        let mut mentions = self.mentions.clone();
-        mentions.sort_unstable();
-        mentions.dedup_by(|next, before| {
-            before.join(*next).is_some_and(|joined| {
-                *before = joined;
-                true
-            })
-        });
-        mentions
+    /// All of them; they stay until [`Self::written`].
+    pub(crate) fn all(&self) -> Vec<Mention> {
+        self.mentions.clone()
     }
 
     /// A run has the first `count` of them.
@@ -221,6 +213,18 @@ impl Fresh {
         let found = self.mentions.iter().filter(|mention| mention.term == term);
         found.map(|mention| (mention.first, mention.last)).collect()
     }
+}
+
+/// Sorts mentions, and joins those that follow each other.
+pub(crate) fn sorted(mut mentions: Vec<Mention>) -> Vec<Mention> {
+    mentions.sort_unstable();
+    mentions.dedup_by(|next, before| {
+        before.join(*next).is_some_and(|joined| {
+            *before = joined;
+            true
+        })
+    });
+    mentions
 }
 
 /// Writes a run of mentions that are sorted.
@@ -279,7 +283,7 @@ mod tests {
                 .flat_map(move |batch| [(owner(batch % 100), batch), (hot, batch)])
         };
         for run in 0..8 {
-            let sorted = fresh_of(of_run(run)).sorted();
+            let sorted = super::sorted(fresh_of(of_run(run)).all());
             assert_eq!(
                 sorted.iter().filter(|mention| mention.term == hot).count(),
                 1,

@@ -1,6 +1,7 @@
-//! The store with its threads: a committer, an indexer, a housekeeper and readers around one [`Core`].
+//! The store with its threads: a committer, an indexer, a copier, a housekeeper and readers around one [`Core`].
 
 use crate::committer::{Committer, deliver};
+use crate::copier::Copier;
 use crate::core::{Admitted, Core, Pending};
 use crate::error::OpenError;
 use crate::files;
@@ -11,6 +12,7 @@ use crate::lists::Lists;
 use crate::log::{self, Log};
 use crate::mentions::Fresh;
 use crate::published::Published;
+use crate::quiet::Quiet;
 use crate::reader;
 use crate::recover::{Recovered, recover};
 use std::fmt;
@@ -91,6 +93,8 @@ pub(crate) struct Shared {
     /// Whether the stop is to look like a crash.
     pub(crate) abandoned: AtomicBool,
     pub(crate) checkpoint_wanted: AtomicBool,
+    /// Whether the index is written behind the requests just now.
+    index_is_back: Arc<AtomicBool>,
 }
 
 impl Shared {
@@ -116,6 +120,10 @@ impl Shared {
             }
             return;
         }
+    }
+
+    pub(crate) fn index_is_back(&self) -> bool {
+        self.index_is_back.load(Ordering::Relaxed)
     }
 
     /// Mentions that no run of the index has yet.
@@ -221,6 +229,7 @@ impl EmbeddedStore {
             recover(dir, retire_before, options.log_room)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let (lists, list_queue) = sync_channel(reader::LIST_QUEUE);
+        let quiet = Quiet::new("index-writer");
         let shared = Arc::new(Shared {
             core: Mutex::new(Core::new(memory, options.rules, head, behind.weight())),
             committer: Condvar::new(),
@@ -231,6 +240,7 @@ impl EmbeddedStore {
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             checkpoint_wanted: AtomicBool::new(false),
+            index_is_back: quiet.back(),
         });
         let log_file = dir.join(files::LOG);
         let index_file = dir.join(files::INDEX);
@@ -252,7 +262,6 @@ impl EmbeddedStore {
         }
         let housekeeper = Housekeeper {
             shared: Arc::clone(&shared),
-            log: Log::open_reader(&log_file)?,
             log_file: log_file.clone(),
             free_floor: options.free_floor,
             sweeps: options.sweeps,
@@ -262,7 +271,9 @@ impl EmbeddedStore {
                 .map_err(|error| OpenError::io("naming the sweeper", error.to_string()))?,
         };
         others.push(spawn(&shared, "housekeeper", move || housekeeper.run())?);
-        let indexer = Indexer::new(Arc::clone(&shared), behind, options.key_retention);
+        let copier = Copier { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };
+        others.push(spawn(&shared, "copier", move || copier.run())?);
+        let indexer = Indexer::new(Arc::clone(&shared), behind, options.key_retention, quiet);
         let mailbox = Arc::clone(&to_indexer);
         let indexer = spawn(&shared, "indexer", move || indexer.run(&mailbox))?;
         let committer = Committer::new(Arc::clone(&shared), log, acked, Arc::clone(&to_indexer));

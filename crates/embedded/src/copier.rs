@@ -1,0 +1,48 @@
+//! Copies the log's write-ahead log into its database, behind the requests.
+
+use crate::housekeeper::LOOK_EVERY;
+use crate::log::Log;
+use crate::quiet::Quiet;
+use crate::store::{Options, Shared};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stockhold_store::fault;
+
+/// Pages in a write-ahead log that are worth copying: 32 MiB.
+pub(crate) const WAL_PAGES: u64 = if fault::ON { 256 } else { 8_192 };
+const _: () = assert!(WAL_PAGES * 4_096 * 2 <= Options::LOG_ROOM);
+/// Pages that are copied beside the requests and not behind them: before the room is full.
+const HURRIED_PAGES: u64 = WAL_PAGES + WAL_PAGES / 2;
+
+/// See the module.
+pub(crate) struct Copier {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) log: Log,
+}
+
+impl Copier {
+    /// Runs until the store stops.
+    pub(crate) fn run(mut self) {
+        let mut quiet = Quiet::new("log-copier");
+        while !self.shared.stopping.load(Ordering::Acquire) && self.shared.core().poisoned().is_none() {
+            if let Err(error) = self.copy(&mut quiet)
+                && !self.shared.checkpoint_failed("the log's", &error)
+            {
+                return;
+            }
+            // A stop cuts this short.
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+    }
+
+    fn copy(&mut self, quiet: &mut Quiet) -> rusqlite::Result<()> {
+        let pages = self.log.uncopied()?;
+        if pages > WAL_PAGES {
+            let log = &mut self.log;
+            quiet.run(pages > HURRIED_PAGES, move || log.checkpoint_behind())?;
+            self.shared.checkpoint_wanted.store(true, Ordering::Relaxed);
+            fault!("checkpoint.wanted");
+        }
+        Ok(())
+    }
+}
