@@ -1,5 +1,5 @@
-"""Refusals that hooks.py excuses, called up one by one: a fuzzer meets them only when it is lucky, so an excuse whose words the
-server no longer uses would be found by chance.
+"""Refusals that hooks.py excuses, as far as one request brings them about: a fuzzer meets them only when it is lucky, so an excuse
+whose words the server no longer uses would be found by chance.
 
     excuses.py API, with the items of scripts/fuzz-api made
 """

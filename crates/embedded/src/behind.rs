@@ -6,7 +6,7 @@ use crate::copier::WAL_PAGES;
 use crate::filter::Filter;
 use crate::index::{Chunk, EVERYTHING, Index};
 use crate::log;
-use crate::mentions::{self, Fresh, Terms};
+use crate::mentions::{self, Fresh, Mention, Terms};
 use crate::units;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -44,6 +44,8 @@ struct Ready {
     chunk: Chunk,
     reached: (u64, u32),
     weight: u64,
+    /// Up to this batch no key waited and no mention.
+    keyed: u64,
 }
 
 impl Behind {
@@ -123,18 +125,20 @@ impl Behind {
         if self.ready.is_none() && self.reached.0 > self.index.position.indexed {
             let weight = self.fold.weight;
             let chunk = std::mem::take(&mut self.fold).into_chunk(item);
-            self.ready = Some(Ready { chunk, reached: self.reached, weight });
+            // Where none waits, a start has none to read up to here.
+            let none = self.keys.is_empty() && self.mentions().len() == 0;
+            let keyed = if none { self.reached.0 } else { 0 };
+            self.ready = Some(Ready { chunk, reached: self.reached, weight, keyed });
         }
     }
 
     /// Writes what was taken out.
     pub(crate) fn write_ready(&mut self) -> rusqlite::Result<Option<(u64, u64)>> {
-        let Some(Ready { chunk, reached: (batch, sum), weight }) = &self.ready else { return Ok(None) };
-        // Where none waits, a start has none to read up to here.
-        let none = self.keys.is_empty() && self.mentions().len() == 0;
-        let keyed = if none { *batch } else { 0 };
+        let Some(Ready { chunk, reached: (batch, sum), weight, keyed }) = &self.ready else {
+            return Ok(None);
+        };
         let ahead = u64::from(bug!("the-index-is-ahead-of-the-log"));
-        self.index.write(chunk, (*batch + ahead, *sum), keyed)?;
+        self.index.write(chunk, (*batch + ahead, *sum), *keyed)?;
         let written = (*batch, *weight);
         self.ready = None;
         Ok(Some(written))
@@ -142,19 +146,33 @@ impl Behind {
 
     /// Writes the keys and mentions that wait as runs. Answers whether there were any.
     pub(crate) fn write_runs(&mut self) -> rusqlite::Result<bool> {
-        // Sorted when the lock is given back: this may take its time.
-        let mentions = self.mentions().all();
-        let (count, sorted) = (mentions.len(), mentions::sorted(mentions));
-        if self.keys.is_empty() && count == 0 {
+        let mentions = self.waiting_mentions();
+        let written = self.write_runs_with(&mentions)?;
+        self.forget_mentions(mentions.len());
+        Ok(written)
+    }
+
+    /// The mentions that wait.
+    pub(crate) fn waiting_mentions(&self) -> Vec<Mention> {
+        self.mentions().all()
+    }
+
+    /// Writes the keys that wait, and the mentions, as runs. Answers whether there were any. Holds no lock.
+    pub(crate) fn write_runs_with(&mut self, mentions: &[Mention]) -> rusqlite::Result<bool> {
+        if self.keys.is_empty() && mentions.is_empty() {
             return Ok(false);
         }
+        let sorted = mentions::sorted(mentions.to_vec());
         let taken =
             if bug!("a-start-claims-keys-that-it-has-not-read") { self.reached.0 } else { self.taken };
         self.index.write_runs(&mut self.keys, &sorted, taken)?;
         self.keys.clear();
-        // A reader that finds them in both takes them once.
-        self.mentions().written(count);
         Ok(true)
+    }
+
+    /// Forgets the first `count` mentions, which a run has. A reader that finds them in both takes them once.
+    pub(crate) fn forget_mentions(&self, count: usize) {
+        self.mentions().written(count);
     }
 
     /// Goes on with merging runs, if that may be, and with deleting those of keys that are older than `retire_before`, in

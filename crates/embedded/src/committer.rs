@@ -11,16 +11,11 @@ use metrics::Histogram;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant as Monotonic};
+use std::time::Instant as Monotonic;
 use std::vec;
 use stockhold_domain::bug;
 use stockhold_store::fault;
 use stockhold_store::{Failure, Inbox};
-
-/// How often a commit that waits for the index looks how far that is.
-const INDEX_LOOK: Duration = Duration::from_millis(5);
-/// How often it looks at most: after a second it goes on.
-const INDEX_LOOKS: u32 = 200;
 
 /// See the module.
 pub(crate) struct Committer {
@@ -59,6 +54,8 @@ impl Committer {
             deliver(lost);
             return;
         }
+        // While another makes a checkpoint this one would do nothing.
+        let _copying = self.shared.copying();
         if !self.shared.abandoned.load(Ordering::Acquire)
             && let Err(error) = self.log.checkpoint_last()
         {
@@ -101,20 +98,12 @@ impl Committer {
 
     fn next(&self) -> Option<Taken> {
         let mut core = self.shared.core();
-        let mut looks = 0;
         loop {
             if core.poisoned().is_some() || self.shared.abandoned.load(Ordering::Acquire) {
                 return None;
             }
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             if core.is_due(stopping) {
-                if core.far_behind() && self.shared.index_is_back() && !stopping && looks < INDEX_LOOKS {
-                    looks += 1;
-                    drop(core);
-                    std::thread::sleep(INDEX_LOOK);
-                    core = self.shared.core();
-                    continue;
-                }
                 return Some(core.take(self.shared.clock.now()));
             }
             if stopping {

@@ -14,6 +14,9 @@ const _: () = assert!(WAL_PAGES * 4_096 * 2 <= Options::LOG_ROOM);
 /// Pages that are copied beside the requests and not behind them: before the room is full.
 const HURRIED_PAGES: u64 = WAL_PAGES + WAL_PAGES / 2;
 
+/// Pages that are left to the committer.
+const REST_PAGES: u64 = WAL_PAGES / 8;
+
 /// See the module.
 pub(crate) struct Copier {
     pub(crate) shared: Arc<Shared>,
@@ -37,12 +40,21 @@ impl Copier {
 
     fn copy(&mut self, quiet: &mut Quiet) -> rusqlite::Result<()> {
         let pages = self.log.uncopied()?;
-        if pages > WAL_PAGES {
-            let log = &mut self.log;
-            quiet.run(pages > HURRIED_PAGES, move || log.checkpoint_behind())?;
-            self.shared.checkpoint_wanted.store(true, Ordering::Relaxed);
-            fault!("checkpoint.wanted");
+        if pages <= WAL_PAGES {
+            return Ok(());
         }
+        let _copying = self.shared.copying();
+        let interrupt = self.log.interrupt_handle();
+        let stopping = || self.shared.stopping.load(Ordering::Acquire);
+        let log = &mut self.log;
+        let copy = move || if stopping() { Ok(0) } else { log.checkpoint_behind() };
+        quiet.run(&interrupt, || stopping() || pages > HURRIED_PAGES, copy)?;
+        // What has come meanwhile: the committer, which copies the rest, is to find little.
+        if self.log.uncopied()? > REST_PAGES && !stopping() {
+            self.log.checkpoint_behind()?;
+        }
+        self.shared.checkpoint_wanted.store(true, Ordering::Relaxed);
+        fault!("checkpoint.wanted");
         Ok(())
     }
 }

@@ -25,8 +25,6 @@ pub(crate) const UNINDEXED: u64 = 2_000_000;
 // One reservation is a fraction of either.
 const _: () = assert!(limits::BASKET_LINES as u64 + limits::BASKET_UNITS < BATCH_LINES as u64);
 const _: () = assert!((BATCH_LINES as u64) < UNINDEXED);
-/// Of that, so much has commits wait while the index is written behind the requests: those who wait leave the core to it.
-const FAR_BEHIND: u64 = UNINDEXED / 4;
 /// Closed reservations and keys that may stand in memory, waiting for the index.
 pub(crate) const TAIL_LIMIT: usize = 2_000_000;
 /// Commands of one [`Ask::Commands`] that are decided before whoever waits for the lock may go first.
@@ -432,11 +430,6 @@ impl Core {
     /// The index has keys up to this batch. Answers with what is to be dropped once the lock is given back.
     pub(crate) fn keyed(&mut self, batch: u64, filters: Vec<Arc<Filter>>) -> Vec<Keys> {
         self.memory.forget_keys(batch, filters)
-    }
-
-    /// Whether the index lacks so much that commits are to wait for it.
-    pub(crate) fn far_behind(&self) -> bool {
-        self.unindexed > FAR_BEHIND
     }
 
     /// What the index does not have yet.

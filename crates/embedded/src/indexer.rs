@@ -7,6 +7,7 @@ use crate::core::UNINDEXED;
 use crate::log;
 use crate::quiet::Quiet;
 use crate::store::Shared;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::Instant;
@@ -98,7 +99,8 @@ pub(crate) struct Indexer {
 }
 
 impl Indexer {
-    pub(crate) fn new(shared: Arc<Shared>, behind: Behind, retention: Duration, quiet: Quiet) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, behind: Behind, retention: Duration) -> Self {
+        let quiet = Quiet::new("index-writer");
         let mut indexer =
             Self { shared, behind, retention, fold_began: None, keys_began: None, full: None, quiet };
         indexer.note_ages();
@@ -174,17 +176,24 @@ impl Indexer {
             self.write_runs()?;
         }
         if chunk || idle {
-            self.tend()?;
+            self.tend(idle)?;
         }
         Ok(())
     }
 
-    /// Takes a step of the work: behind the requests, unless too much waits.
-    fn step<T: Send>(&mut self, work: impl FnOnce(&mut Behind) -> T + Send) -> T {
-        let hurried = self.shared.core().unindexed() > HURRIED_WEIGHT;
+    /// Takes a step of the work: behind the requests, unless too much waits, with what the committer has told since, or the
+    /// store stops.
+    fn step<T: Send>(
+        &mut self,
+        mut work: impl FnMut(&mut Behind) -> rusqlite::Result<T> + Send,
+    ) -> rusqlite::Result<T> {
+        let shared = &self.shared;
+        let far = || shared.core().unindexed() > HURRIED_WEIGHT;
         let behind = &mut self.behind;
-        behind.index.pace.hurried = hurried;
-        self.quiet.run(hurried, || work(behind))
+        behind.index.pace.hurried = far();
+        let interrupt = behind.index.db.get_interrupt_handle();
+        let hurried = || shared.stopping.load(Ordering::Acquire) || far();
+        self.quiet.run(&interrupt, hurried, || work(behind))
     }
 
     /// Writes everything.
@@ -212,7 +221,9 @@ impl Indexer {
     }
 
     fn write_runs(&mut self) -> rusqlite::Result<()> {
-        if self.step(Behind::write_runs)? {
+        let mentions = self.behind.waiting_mentions();
+        if self.step(|behind| behind.write_runs_with(&mentions))? {
+            self.behind.forget_mentions(mentions.len());
             fault!("runs.forgetting");
             self.forget_keys();
         }
@@ -225,11 +236,17 @@ impl Indexer {
         drop(dropped);
     }
 
-    fn tend(&mut self) -> rusqlite::Result<()> {
+    fn tend(&mut self, idle: bool) -> rusqlite::Result<()> {
         // Merging writes before it deletes.
         let may_merge = self.shared.core().no_reserves.is_none();
         let retire_before = retire_before(self.shared.clock.now(), self.retention);
-        if self.step(|behind| behind.tend(retire_before, may_merge))? {
+        // Where nobody reserves it is little, and not worth a thread.
+        let tended = if idle {
+            self.behind.tend(retire_before, may_merge)
+        } else {
+            self.step(|behind| behind.tend(retire_before, may_merge))
+        };
+        if tended? {
             self.forget_keys();
         }
         Ok(())

@@ -4,7 +4,7 @@
 use crate::batch::{self, Batch, Row};
 use crate::error::OpenError;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, InterruptHandle, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use stockhold_domain::Instant;
 use stockhold_domain::bug;
@@ -349,6 +349,11 @@ impl Log {
     /// Pages of the write-ahead log that are not in the database yet. Its length says nothing: the file never shrinks.
     pub(crate) fn uncopied(&self) -> rusqlite::Result<u64> {
         checkpoint(&self.db, "NOOP")
+    }
+
+    /// Interrupts what this connection does.
+    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
+        self.db.get_interrupt_handle()
     }
 
     /// Copies what it can of the write-ahead log into the database, without stopping the writer.

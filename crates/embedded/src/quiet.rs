@@ -1,23 +1,25 @@
-//! Work that no request waits for: on a thread that gets a core only when no other thread of the process wants it. A request
-//! that comes meanwhile goes on at once, and not when such work has used up its turn.
+//! Work on a SQLite file that no request waits for: on a thread that gets a core only when no other wants it. A request that
+//! comes meanwhile goes on at once, and not when such work has used up its turn.
 
+use rusqlite::{ErrorCode, InterruptHandle};
 use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant as Monotonic};
 
-/// What no piece of work takes, disk included, where it gets a core at all. When one has taken longer, all cores are busy.
+/// What no piece of work takes that gets a core and a disk now and then. One that takes longer is interrupted and begins anew
+/// beside everything else.
 const STARVED: Duration = Duration::from_secs(2);
 /// How long no work steps back then.
 const PRESSING: Duration = Duration::from_secs(10);
+/// How often it is looked whether work that has stepped back has to hurry now.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Quiet {
     name: &'static str,
-    /// Whether there is work just now that steps back.
-    back: Arc<AtomicBool>,
+    starved: Duration,
     /// Until when no work steps back.
     pressing: Option<Monotonic>,
 }
@@ -25,44 +27,51 @@ pub(crate) struct Quiet {
 impl Quiet {
     /// For work that is shown under this name.
     pub(crate) fn new(name: &'static str) -> Self {
-        Self { name, back: Arc::default(), pressing: None }
+        Self { name, starved: STARVED, pressing: None }
     }
 
-    /// Says whether there is work just now that steps back: it goes on when others rest.
-    pub(crate) fn back(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.back)
-    }
-
-    /// Does work and waits for it: behind everything else, unless that would take too long or it is `hurried`. It must not
-    /// hold a lock that requests want: stepping back, it may hold it for seconds.
-    pub(crate) fn run<T: Send>(&mut self, hurried: bool, work: impl FnOnce() -> T + Send) -> T {
+    /// Does work and waits for it: behind everything else, unless it is `hurried` or that did not get far enough of late.
+    /// `interrupt` is that of its connection: work that was interrupted is begun anew. It must not hold a lock that requests
+    /// want: stepping back, it may hold it for seconds.
+    pub(crate) fn run<T: Send>(
+        &mut self,
+        interrupt: &InterruptHandle,
+        hurried: impl Fn() -> bool,
+        mut work: impl FnMut() -> rusqlite::Result<T> + Send,
+    ) -> rusqlite::Result<T> {
         let begun = Monotonic::now();
-        if hurried || self.pressing.is_some_and(|until| begun < until) {
+        if hurried() {
+            self.pressing = Some(begun + PRESSING);
+        }
+        if self.pressing.is_some_and(|until| begun < until) {
             return work();
         }
-        self.back.store(true, Ordering::Relaxed);
-        let done = quietly(self.name, work);
-        self.back.store(false, Ordering::Relaxed);
-        self.pressing = (begun.elapsed() > STARVED).then(|| Monotonic::now() + PRESSING);
-        done
-    }
-}
-
-fn quietly<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
-    let mut work = Some(work);
-    let done = scope(|scope| {
-        let work = &mut work;
-        let started = Builder::new().name(name.to_owned()).spawn_scoped(scope, move || {
-            step_back();
-            work.take().map(|work| work())
+        let done = scope(|scope| {
+            let (at_work, ended) = channel::<()>();
+            let work = &mut work;
+            let started = Builder::new().name(self.name.to_owned()).spawn_scoped(scope, move || {
+                step_back();
+                let done = work();
+                drop(at_work);
+                done
+            });
+            let thread = started.ok()?;
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let late = begun.elapsed() > self.starved;
+                if late || hurried() {
+                    tracing::debug!(work = self.name, late, "it does not step back any more");
+                    self.pressing = Some(Monotonic::now() + PRESSING);
+                    interrupt.interrupt();
+                }
+            }
+            Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
-        started.ok().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    });
-    match (done.flatten(), work) {
-        (Some(done), _) => done,
-        // No thread could be had.
-        (None, Some(work)) => work(),
-        (None, None) => unreachable!("a thread that took its work has done it or panicked"),
+        match done {
+            Some(Err(error)) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => work(),
+            Some(done) => done,
+            // No thread could be had.
+            None => work(),
+        }
     }
 }
 
@@ -77,8 +86,9 @@ fn step_back() {
             thread_native_id,
         };
         let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        // It fails too where the process has a nice value, after it has done what is wanted.
         if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle) {
-            tracing::debug!(?error, "a thread can't step back behind the others");
+            tracing::debug!(?error, "a thread may not have stepped back behind the others");
         }
     }
 }
@@ -86,7 +96,10 @@ fn step_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rusqlite::Connection;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
 
     /// How the thread that asks is scheduled: field 41 of its line, of which the second may have blanks in it.
     #[cfg(target_os = "linux")]
@@ -96,28 +109,69 @@ mod tests {
         rest.split_ascii_whitespace().nth(41 - 3).unwrap().parse().unwrap()
     }
 
+    fn db() -> (Connection, InterruptHandle) {
+        let db = Connection::open_in_memory().unwrap();
+        let interrupt = db.get_interrupt_handle();
+        (db, interrupt)
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
-    fn work_steps_back_unless_it_is_hurried_and_nobody_else_does() {
+    fn work_steps_back_unless_it_is_hurried() {
         const OTHER: u32 = 0;
         const IDLE: u32 = 5;
+        let (_db, interrupt) = db();
         let mut quiet = Quiet::new("test");
-        assert_eq!((quiet.run(false, policy), policy()), (IDLE, OTHER));
-        assert_eq!(quiet.run(true, policy), OTHER);
-        quiet.pressing = Some(Monotonic::now() + PRESSING);
-        assert_eq!(quiet.run(false, policy), OTHER);
-        quiet.pressing = Some(Monotonic::now());
-        assert_eq!(quiet.run(false, policy), IDLE);
-        assert_eq!(quiet.pressing, None);
+        let mut run = |hurried| quiet.run(&interrupt, || hurried, || Ok(policy())).unwrap();
+        assert_eq!((run(false), policy()), (IDLE, OTHER));
+        assert_eq!(run(true), OTHER);
+        assert_eq!(run(false), OTHER, "a while after work that was hurried none steps back");
+    }
+
+    /// More than any thread gets done before it is interrupted.
+    const ENDLESS: &str =
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n";
+
+    #[test]
+    fn work_that_does_not_get_on_is_interrupted_and_begins_anew_on_the_thread_that_waits() {
+        let waits = thread::current().id();
+        for late in [Duration::ZERO, STARVED] {
+            let (mut db, interrupt) = db();
+            let mut quiet = Quiet::new("test");
+            quiet.starved = late;
+            // The one has taken too long, the other is to hurry from when it has begun.
+            let (begun, hurry) = (AtomicBool::new(false), late > Duration::ZERO);
+            let hurried = || hurry && begun.load(Ordering::Relaxed);
+            let (begun, connection, mut runs) = (&begun, &mut db, 0);
+            let counted = &mut runs;
+            let done = quiet.run(&interrupt, hurried, move || {
+                *counted += 1;
+                begun.store(true, Ordering::Relaxed);
+                if thread::current().id() == waits {
+                    return Ok("anew");
+                }
+                connection.query_row(ENDLESS, [], |_| Ok("never"))
+            });
+            assert_eq!((done.unwrap(), runs), ("anew", 2));
+            assert!(quiet.pressing.is_some());
+            assert_eq!(db.query_row("SELECT 1", [], |row| row.get(0)), Ok(1), "the connection goes on");
+        }
     }
 
     #[test]
-    fn a_panic_is_not_swallowed() {
-        let mut done = 0;
-        Quiet::new("test").run(false, || done += 1);
-        let panicked =
-            catch_unwind(AssertUnwindSafe(|| Quiet::new("test").run(false, || panic!("on purpose"))));
-        let told = panicked.unwrap_err();
-        assert_eq!((done, told.downcast_ref::<&str>()), (1, Some(&"on purpose")));
+    fn failures_and_panics_are_not_swallowed() {
+        let (mut db, interrupt) = db();
+        let (connection, mut runs) = (&mut db, 0);
+        let counted = &mut runs;
+        let fails = move || {
+            *counted += 1;
+            connection.execute("nonsense", [])
+        };
+        assert!(Quiet::new("test").run(&interrupt, || false, fails).is_err());
+        assert_eq!(runs, 1);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            Quiet::new("test").run(&interrupt, || false, || -> rusqlite::Result<()> { panic!("on purpose") })
+        }));
+        assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"on purpose"));
     }
 }

@@ -12,7 +12,6 @@ use crate::lists::Lists;
 use crate::log::{self, Log};
 use crate::mentions::Fresh;
 use crate::published::Published;
-use crate::quiet::Quiet;
 use crate::reader;
 use crate::recover::{Recovered, recover};
 use std::fmt;
@@ -93,8 +92,8 @@ pub(crate) struct Shared {
     /// Whether the stop is to look like a crash.
     pub(crate) abandoned: AtomicBool,
     pub(crate) checkpoint_wanted: AtomicBool,
-    /// Whether the index is written behind the requests just now.
-    index_is_back: Arc<AtomicBool>,
+    /// Held while the log is copied.
+    copying: Mutex<()>,
 }
 
 impl Shared {
@@ -122,8 +121,9 @@ impl Shared {
         }
     }
 
-    pub(crate) fn index_is_back(&self) -> bool {
-        self.index_is_back.load(Ordering::Relaxed)
+    /// Keeps others from copying the log.
+    pub(crate) fn copying(&self) -> MutexGuard<'_, ()> {
+        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Mentions that no run of the index has yet.
@@ -229,7 +229,6 @@ impl EmbeddedStore {
             recover(dir, retire_before, options.log_room)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let (lists, list_queue) = sync_channel(reader::LIST_QUEUE);
-        let quiet = Quiet::new("index-writer");
         let shared = Arc::new(Shared {
             core: Mutex::new(Core::new(memory, options.rules, head, behind.weight())),
             committer: Condvar::new(),
@@ -240,7 +239,7 @@ impl EmbeddedStore {
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             checkpoint_wanted: AtomicBool::new(false),
-            index_is_back: quiet.back(),
+            copying: Mutex::new(()),
         });
         let log_file = dir.join(files::LOG);
         let index_file = dir.join(files::INDEX);
@@ -260,6 +259,7 @@ impl EmbeddedStore {
             others
                 .push(spawn(&Arc::clone(&shared), "lister", move || reader::list(&shared, &lists, &queue))?);
         }
+        let copier = Copier { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };
         let housekeeper = Housekeeper {
             shared: Arc::clone(&shared),
             log_file: log_file.clone(),
@@ -271,9 +271,8 @@ impl EmbeddedStore {
                 .map_err(|error| OpenError::io("naming the sweeper", error.to_string()))?,
         };
         others.push(spawn(&shared, "housekeeper", move || housekeeper.run())?);
-        let copier = Copier { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };
         others.push(spawn(&shared, "copier", move || copier.run())?);
-        let indexer = Indexer::new(Arc::clone(&shared), behind, options.key_retention, quiet);
+        let indexer = Indexer::new(Arc::clone(&shared), behind, options.key_retention);
         let mailbox = Arc::clone(&to_indexer);
         let indexer = spawn(&shared, "indexer", move || indexer.run(&mailbox))?;
         let committer = Committer::new(Arc::clone(&shared), log, acked, Arc::clone(&to_indexer));
