@@ -316,6 +316,8 @@ mod tests {
     use super::*;
     use crate::log::can_wait;
     use crate::shared_keys::SharedKeys;
+    use rusqlite::ErrorCode;
+    use std::sync::atomic::Ordering;
     use stockhold_domain::{Command, Event, Fingerprint, Instant, KeyHash, Subject};
     use stockhold_store::conformance::Maker;
 
@@ -418,5 +420,55 @@ mod tests {
         behind.index.db.query_row("PRAGMA max_page_count = 1000000", [], |_| Ok(())).unwrap();
         assert!(behind.tend(0, true).unwrap());
         assert_eq!((behind.filters().len(), state(&behind).3), (1, 4_000));
+    }
+
+    #[test]
+    fn what_is_given_up_half_way_is_done_anew_and_a_merge_goes_on_where_it_stood() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("index.db");
+        let mut behind = Behind::new(Index::open(&file, &SharedKeys::default()).unwrap().0);
+        let mut maker = Maker::new(1, "");
+        let flag = Arc::clone(&behind.index.pace.given_up);
+        let give_up = |up| flag.store(up, Ordering::Relaxed);
+        let is_told = |done: rusqlite::Result<bool>| {
+            let error = done.unwrap_err();
+            assert_eq!(error.sqlite_error_code(), Some(ErrorCode::OperationInterrupted));
+        };
+        for number in 1..=16_u64 {
+            behind.take(batch(number, &mut maker), 1);
+            if number % 2 == 1 {
+                continue;
+            }
+            let before = state(&behind);
+            behind.make_ready(|_| None);
+            give_up(true);
+            is_told(behind.write_runs());
+            is_told(behind.write_ready().map(|written| written.is_some()));
+            assert_eq!(state(&behind), before);
+            give_up(false);
+            assert!(behind.write_runs().unwrap());
+            assert_eq!(behind.write_ready().unwrap(), Some((number, 1_000)));
+        }
+        assert_eq!(state(&behind), (16, 16, 8_000, 8_000));
+        // From here on a step is as short as may be: the eight runs of 1,000 keys are merged in two.
+        behind.tend(0, false).unwrap();
+        let mut steps = 0;
+        while behind.filters().len() > 1 {
+            give_up(true);
+            is_told(behind.tend(0, true));
+            give_up(false);
+            behind.tend(0, true).unwrap();
+            steps += 1;
+            assert!(steps <= 2, "a merge that was given up begins anew");
+        }
+        assert_eq!((steps, state(&behind).3), (2, 8_000));
+        for number in 1..=16_u64 {
+            for n in 0..500 {
+                let hash = KeyHash(u128::from(number) << 64 | n);
+                assert!(crate::keys::find(&behind.index.db, hash).unwrap().is_some());
+            }
+        }
+        drop(behind);
+        assert_eq!(Index::open(&file, &SharedKeys::default()).unwrap().0.keys.all.len(), 1);
     }
 }

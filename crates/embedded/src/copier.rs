@@ -45,12 +45,14 @@ impl Copier {
         }
         let _copying = self.shared.copying();
         let interrupt = self.log.interrupt_handle();
-        let stopping = || self.shared.stopping.load(Ordering::Acquire);
+        let shared = &self.shared;
+        let stopping = || shared.stopping.load(Ordering::Acquire);
+        let over = || stopping() || shared.core().poisoned().is_some();
         let log = &mut self.log;
-        let copy = move || if stopping() { Ok(0) } else { log.checkpoint_behind() };
-        quiet.run(&interrupt, || stopping() || pages > HURRIED_PAGES, copy)?;
+        let copy = move |_| if stopping() { Ok(0) } else { log.checkpoint_behind() };
+        quiet.run(|| interrupt.interrupt(), || over() || pages > HURRIED_PAGES, copy)?;
         // What has come meanwhile: the committer, which copies the rest, is to find little.
-        if self.log.uncopied()? > REST_PAGES && !stopping() {
+        if self.log.uncopied()? > REST_PAGES && !over() {
             self.log.checkpoint_behind()?;
         }
         self.shared.checkpoint_wanted.store(true, Ordering::Relaxed);

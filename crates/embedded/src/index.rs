@@ -13,8 +13,10 @@ use crate::runs::{self, Kind, Merging, Retired, Run};
 use crate::segments::{self, Segments, Standing};
 use crate::shared_keys::SharedKeys;
 use crate::units;
-use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, ffi, params};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stockhold_domain::bug;
 use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId};
 use stockhold_store::codec::{self, Reader};
@@ -42,20 +44,27 @@ pub(crate) const EVERYTHING: &str = "";
 const STRIDE: u32 = 128;
 
 /// How the index is written: in small steps, since whoever wants the core meanwhile is a request.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
     /// Too much waits for the index: it goes first now.
     pub(crate) hurried: bool,
+    /// Set by whoever waits for a write that is to be given up: nothing of it is kept.
+    pub(crate) given_up: Arc<AtomicBool>,
     rows: u32,
 }
 
 impl Pace {
-    pub(crate) fn row(&mut self) {
+    pub(crate) fn row(&mut self) -> rusqlite::Result<()> {
+        if self.given_up.load(Ordering::Relaxed) {
+            let error = ffi::Error::new(ffi::SQLITE_INTERRUPT);
+            return Err(rusqlite::Error::SqliteFailure(error, Some("it was given up".to_owned())));
+        }
         self.rows += 1;
         if self.rows >= STRIDE && !self.hurried {
             self.rows = 0;
             std::thread::yield_now();
         }
+        Ok(())
     }
 }
 
@@ -138,17 +147,30 @@ impl Runs {
         pace: Pace,
         retired: impl FnOnce(&Connection, i64) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<bool> {
-        // After an error there is nothing to go on with: what was merged so far is deleted as a retired run.
+        let begun = self.merging.as_ref().map(Merging::done);
         let mut merging = self.merging.take();
-        let write = db.transaction()?;
-        let merged =
-            if may_merge { runs::merge::<K>(&write, &self.all, &mut merging, fresh, pace)? } else { None };
-        let Retired { runs: old, newest } =
-            runs::retire::<K>(&write, &self.all, merging.as_ref(), retire_before, fresh)?;
-        if let Some(newest) = newest {
-            retired(&write, newest)?;
-        }
-        write.commit()?;
+        let all = &self.all;
+        let tend = || {
+            let write = db.transaction()?;
+            let merged =
+                if may_merge { runs::merge::<K>(&write, all, &mut merging, fresh, pace)? } else { None };
+            let Retired { runs: old, newest } =
+                runs::retire::<K>(&write, all, merging.as_ref(), retire_before, fresh)?;
+            if let Some(newest) = newest {
+                retired(&write, newest)?;
+            }
+            write.commit()?;
+            Ok::<_, rusqlite::Error>((merged, old))
+        };
+        let (merged, old) = match tend() {
+            Ok(tended) => tended,
+            Err(error) => {
+                // It goes on where it stood. Of one that was begun or ended just now nothing is left but what is deleted as a
+                // retired run.
+                self.merging = merging.zip(begun).map(|(merging, done)| merging.back_to(done));
+                return Err(error);
+            }
+        };
         self.merging = merging;
         let changed = merged.is_some() || !old.is_empty();
         let gone = |run: &Run| {
@@ -246,9 +268,9 @@ impl Index {
         let mut position = Position { indexed, indexed_sum, keyed, ..self.position };
         fault!("index.begun" => failing_disk());
         let write = self.db.transaction()?;
-        write_items(&write, &chunk.items, &mut position.items)?;
-        write_pauses(&write, &chunk.pauses, &mut position.pauses)?;
-        let mut pace = self.pace;
+        let mut pace = self.pace.clone();
+        write_items(&write, &chunk.items, &mut position.items, &mut pace)?;
+        write_pauses(&write, &chunk.pauses, &mut position.pauses, &mut pace)?;
         units::write(&write, &chunk.units, &mut position.units, &mut pace)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
         self.segments.write(&write, &mut position.active, indexed, active, &mut pace)?;
@@ -272,9 +294,16 @@ impl Index {
     ) -> rusqlite::Result<()> {
         let position = Position { keyed, ..self.position };
         let write = self.db.transaction()?;
-        let keys = if records.is_empty() { None } else { Some(keys::write_run(&write, records, self.pace)?) };
-        let mentions =
-            if mentions.is_empty() { None } else { Some(mentions::write_run(&write, mentions, self.pace)?) };
+        let keys = if records.is_empty() {
+            None
+        } else {
+            Some(keys::write_run(&write, records, self.pace.clone())?)
+        };
+        let mentions = if mentions.is_empty() {
+            None
+        } else {
+            Some(mentions::write_run(&write, mentions, self.pace.clone())?)
+        };
         write_position(&write, position)?;
         fault!("runs.written" => failing_disk());
         write.commit()?;
@@ -293,10 +322,17 @@ impl Index {
         may_merge: bool,
         (keys, mentions): (usize, usize),
     ) -> rusqlite::Result<bool> {
-        let pace = self.pace;
+        let pace = self.pace.clone();
         // Where something was is told as long as the log has it.
         fault!("runs.tending" => failing_disk());
-        self.mentions.tend::<Mentions>(&mut self.db, i64::MIN, may_merge, mentions, pace, |_, _| Ok(()))?;
+        self.mentions.tend::<Mentions>(
+            &mut self.db,
+            i64::MIN,
+            may_merge,
+            mentions,
+            pace.clone(),
+            |_, _| Ok(()),
+        )?;
         let mut position = self.position;
         let changed =
             self.keys.tend::<Keys>(&mut self.db, retire_before, may_merge, keys, pace, |write, newest| {
@@ -409,7 +445,12 @@ fn item_row_key(location: &str, sku: &str) -> Vec<u8> {
     [location.as_bytes(), &[0], sku.as_bytes()].concat()
 }
 
-fn write_items(db: &Connection, items: &[Item], totals: &mut Totals) -> rusqlite::Result<()> {
+fn write_items(
+    db: &Connection,
+    items: &[Item],
+    totals: &mut Totals,
+    pace: &mut Pace,
+) -> rusqlite::Result<()> {
     let mut find = db.prepare_cached("SELECT sum FROM items WHERE location = ?1 AND sku = ?2")?;
     let mut put =
         db.prepare_cached("INSERT OR REPLACE INTO items (location, sku, data, sum) VALUES (?1, ?2, ?3, ?4)")?;
@@ -422,6 +463,7 @@ fn write_items(db: &Connection, items: &[Item], totals: &mut Totals) -> rusqlite
         let before = find.query_row([location, sku], |row| row.get(0)).optional()?;
         put.execute(params![location, sku, data, sum])?;
         totals.put(before, Some(sum));
+        pace.row()?;
     }
     Ok(())
 }
@@ -444,8 +486,14 @@ fn load_items(db: &Connection, keys: &SharedKeys, mut each: impl FnMut(Item)) ->
     Ok(totals)
 }
 
-fn write_pauses(db: &Connection, pauses: &[(String, bool)], totals: &mut Totals) -> rusqlite::Result<()> {
+fn write_pauses(
+    db: &Connection,
+    pauses: &[(String, bool)],
+    totals: &mut Totals,
+    pace: &mut Pace,
+) -> rusqlite::Result<()> {
     for (scope, paused) in pauses {
+        pace.row()?;
         let before = db
             .query_row("DELETE FROM pauses WHERE scope = ?1 RETURNING sum", [scope], |row| row.get(0))
             .optional()?;
@@ -495,7 +543,7 @@ fn write_closed(
         let put = if before.is_some() { &mut replace } else { &mut add };
         put.execute(params![id, &*data, sum])?;
         totals.put(before, Some(sum));
-        pace.row();
+        pace.row()?;
     }
     Ok(())
 }

@@ -170,7 +170,7 @@ impl Indexer {
         let chunk = old(self.fold_began, CHUNK_AGE) || self.behind.events() >= CHUNK_EVENTS;
         if chunk {
             self.write_chunk()?;
-            self.step(|behind| behind.checkpoint())?;
+            self.checkpoint()?;
         }
         if old(self.keys_began, RUN_AGE) || self.behind.keys() >= RUN_KEYS {
             self.write_runs()?;
@@ -189,11 +189,30 @@ impl Indexer {
     ) -> rusqlite::Result<T> {
         let shared = &self.shared;
         let far = || shared.core().unindexed() > HURRIED_WEIGHT;
+        let at_once = far();
         let behind = &mut self.behind;
-        behind.index.pace.hurried = far();
-        let interrupt = behind.index.db.get_interrupt_handle();
+        let flag = Arc::clone(&behind.index.pace.given_up);
+        // Not an interrupt, which could meet the write's being taken back.
+        let give_up = || flag.store(true, Ordering::Relaxed);
         let hurried = || shared.stopping.load(Ordering::Acquire) || far();
-        self.quiet.run(&interrupt, hurried, || work(behind))
+        let done = self.quiet.run(give_up, hurried, |anew| {
+            let pace = &mut behind.index.pace;
+            pace.hurried = at_once || anew;
+            pace.given_up.store(false, Ordering::Relaxed);
+            work(behind)
+        });
+        // It may have ended before it noticed.
+        flag.store(false, Ordering::Relaxed);
+        done
+    }
+
+    /// Copies the index's write-ahead log, likewise.
+    fn checkpoint(&mut self) -> rusqlite::Result<()> {
+        let (shared, behind) = (&self.shared, &mut self.behind);
+        let interrupt = behind.index.db.get_interrupt_handle();
+        let hurried =
+            || shared.stopping.load(Ordering::Acquire) || shared.core().unindexed() > HURRIED_WEIGHT;
+        self.quiet.run(|| interrupt.interrupt(), hurried, move |_| behind.checkpoint())
     }
 
     /// Writes everything.

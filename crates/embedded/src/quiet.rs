@@ -1,14 +1,14 @@
 //! Work on a SQLite file that no request waits for: on a thread that gets a core only when no other wants it. A request that
 //! comes meanwhile goes on at once, and not when such work has used up its turn.
 
-use rusqlite::{ErrorCode, InterruptHandle};
+use rusqlite::ErrorCode;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant as Monotonic};
 
-/// What no piece of work takes that gets a core and a disk now and then. One that takes longer is interrupted and begins anew
-/// beside everything else.
+/// What no piece of work takes that gets a core and a disk now and then. One that takes longer is given up and begins anew beside
+/// everything else.
 const STARVED: Duration = Duration::from_secs(2);
 /// How long no work steps back then.
 const PRESSING: Duration = Duration::from_secs(10);
@@ -31,27 +31,27 @@ impl Quiet {
     }
 
     /// Does work and waits for it: behind everything else, unless it is `hurried` or that did not get far enough of late.
-    /// `interrupt` is that of its connection: work that was interrupted is begun anew. It must not hold a lock that requests
-    /// want: stepping back, it may hold it for seconds.
+    /// `give_up`, which may be called several times, has it fail as interrupted, with nothing done; then it is done anew, not behind any
+    /// more, which it is told. It must not hold a lock that requests want: stepping back, it may hold it for seconds.
     pub(crate) fn run<T: Send>(
         &mut self,
-        interrupt: &InterruptHandle,
+        give_up: impl Fn(),
         hurried: impl Fn() -> bool,
-        mut work: impl FnMut() -> rusqlite::Result<T> + Send,
+        mut work: impl FnMut(bool) -> rusqlite::Result<T> + Send,
     ) -> rusqlite::Result<T> {
         let begun = Monotonic::now();
         if hurried() {
             self.pressing = Some(begun + PRESSING);
         }
         if self.pressing.is_some_and(|until| begun < until) {
-            return work();
+            return work(false);
         }
         let done = scope(|scope| {
             let (at_work, ended) = channel::<()>();
             let work = &mut work;
             let started = Builder::new().name(self.name.to_owned()).spawn_scoped(scope, move || {
                 step_back();
-                let done = work();
+                let done = work(false);
                 drop(at_work);
                 done
             });
@@ -61,16 +61,18 @@ impl Quiet {
                 if late || hurried() {
                     tracing::debug!(work = self.name, late, "it does not step back any more");
                     self.pressing = Some(Monotonic::now() + PRESSING);
-                    interrupt.interrupt();
+                    give_up();
                 }
             }
             Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
         match done {
-            Some(Err(error)) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => work(),
+            Some(Err(error)) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                work(true)
+            }
             Some(done) => done,
             // No thread could be had.
-            None => work(),
+            None => work(false),
         }
     }
 }
@@ -96,7 +98,7 @@ fn step_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rusqlite::Connection;
+    use rusqlite::ffi;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
@@ -109,68 +111,59 @@ mod tests {
         rest.split_ascii_whitespace().nth(41 - 3).unwrap().parse().unwrap()
     }
 
-    fn db() -> (Connection, InterruptHandle) {
-        let db = Connection::open_in_memory().unwrap();
-        let interrupt = db.get_interrupt_handle();
-        (db, interrupt)
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
     fn work_steps_back_unless_it_is_hurried() {
         const OTHER: u32 = 0;
         const IDLE: u32 = 5;
-        let (_db, interrupt) = db();
         let mut quiet = Quiet::new("test");
-        let mut run = |hurried| quiet.run(&interrupt, || hurried, || Ok(policy())).unwrap();
+        let mut run = |hurried| quiet.run(|| (), || hurried, |_| Ok(policy())).unwrap();
         assert_eq!((run(false), policy()), (IDLE, OTHER));
         assert_eq!(run(true), OTHER);
         assert_eq!(run(false), OTHER, "a while after work that was hurried none steps back");
     }
 
-    /// More than any thread gets done before it is interrupted.
-    const ENDLESS: &str =
-        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n";
+    fn interrupted() -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None)
+    }
 
     #[test]
-    fn work_that_does_not_get_on_is_interrupted_and_begins_anew_on_the_thread_that_waits() {
+    fn work_that_does_not_get_on_is_given_up_and_begins_anew_on_the_thread_that_waits() {
         let waits = thread::current().id();
-        for late in [Duration::ZERO, STARVED] {
-            let (mut db, interrupt) = db();
+        // The one takes too long, the other is to hurry from when it has begun.
+        for late in [Duration::ZERO, Duration::MAX] {
             let mut quiet = Quiet::new("test");
             quiet.starved = late;
-            // The one has taken too long, the other is to hurry from when it has begun.
-            let (begun, hurry) = (AtomicBool::new(false), late > Duration::ZERO);
-            let hurried = || hurry && begun.load(Ordering::Relaxed);
-            let (begun, connection, mut runs) = (&begun, &mut db, 0);
-            let counted = &mut runs;
-            let done = quiet.run(&interrupt, hurried, move || {
-                *counted += 1;
+            let (begun, flag) = (AtomicBool::new(false), AtomicBool::new(false));
+            let hurried = || late > Duration::ZERO && begun.load(Ordering::Relaxed);
+            let give_up = || flag.store(true, Ordering::Relaxed);
+            let done = quiet.run(give_up, hurried, |anew| {
+                assert_eq!(anew, thread::current().id() == waits);
                 begun.store(true, Ordering::Relaxed);
-                if thread::current().id() == waits {
-                    return Ok("anew");
+                while !anew && !flag.load(Ordering::Relaxed) {
+                    thread::yield_now();
                 }
-                connection.query_row(ENDLESS, [], |_| Ok("never"))
+                if anew { Ok("anew") } else { Err(interrupted()) }
             });
-            assert_eq!((done.unwrap(), runs), ("anew", 2));
+            assert_eq!(done, Ok("anew"));
             assert!(quiet.pressing.is_some());
-            assert_eq!(db.query_row("SELECT 1", [], |row| row.get(0)), Ok(1), "the connection goes on");
         }
     }
 
     #[test]
     fn failures_and_panics_are_not_swallowed() {
-        let (mut db, interrupt) = db();
-        let (connection, mut runs) = (&mut db, 0);
-        let counted = &mut runs;
-        let fails = move || {
-            *counted += 1;
-            connection.execute("nonsense", [])
-        };
-        assert!(Quiet::new("test").run(&interrupt, || false, fails).is_err());
-        assert_eq!(runs, 1);
+        let (mut quiet, mut runs) = (Quiet::new("test"), 0);
+        let failed = quiet.run(
+            || (),
+            || false,
+            |_| -> rusqlite::Result<()> {
+                runs += 1;
+                Err(rusqlite::Error::InvalidQuery)
+            },
+        );
+        assert_eq!((failed, runs), (Err(rusqlite::Error::InvalidQuery), 1));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            Quiet::new("test").run(&interrupt, || false, || -> rusqlite::Result<()> { panic!("on purpose") })
+            Quiet::new("test").run(|| (), || false, |_| -> rusqlite::Result<()> { panic!("on purpose") })
         }));
         assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"on purpose"));
     }

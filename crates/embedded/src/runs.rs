@@ -145,7 +145,7 @@ pub(crate) fn write<K: Kind, R>(
     let mut pages = Pages::<K>::from(&run, 0, 1 << run.bits);
     for record in records {
         pages.put_record(db, hash(record), |data| put(record, data))?;
-        pace.row();
+        pace.row()?;
     }
     pages.finish(db)?;
     insert_run::<K>(db, &run)?;
@@ -333,6 +333,22 @@ pub(crate) struct Merging {
     filter: Filter,
 }
 
+impl Merging {
+    fn is_whole(&self) -> bool {
+        self.done >= 1 << self.bits
+    }
+
+    /// How far it is.
+    pub(crate) fn done(&self) -> u128 {
+        self.done
+    }
+
+    /// As it was before shares were merged that the file does not have. Their keys in the filter do no harm: they come again.
+    pub(crate) fn back_to(self, done: u128) -> Self {
+        Self { done, ..self }
+    }
+}
+
 /// Goes on with merging a tier that has become crowded. Answers with the merged run when it is whole, and with those that
 /// it stands for.
 pub(crate) fn merge<K: Kind>(
@@ -342,24 +358,20 @@ pub(crate) fn merge<K: Kind>(
     fresh: usize,
     mut pace: Pace,
 ) -> Result<Option<(Run, Vec<i64>)>, Damage> {
-    let mut under_way = match merging.take() {
-        Some(merging) => merging,
-        None => match begin_merge::<K>(db, runs)? {
-            Some(merging) => merging,
-            None => return Ok(None),
-        },
-    };
+    if merging.is_none() {
+        *merging = begin_merge::<K>(db, runs)?;
+    }
+    let Some(under_way) = merging else { return Ok(None) };
     let most = TEND_RECORDS.max(fresh * MERGED_PER_RECORD);
     let mut moved = 0;
-    while moved < most && under_way.done < 1 << under_way.bits {
-        moved += merge_share::<K>(db, &mut under_way)?;
-        pace.row();
+    while moved < most && !under_way.is_whole() {
+        moved += merge_share::<K>(db, under_way)?;
+        pace.row()?;
     }
-    if under_way.done < 1 << under_way.bits {
-        *merging = Some(under_way);
+    if !under_way.is_whole() {
         return Ok(None);
     }
-    let Merging { mut into, from, filter, .. } = under_way;
+    let Some(Merging { mut into, from, filter, .. }) = merging.take() else { return Ok(None) };
     let from: Vec<i64> = from.into_iter().map(|(run, _)| run).collect();
     db.execute(&format!("DELETE FROM {}_retired WHERE run = ?1", K::NAME), [into.number])?;
     take_out::<K>(db, &from)?;

@@ -152,7 +152,7 @@ fn append<'a>(
     for (batch, hold) in holds {
         codec::put_u64(&mut data, batch);
         codec::put_hold(&mut data, hold);
-        pace.row();
+        pace.row()?;
     }
     at.last_segment += 1;
     let sum = segment_sum(at.last_segment, count, &data);

@@ -121,7 +121,7 @@ pub(crate) fn write(
         let sum = row_sum(&key_of(item.location(), item.sku(), id.as_str()), &data);
         put.execute(params![item.location(), item.sku(), id.as_str(), data, sum])?;
         totals.put(before_sum, Some(sum));
-        pace.row();
+        pace.row()?;
     }
     Ok(())
 }
