@@ -9,14 +9,13 @@ use crate::keys::{self, Keys};
 use crate::log::failing_disk;
 use crate::log::{check_format, open_reader, open_sqlite};
 use crate::mentions::{self, Mention, Mentions};
+use crate::pace::Pace;
 use crate::runs::{self, Kind, Merging, Retired, Run};
 use crate::segments::{self, Segments, Standing};
 use crate::shared_keys::SharedKeys;
 use crate::units;
-use rusqlite::{Connection, OptionalExtension, ToSql, ffi, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use stockhold_domain::bug;
 use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId};
 use stockhold_store::codec::{self, Reader};
@@ -39,34 +38,6 @@ const SCHEMA: &str = "
 
 /// How everything is called among the paused locations, none of which can have an empty name.
 pub(crate) const EVERYTHING: &str = "";
-
-/// Rows that are written before another thread may go first.
-const STRIDE: u32 = 128;
-
-/// How the index is written: in small steps, since whoever wants the core meanwhile is a request.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pace {
-    /// Too much waits for the index: it goes first now.
-    pub(crate) hurried: bool,
-    /// Set by whoever waits for a write that is to be given up: nothing of it is kept.
-    pub(crate) given_up: Arc<AtomicBool>,
-    rows: u32,
-}
-
-impl Pace {
-    pub(crate) fn row(&mut self) -> rusqlite::Result<()> {
-        if self.given_up.load(Ordering::Relaxed) {
-            let error = ffi::Error::new(ffi::SQLITE_INTERRUPT);
-            return Err(rusqlite::Error::SqliteFailure(error, Some("it was given up".to_owned())));
-        }
-        self.rows += 1;
-        if self.rows >= STRIDE && !self.hurried {
-            self.rows = 0;
-            std::thread::yield_now();
-        }
-        Ok(())
-    }
-}
 
 /// How many rows a table has, and the sum of their checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

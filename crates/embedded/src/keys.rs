@@ -1,6 +1,7 @@
 //! Idempotency keys in the index, in sorted runs with a filter each. See [`crate::runs`].
 
-use crate::index::{Damage, Pace};
+use crate::index::Damage;
+use crate::pace::Pace;
 use crate::runs::{self, Kind, Run};
 use rusqlite::Connection;
 use stockhold_domain::{KeyHash, KeyRecord};

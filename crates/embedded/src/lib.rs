@@ -33,6 +33,7 @@ mod behind;
 mod index;
 mod keys;
 mod mentions;
+mod pace;
 mod runs;
 mod segments;
 mod shared_keys;

@@ -6,7 +6,8 @@
 mod recount;
 
 use crate::batch::Batch;
-use crate::index::{Damage, Pace};
+use crate::index::Damage;
+use crate::pace::Pace;
 use crate::runs::{self, Kind, Run};
 use foldhash::fast::RandomState;
 use rusqlite::Connection;

@@ -7,9 +7,10 @@
 mod walk;
 
 use crate::filter::Filter;
-use crate::index::{Damage, Pace, row_sum};
+use crate::index::{Damage, row_sum};
 #[cfg(feature = "faults")]
 use crate::log::failing_disk;
+use crate::pace::Pace;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::marker::PhantomData;
 use std::sync::Arc;

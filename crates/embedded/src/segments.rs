@@ -5,7 +5,8 @@
 //!
 //! What must never happen: a list of what ended going before the last piece that has any of it.
 
-use crate::index::{Damage, Pace, Totals, expect, row_sum};
+use crate::index::{Damage, Totals, expect, row_sum};
+use crate::pace::Pace;
 use crate::shared_keys::SharedKeys;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};

@@ -1,7 +1,8 @@
 //! Units with ids in the index: a row each, as its newest transition left it. They are many and most stand still, so what is
 //! written is what moved.
 
-use crate::index::{Damage, Pace, Totals, expect, row_sum};
+use crate::index::{Damage, Totals, expect, row_sum};
+use crate::pace::Pace;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
