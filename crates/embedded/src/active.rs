@@ -41,15 +41,19 @@ impl Active {
 
     /// Puts holds in of which none is there and no two are the same.
     pub(crate) fn fill(&mut self, holds: Vec<Hold>) {
-        let each = holds.len() / SHARDS;
-        for shard in &mut self.shards {
-            shard.reserve(each, |entry| self.hasher.hash_one(entry.bits));
-        }
+        let mut dealt: [Vec<Entry>; SHARDS] = std::array::from_fn(|_| Vec::new());
         for hold in holds {
             let (_, bits) = halves(hold.id);
-            let Some(shard) = self.shards.get_mut(shard(hold.id)) else { continue };
-            let entry = Entry { bits, hold: Box::new(hold) };
-            shard.insert_unique(self.hasher.hash_one(bits), entry, |entry| self.hasher.hash_one(entry.bits));
+            let Some(to) = dealt.get_mut(shard(hold.id)) else { continue };
+            to.push(Entry { bits, hold: Box::new(hold) });
+        }
+        // One table after the other: all of them have no room in a processor's cache.
+        for (shard, entries) in self.shards.iter_mut().zip(dealt) {
+            let hash = |entry: &Entry| self.hasher.hash_one(entry.bits);
+            shard.reserve(entries.len(), hash);
+            for entry in entries {
+                shard.insert_unique(hash(&entry), entry, hash);
+            }
         }
     }
 
@@ -167,25 +171,23 @@ impl Earliest {
     }
 }
 
-/// The deadlines of many holds, to be put at once: together they cost a fraction of one by one.
+/// The deadlines of many holds, to be put at once: together they cost a fraction of one by one. Found by where the text of an
+/// item's key stands, since holds of one item share it; an item whose holds don't is there several times.
 #[derive(Debug, Default)]
-pub(crate) struct Many(HashMap<ItemKey, Vec<Due>, RandomState>);
+pub(crate) struct Many(HashMap<usize, (ItemKey, Vec<Due>), RandomState>);
 
 impl Many {
     pub(crate) fn add(&mut self, hold: &Hold) {
         for line in &*hold.lines {
-            match self.0.get_mut(&line.item) {
-                Some(all) => all.push(Due::of(hold)),
-                None => {
-                    self.0.insert(line.item.clone(), vec![Due::of(hold)]);
-                }
-            }
+            let place = line.item.sku().as_ptr().addr();
+            let (_, all) = self.0.entry(place).or_insert_with(|| (line.item.clone(), Vec::new()));
+            all.push(Due::of(hold));
         }
     }
 
     /// What there is of each item.
     pub(crate) fn into_items(self) -> impl Iterator<Item = (ItemKey, Deadlines)> {
-        self.0.into_iter().map(|(key, all)| (key, Deadlines(all.into_iter().collect())))
+        self.0.into_values().map(|(key, all)| (key, Deadlines(all.into_iter().collect())))
     }
 }
 

@@ -2,14 +2,16 @@
 //! transaction has committed, so a disk that is full loses nothing; it is tried again.
 
 use crate::batch::Batch;
+use crate::chunk::Chunk;
 use crate::copier::WAL_PAGES;
 use crate::filter::Filter;
-use crate::index::{Chunk, EVERYTHING, Index};
+use crate::index::{EVERYTHING, Index};
 use crate::log;
 use crate::mentions::{self, Fresh, Mention, Terms};
 use crate::units;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::bug;
 use stockhold_domain::{
@@ -33,6 +35,8 @@ pub(crate) struct Behind {
     taken: u64,
     /// Taken out of the fold and not written yet.
     ready: Option<Ready>,
+    /// Room for what is taken out next.
+    spare: Chunk,
     keys: Vec<KeyRecord>,
     /// Mentions that wait: readers look there too.
     mentions: Arc<Mutex<Fresh>>,
@@ -60,6 +64,7 @@ impl Behind {
             reached,
             taken: position.keyed,
             ready: None,
+            spare: Chunk::default(),
             keys: Vec::new(),
             mentions,
             untended: (0, 0),
@@ -124,7 +129,8 @@ impl Behind {
     pub(crate) fn make_ready(&mut self, item: impl Fn(&ItemKey) -> Option<Item>) {
         if self.ready.is_none() && self.reached.0 > self.index.position.indexed {
             let weight = self.fold.weight;
-            let chunk = std::mem::take(&mut self.fold).into_chunk(item);
+            let mut chunk = mem::take(&mut self.spare);
+            self.fold.take_out(&mut chunk, item);
             // Where none waits, a start has none to read up to here.
             let none = self.keys.is_empty() && self.mentions().len() == 0;
             let keyed = if none { self.reached.0 } else { 0 };
@@ -140,15 +146,27 @@ impl Behind {
         let ahead = u64::from(bug!("the-index-is-ahead-of-the-log"));
         self.index.write(chunk, (*batch + ahead, *sum), *keyed)?;
         let written = (*batch, *weight);
-        self.ready = None;
+        if let Some(Ready { mut chunk, .. }) = self.ready.take() {
+            chunk.clear();
+            self.spare = chunk;
+        }
         Ok(Some(written))
+    }
+
+    /// Gives back the room that is kept from one chunk to the next.
+    pub(crate) fn rest(&mut self) {
+        if self.weight() == 0 {
+            self.fold = Fold::default();
+            self.spare = Chunk::default();
+        }
     }
 
     /// Writes the keys and mentions that wait as runs. Answers whether there were any.
     pub(crate) fn write_runs(&mut self) -> rusqlite::Result<bool> {
-        let mentions = self.waiting_mentions();
-        let written = self.write_runs_with(&mentions)?;
-        self.forget_mentions(mentions.len());
+        let mut mentions = self.waiting_mentions();
+        let count = mentions.len();
+        let written = self.write_runs_with(&mut mentions)?;
+        self.forget_mentions(count);
         Ok(written)
     }
 
@@ -157,15 +175,15 @@ impl Behind {
         self.mentions().all()
     }
 
-    /// Writes the keys that wait, and the mentions, as runs. Answers whether there were any. Holds no lock.
-    pub(crate) fn write_runs_with(&mut self, mentions: &[Mention]) -> rusqlite::Result<bool> {
+    /// Writes the keys that wait, and the mentions, as runs; both are sorted here. Answers whether there were any. Holds no lock.
+    pub(crate) fn write_runs_with(&mut self, mentions: &mut Vec<Mention>) -> rusqlite::Result<bool> {
         if self.keys.is_empty() && mentions.is_empty() {
             return Ok(false);
         }
-        let sorted = mentions::sorted(mentions.to_vec());
+        mentions::sort(mentions);
         let taken =
             if bug!("a-start-claims-keys-that-it-has-not-read") { self.reached.0 } else { self.taken };
-        self.index.write_runs(&mut self.keys, &sorted, taken)?;
+        self.index.write_runs(&mut self.keys, mentions, taken)?;
         self.keys.clear();
         Ok(true)
     }
@@ -222,8 +240,9 @@ impl<T> Newest<T> {
         self.all.get_mut(place)?.take()
     }
 
-    fn into_values(self) -> impl Iterator<Item = T> {
-        self.all.into_iter().flatten()
+    fn drain(&mut self) -> impl Iterator<Item = T> {
+        self.places.clear();
+        self.all.drain(..).flatten()
     }
 }
 
@@ -274,7 +293,8 @@ impl Fold {
     }
 
     fn hold(&mut self, hold: Hold, created: bool) {
-        let (id, before) = (hold.id, self.active.remove(hold.id));
+        let id = hold.id;
+        let before = if created { None } else { self.active.remove(id) };
         if hold.status == Status::Active {
             let indexed = before.map_or(!created, |(_, indexed)| indexed);
             self.active.put(id, (hold, indexed));
@@ -290,24 +310,21 @@ impl Fold {
         }
     }
 
-    /// Items are taken as they are published, which may be newer than the chunk: what a start applies on top are
-    /// after-images, so it comes to the same.
-    pub(crate) fn into_chunk(self, item: impl Fn(&ItemKey) -> Option<Item>) -> Chunk {
-        let mut chunk = Chunk {
-            items: self.items.iter().filter_map(item).collect(),
-            pauses: self.pauses.into_iter().collect(),
-            units: self.units.into_iter().collect(),
-            ended: self.ended,
-            closed: self.closed.into_values().collect(),
-            ..Chunk::default()
-        };
-        for (hold, indexed) in self.active.into_values() {
+    /// Takes out what it comes to, into a chunk that is empty. Items are taken as they are published, which may be newer than
+    /// the chunk: what a start applies on top are after-images, so it comes to the same.
+    pub(crate) fn take_out(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
+        chunk.items.extend(self.items.drain().filter_map(|key| item(&key)));
+        chunk.pauses.extend(self.pauses.drain());
+        chunk.units.extend(self.units.drain());
+        chunk.ended.append(&mut self.ended);
+        chunk.closed.extend(self.closed.drain());
+        for (hold, indexed) in self.active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }
         // In the order of the file. They are nearly so, which a stable sort makes use of.
         chunk.closed.sort_by_key(|hold| hold.id);
         chunk.units.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        chunk
+        (self.events, self.weight) = (0, 0);
     }
 }
 

@@ -2,6 +2,7 @@
 //! start and by readers that look for closed reservations and used keys. Every row carries a checksum, and the number
 //! and sum of the rows a start depends on stand in the state row, so that a row that vanished is found too.
 
+use crate::chunk::Chunk;
 pub(crate) use crate::error::Damage;
 use crate::error::OpenError;
 use crate::keys::{self, Keys};
@@ -17,7 +18,7 @@ use crate::units;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
 use stockhold_domain::bug;
-use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId};
+use stockhold_domain::{Hold, Instant, Item, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::codec::{self, Reader};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
@@ -76,23 +77,6 @@ pub(crate) struct Position {
     pub(crate) closed: Totals,
     pub(crate) units: Totals,
     pub(crate) active: Standing,
-}
-
-/// What changed over some batches, folded.
-#[derive(Debug, Default)]
-pub(crate) struct Chunk {
-    pub(crate) items: Vec<Item>,
-    pub(crate) pauses: Vec<(String, bool)>,
-    /// Units with ids that changed, in the order of the file.
-    pub(crate) units: Vec<((ItemKey, Label), units::Change)>,
-    /// Active reservations that the index does not have.
-    pub(crate) opened: Vec<Hold>,
-    /// Active reservations that it has, changed.
-    pub(crate) moved: Vec<Hold>,
-    /// Reservations that it has as active and that are not any more.
-    pub(crate) ended: Vec<ReservationId>,
-    /// Closed reservations, as they are now.
-    pub(crate) closed: Vec<Hold>,
 }
 
 /// The runs of one kind, and the merge that is under way among them.

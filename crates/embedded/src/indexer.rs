@@ -178,6 +178,9 @@ impl Indexer {
         if chunk || idle {
             self.tend(idle)?;
         }
+        if idle {
+            self.behind.rest();
+        }
         Ok(())
     }
 
@@ -240,9 +243,10 @@ impl Indexer {
     }
 
     fn write_runs(&mut self) -> rusqlite::Result<()> {
-        let mentions = self.behind.waiting_mentions();
-        if self.step(|behind| behind.write_runs_with(&mentions))? {
-            self.behind.forget_mentions(mentions.len());
+        let mut mentions = self.behind.waiting_mentions();
+        let count = mentions.len();
+        if self.step(|behind| behind.write_runs_with(&mut mentions))? {
+            self.behind.forget_mentions(count);
             fault!("runs.forgetting");
             self.forget_keys();
         }

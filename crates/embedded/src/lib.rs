@@ -30,6 +30,7 @@ mod log;
 mod wal;
 
 mod behind;
+mod chunk;
 mod index;
 mod keys;
 mod mentions;

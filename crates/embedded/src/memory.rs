@@ -4,6 +4,7 @@
 use crate::active::{Active, Deadlines, Earliest, Many};
 use crate::filter::Filter;
 use foldhash::fast::RandomState;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::bug;
@@ -167,9 +168,10 @@ impl Memory {
             }
             self.closed_order.pop_front();
             // A hold that changed again since has a later entry of its own.
-            let over = |(_, changed): &(Hold, u64)| *changed <= indexed;
-            if self.closed.get(&id).is_some_and(over) || bug!("a-hold-that-changed-since-is-forgotten") {
-                self.closed.remove(&id);
+            if let Entry::Occupied(closed) = self.closed.entry(id)
+                && (closed.get().1 <= indexed || bug!("a-hold-that-changed-since-is-forgotten"))
+            {
+                closed.remove();
             }
         }
     }
@@ -239,7 +241,7 @@ impl State for Memory {
         if let Some(record) = self.keys.iter().rev().find_map(|(_, keys)| keys.get(&hash)) {
             return Ok(Some(record));
         }
-        if !self.filters.iter().any(|filter| filter.may_have(hash)) {
+        if !self.filters.iter().fold(false, |may, filter| may | filter.may_have(hash)) {
             return Ok(None);
         }
         let brought = self.brought.keys.iter().rev().find(|(found, ..)| *found == hash);

@@ -217,7 +217,7 @@ impl Fresh {
 }
 
 /// Sorts mentions, and joins those that follow each other.
-pub(crate) fn sorted(mut mentions: Vec<Mention>) -> Vec<Mention> {
+pub(crate) fn sort(mentions: &mut Vec<Mention>) {
     mentions.sort_unstable();
     mentions.dedup_by(|next, before| {
         before.join(*next).is_some_and(|joined| {
@@ -225,7 +225,6 @@ pub(crate) fn sorted(mut mentions: Vec<Mention>) -> Vec<Mention> {
             true
         })
     });
-    mentions
 }
 
 /// Writes a run of mentions that are sorted.
@@ -284,7 +283,8 @@ mod tests {
                 .flat_map(move |batch| [(owner(batch % 100), batch), (hot, batch)])
         };
         for run in 0..8 {
-            let sorted = super::sorted(fresh_of(of_run(run)).all());
+            let mut sorted = fresh_of(of_run(run)).all();
+            sort(&mut sorted);
             assert_eq!(
                 sorted.iter().filter(|mention| mention.term == hot).count(),
                 1,

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{HashMap, HashSet};
 use stockhold_domain::{Hold, ReservationId};
-use stockhold_store::codec::{self, DecodeError, Reader};
+use stockhold_store::codec::{self, Reader};
 
 pub(crate) const SCHEMA: &str = "
     CREATE TABLE segments (number INTEGER PRIMARY KEY, holds INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
@@ -99,21 +99,16 @@ impl Segments {
     ) -> rusqlite::Result<()> {
         let mut looked_at = 0;
         while at.stored > 2 * at.live + SLACK && looked_at < most {
-            let Some(oldest) = oldest(db)? else { return Ok(()) };
-            let kept: Vec<&(u64, Hold)> = oldest
-                .holds
-                .iter()
-                .filter(|(batch, hold)| {
-                    let newer = self.moved.get(&hold.id).is_some_and(|newest| newest > batch);
-                    !newer && !self.ended.contains(&hold.id)
-                })
-                .collect();
-            looked_at += oldest.holds.len();
+            let is_over = |id, batch| {
+                self.ended.contains(&id) || self.moved.get(&id).is_some_and(|newest| *newest > batch)
+            };
+            let Some(oldest) = oldest(db, is_over)? else { return Ok(()) };
+            looked_at += oldest.count;
             db.prepare_cached("DELETE FROM segments WHERE number = ?1")?
                 .execute([oldest.number.cast_signed()])?;
             at.segments.put(Some(oldest.sum), None);
-            at.stored = at.stored.wrapping_sub(oldest.holds.len() as u64);
-            append(db, at, kept.into_iter().map(|(batch, hold)| (*batch, hold)), pace)?;
+            at.stored = at.stored.wrapping_sub(oldest.count as u64);
+            append(db, at, oldest.holds.iter().map(|(batch, hold)| (*batch, hold)), pace)?;
             self.drop_ended(db, at)?;
         }
         Ok(())
@@ -186,21 +181,30 @@ fn ended_sum(number: u64, until: u64, data: &[u8]) -> u32 {
 struct Segment {
     number: u64,
     sum: u32,
-    /// Each with the batch that it was written at.
+    /// Holds that it has.
+    count: usize,
+    /// Those that are not over, each with the batch that it was written at.
     holds: Vec<(u64, Hold)>,
 }
 
 const SEGMENT: &str = "SELECT number, holds, data, sum FROM segments ORDER BY number";
 
-fn oldest(db: &Connection) -> rusqlite::Result<Option<Segment>> {
+fn oldest(
+    db: &Connection,
+    is_over: impl Fn(ReservationId, u64) -> bool,
+) -> rusqlite::Result<Option<Segment>> {
     let mut statement = db.prepare_cached(&format!("{SEGMENT} LIMIT 1"))?;
-    let segment =
-        statement.query_row([], |row| Ok(Segment::read(row, &SharedKeys::default())?)).optional()?;
-    Ok(segment)
+    let read = |row: &rusqlite::Row<'_>| Ok(Segment::read(row, &SharedKeys::default(), is_over)?);
+    statement.query_row([], read).optional()
 }
 
 impl Segment {
-    fn read(row: &rusqlite::Row<'_>, keys: &SharedKeys) -> Result<Self, Damage> {
+    /// `is_over` is asked with an id and the batch that it was written at.
+    fn read(
+        row: &rusqlite::Row<'_>,
+        keys: &SharedKeys,
+        is_over: impl Fn(ReservationId, u64) -> bool,
+    ) -> Result<Self, Damage> {
         let (number, count, sum): (u64, u64, u32) = (row.get(0)?, row.get(1)?, row.get(3)?);
         let data = row.get_ref(2)?.as_blob().unwrap_or_default();
         if segment_sum(number, count, data) != sum {
@@ -209,10 +213,13 @@ impl Segment {
             )));
         }
         let mut reader = Reader::sharing(data, keys);
-        let holds = (0..count).map(|_| Ok((reader.u64()?, codec::hold(&mut reader)?)));
-        let holds = holds.collect::<Result<_, DecodeError>>()?;
+        let mut holds = Vec::new();
+        for _ in 0..count {
+            let batch = reader.u64()?;
+            holds.extend(codec::hold_if(&mut reader, |id| !is_over(id, batch))?.map(|hold| (batch, hold)));
+        }
         reader.finish()?;
-        Ok(Self { number, sum, holds })
+        Ok(Self { number, sum, count: row.get(1)?, holds })
     }
 }
 
@@ -241,33 +248,33 @@ impl EndedRow {
     }
 }
 
-fn load_ended(db: &Connection, mut each: impl FnMut(ReservationId)) -> Result<Totals, Damage> {
-    let mut totals = Totals::default();
+/// What the lists have, in order, and what they come to.
+fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, Totals), Damage> {
+    let (mut all, mut totals) = (Vec::new(), Totals::default());
     let mut statement = db.prepare("SELECT number, until, data, sum FROM ended")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let list = EndedRow::read(row)?;
-        list.ids()?.for_each(&mut each);
+        all.extend(list.ids()?);
         totals.put(None, Some(list.sum));
     }
-    Ok(totals)
+    all.sort_unstable();
+    Ok((all, totals))
 }
 
 /// All active reservations, each once, in the order of their ids, and what the pieces and lists come to, `stored` reservations or
 /// so. Lines share the keys of their items.
 pub(crate) fn load(db: &Connection, stored: u64, keys: &SharedKeys) -> Result<Loaded, Damage> {
-    let mut ended: HashSet<ReservationId, RandomState> = HashSet::default();
-    let lists = load_ended(db, |id| {
-        ended.insert(id);
-    })?;
+    let (ended, lists) = load_ended(db)?;
     let mut totals = Totals::default();
     let mut found: Vec<(u64, Hold)> = Vec::with_capacity(usize::try_from(stored.min(ROOM)).unwrap_or(0));
     let mut statement = db.prepare(SEGMENT)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let segment = Segment::read(row, keys)?;
+        // The ids of a piece are nearly in order: a search finds where the one before it has been, a table would not.
+        let segment = Segment::read(row, keys, |id, _| ended.binary_search(&id).is_ok())?;
         totals.put(None, Some(segment.sum));
-        found.extend(segment.holds.into_iter().filter(|(_, hold)| !ended.contains(&hold.id)));
+        found.extend(segment.holds);
     }
     // Of several versions the newest, which comes first then.
     found.sort_unstable_by(|a, b| a.1.id.cmp(&b.1.id).then(b.0.cmp(&a.0)));
@@ -284,7 +291,7 @@ pub(crate) fn load(db: &Connection, stored: u64, keys: &SharedKeys) -> Result<Lo
         holds,
         segments: totals,
         ended: lists,
-        remembered: Segments { ended, moved, forgotten: Vec::new() },
+        remembered: Segments { ended: ended.into_iter().collect(), moved, forgotten: Vec::new() },
     })
 }
 

@@ -6,10 +6,12 @@
 //! length; bytes that are left over are an error.
 
 mod read;
+mod skip;
 mod units;
 mod write;
 
 pub use read::{DecodeError, KnownKeys, Reader, event, hold, item, key_record};
+pub use skip::hold_if;
 pub use units::{attributes, has_units, put_attributes, put_unit, unit};
 pub use write::{put_command, put_event, put_hold, put_item, put_key_record, put_text, put_u64, put_u128};
 

@@ -3,12 +3,11 @@
 use crate::acked::Mark;
 use crate::batch::{self, Batch, Row};
 use crate::behind::Fold;
+use crate::chunk::Chunk;
 use crate::filter::Filter;
-use crate::index::Chunk;
 use crate::log::Head;
 use crate::units::Change;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::mem;
 use std::sync::Arc;
 use stockhold_domain::{Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId, Unit};
 
@@ -270,7 +269,8 @@ impl Lag {
         }
         disk.remember();
         let weight = self.fold.weight;
-        let chunk = mem::take(&mut self.fold).into_chunk(item);
+        let mut chunk = Chunk::default();
+        self.fold.take_out(&mut chunk, item);
         let keyed = if self.keys.is_empty() { self.reached.0 } else { 0 };
         disk.index.write(chunk, self.reached, keyed)?;
         Ok(Some((self.reached.0, weight)))

@@ -3,10 +3,11 @@
 use super::{FINDINGS, Verdict, verify};
 use crate::acked::{Acked, Mark};
 use crate::batch::Batch;
+use crate::chunk::Chunk;
 use crate::error::OpenError;
 use crate::files;
 use crate::filter::Filter;
-use crate::index::{Chunk, Index, row_sum};
+use crate::index::{Index, row_sum};
 use crate::log::Log;
 use crate::runs;
 use crate::shared_keys::SharedKeys;

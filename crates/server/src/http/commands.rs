@@ -13,8 +13,8 @@ use stockhold_store::{Answer, Ask, digest};
 
 /// Commands of a batch that are worked on before others have their turn.
 const TURN: usize = 256;
-/// Bytes of one result, as most are.
-const RESULT_ROOM: usize = 400;
+/// Bytes of one result, which hardly any exceeds: a list that outgrows its room is copied.
+const RESULT_ROOM: usize = 512;
 
 impl Worker {
     /// A command that may carry an idempotency key, in the header or in its body.

@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         DecodeError { what, left: self.left.len() }
     }
 
-    fn bytes(&mut self, count: usize, what: &'static str) -> Read<&'a [u8]> {
+    pub(super) fn bytes(&mut self, count: usize, what: &'static str) -> Read<&'a [u8]> {
         let (head, tail) = self.left.split_at_checked(count).ok_or_else(|| self.bad(what))?;
         self.left = tail;
         Ok(head)

@@ -2,7 +2,7 @@
 //! another record, never a panic and never the same record.
 
 use super::{
-    DecodeError, KnownKeys, Reader, event, hold, item, key_record, put_event, put_hold, put_item,
+    DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record, put_event, put_hold, put_item,
     put_key_record, put_text, put_u64, put_u128, put_unit, unit,
 };
 use crate::conformance::Random;
@@ -367,6 +367,33 @@ fn records_follow_each_other() {
     assert_eq!(event(&mut reader), Ok(first));
     assert_eq!(event(&mut reader), Ok(second));
     assert_eq!(reader.finish(), Ok(()));
+}
+
+#[test]
+fn a_hold_that_is_not_wanted_is_passed_by() {
+    let kind = Kind { make: Any::hold, put: put_hold, read: hold };
+    kind.each(|_, record, bytes, _| {
+        let followed = [bytes, &[7]].concat();
+        for wanted in [true, false] {
+            let mut reader = Reader::new(&followed);
+            let read = hold_if(&mut reader, |id| {
+                assert_eq!(id, record.id);
+                wanted
+            });
+            assert_eq!(read, Ok(wanted.then(|| record.clone())));
+            assert_eq!(reader.u64(), Ok(7), "it ends where the next begins");
+        }
+        for len in 0..bytes.len() {
+            let cut = hold_if(&mut Reader::new(&bytes[..len]), |_| false);
+            assert!(cut.is_err(), "{len} of {} bytes", bytes.len());
+        }
+    });
+    for seed in 0..RECORDS * 50 {
+        let mut random = Random::new(seed);
+        let bytes: Vec<u8> = (0..random.below(400)).map(|_| random.byte() >> random.below(8)).collect();
+        // Whatever the bytes are, it ends.
+        drop(hold_if(&mut Reader::new(&bytes), |_| false));
+    }
 }
 
 #[test]
