@@ -3,10 +3,9 @@
 
 use crate::batch::Batch;
 use crate::chunk::Chunk;
-use crate::copier::WAL_PAGES;
 use crate::filter::Filter;
 use crate::index::{EVERYTHING, Index};
-use crate::log;
+use crate::log::{self, WAL_PAGES};
 use crate::mentions::{self, Fresh, Mention, Terms};
 use crate::units;
 use foldhash::fast::RandomState;
@@ -23,6 +22,9 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 /// Mentions that are worth a run where this many times fewer keys would be.
 const MENTIONS_PER_KEY: usize = 3;
+
+/// Events and lines of a chunk whose room is kept for the next: what had to gather for long gives it back.
+const KEPT_WEIGHT: u64 = 65_536;
 
 /// See the module.
 pub(crate) struct Behind {
@@ -131,6 +133,9 @@ impl Behind {
             let weight = self.fold.weight;
             let mut chunk = mem::take(&mut self.spare);
             self.fold.take_out(&mut chunk, item);
+            if weight > KEPT_WEIGHT {
+                self.fold = Fold::default();
+            }
             // Where none waits, a start has none to read up to here.
             let none = self.keys.is_empty() && self.mentions().len() == 0;
             let keyed = if none { self.reached.0 } else { 0 };
@@ -146,7 +151,9 @@ impl Behind {
         let ahead = u64::from(bug!("the-index-is-ahead-of-the-log"));
         self.index.write(chunk, (*batch + ahead, *sum), *keyed)?;
         let written = (*batch, *weight);
-        if let Some(Ready { mut chunk, .. }) = self.ready.take() {
+        if let Some(Ready { mut chunk, weight, .. }) = self.ready.take()
+            && weight <= KEPT_WEIGHT
+        {
             chunk.clear();
             self.spare = chunk;
         }
@@ -175,12 +182,12 @@ impl Behind {
         self.mentions().all()
     }
 
-    /// Writes the keys that wait, and the mentions, as runs; both are sorted here. Answers whether there were any. Holds no lock.
+    /// Writes the keys that wait, and the mentions, as runs; both are put in order here. Answers whether there were any. Holds no lock.
     pub(crate) fn write_runs_with(&mut self, mentions: &mut Vec<Mention>) -> rusqlite::Result<bool> {
         if self.keys.is_empty() && mentions.is_empty() {
             return Ok(false);
         }
-        mentions::sort(mentions);
+        mentions::sort_and_join(mentions);
         let taken =
             if bug!("a-start-claims-keys-that-it-has-not-read") { self.reached.0 } else { self.taken };
         self.index.write_runs(&mut self.keys, mentions, taken)?;
@@ -231,7 +238,10 @@ impl<T> Default for Newest<T> {
 
 impl<T> Newest<T> {
     fn put(&mut self, id: ReservationId, value: T) {
-        self.places.insert(id, self.all.len());
+        if let Some(before) = self.places.insert(id, self.all.len()).and_then(|place| self.all.get_mut(place))
+        {
+            *before = None;
+        }
         self.all.push(Some(value));
     }
 
@@ -294,6 +304,7 @@ impl Fold {
 
     fn hold(&mut self, hold: Hold, created: bool) {
         let id = hold.id;
+        // Nothing moves before it is made.
         let before = if created { None } else { self.active.remove(id) };
         if hold.status == Status::Active {
             let indexed = before.map_or(!created, |(_, indexed)| indexed);
@@ -310,21 +321,22 @@ impl Fold {
         }
     }
 
-    /// Takes out what it comes to, into a chunk that is empty. Items are taken as they are published, which may be newer than
-    /// the chunk: what a start applies on top are after-images, so it comes to the same.
+    /// Takes out what it comes to, into a chunk that is empty, and keeps the room. Items are taken as they are published, which may
+    /// be newer than the chunk: what a start applies on top are after-images, so it comes to the same.
     pub(crate) fn take_out(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
-        chunk.items.extend(self.items.drain().filter_map(|key| item(&key)));
-        chunk.pauses.extend(self.pauses.drain());
-        chunk.units.extend(self.units.drain());
-        chunk.ended.append(&mut self.ended);
-        chunk.closed.extend(self.closed.drain());
-        for (hold, indexed) in self.active.drain() {
+        let Self { events, weight, items, pauses, units, active, ended, closed } = self;
+        (*events, *weight) = (0, 0);
+        chunk.items.extend(items.drain().filter_map(|key| item(&key)));
+        chunk.pauses.extend(pauses.drain());
+        chunk.units.extend(units.drain());
+        chunk.ended.append(ended);
+        chunk.closed.extend(closed.drain());
+        for (hold, indexed) in active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }
         // In the order of the file. They are nearly so, which a stable sort makes use of.
         chunk.closed.sort_by_key(|hold| hold.id);
         chunk.units.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        (self.events, self.weight) = (0, 0);
     }
 }
 
@@ -395,6 +407,30 @@ mod tests {
         assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((2, 500)));
         assert!(behind.write_runs().unwrap());
         assert_eq!((state(&behind), behind.weight(), behind.keys()), ((2, 2, 1_000, 1_000), 0, 0));
+    }
+
+    #[test]
+    fn room_is_kept_for_chunks_as_they_usually_are_and_given_back_when_nothing_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut behind =
+            Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0);
+        let mut maker = Maker::new(1, "");
+        let kept = |behind: &Behind| (behind.fold.pauses.capacity() > 0, behind.spare.pauses.capacity() > 0);
+        let mut number = 0;
+        for (batches, keeps) in [(1, true), (KEPT_WEIGHT / 500 + 1, false), (1, true)] {
+            for _ in 0..batches {
+                number += 1;
+                behind.take(batch(number, &mut maker), 1);
+            }
+            assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((number, batches * 500)));
+            assert_eq!(kept(&behind), (keeps, keeps));
+        }
+        behind.take(batch(number + 1, &mut maker), 1);
+        behind.rest();
+        assert!(kept(&behind).0 && behind.weight() == 500, "what waits stays");
+        behind.write_chunk(|_| None).unwrap();
+        behind.rest();
+        assert_eq!(kept(&behind), (false, false));
     }
 
     #[test]

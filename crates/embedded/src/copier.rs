@@ -1,19 +1,16 @@
 //! Copies the log's write-ahead log into its database, behind the requests.
 
 use crate::housekeeper::LOOK_EVERY;
-use crate::log::Log;
+use crate::log::{Log, WAL_PAGES};
 use crate::quiet::Quiet;
 use crate::store::{Options, Shared};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stockhold_store::fault;
 
-/// Pages in a write-ahead log that are worth copying: 32 MiB.
-pub(crate) const WAL_PAGES: u64 = if fault::ON { 256 } else { 8_192 };
 const _: () = assert!(WAL_PAGES * 4_096 * 2 <= Options::LOG_ROOM);
 /// Pages that are copied beside the requests and not behind them: before the room is full.
 const HURRIED_PAGES: u64 = WAL_PAGES + WAL_PAGES / 2;
-
 /// Pages that are left to the committer.
 const REST_PAGES: u64 = WAL_PAGES / 8;
 

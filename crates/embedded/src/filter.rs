@@ -39,7 +39,7 @@ impl Filter {
     /// `false` means absent.
     pub(crate) fn may_have(&self, key: KeyHash) -> bool {
         let Some(block) = self.blocks.get(self.block_of(key)) else { return true };
-        // All eight, without asking in between: what can't be guessed is not branched on, and several filters are fetched at a time.
+        // All eight, without asking in between: what can't be guessed is not branched on.
         probes(key).fold(true, |has, (word, bit)| has & block.get(word).is_none_or(|bits| bits & bit != 0))
     }
 

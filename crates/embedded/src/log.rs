@@ -52,6 +52,9 @@ impl Default for Head {
     }
 }
 
+/// Pages in a write-ahead log that are worth copying: 32 MiB.
+pub(crate) const WAL_PAGES: u64 = if fault::ON { 256 } else { 8_192 };
+
 /// A connection to the log. One writes; readers have their own.
 #[derive(Debug)]
 pub(crate) struct Log {

@@ -4,7 +4,6 @@
 use crate::active::{Active, Deadlines, Earliest, Many};
 use crate::filter::Filter;
 use foldhash::fast::RandomState;
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::bug;
@@ -168,10 +167,9 @@ impl Memory {
             }
             self.closed_order.pop_front();
             // A hold that changed again since has a later entry of its own.
-            if let Entry::Occupied(closed) = self.closed.entry(id)
-                && (closed.get().1 <= indexed || bug!("a-hold-that-changed-since-is-forgotten"))
-            {
-                closed.remove();
+            let over = |(_, changed): &(Hold, u64)| *changed <= indexed;
+            if self.closed.get(&id).is_some_and(over) || bug!("a-hold-that-changed-since-is-forgotten") {
+                self.closed.remove(&id);
             }
         }
     }
@@ -241,6 +239,7 @@ impl State for Memory {
         if let Some(record) = self.keys.iter().rev().find_map(|(_, keys)| keys.get(&hash)) {
             return Ok(Some(record));
         }
+        // Each is asked, whatever another said: several are fetched at a time then.
         if !self.filters.iter().fold(false, |may, filter| may | filter.may_have(hash)) {
             return Ok(None);
         }

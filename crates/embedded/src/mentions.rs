@@ -217,7 +217,7 @@ impl Fresh {
 }
 
 /// Sorts mentions, and joins those that follow each other.
-pub(crate) fn sort(mentions: &mut Vec<Mention>) {
+pub(crate) fn sort_and_join(mentions: &mut Vec<Mention>) {
     mentions.sort_unstable();
     mentions.dedup_by(|next, before| {
         before.join(*next).is_some_and(|joined| {
@@ -284,7 +284,10 @@ mod tests {
         };
         for run in 0..8 {
             let mut sorted = fresh_of(of_run(run)).all();
-            sort(&mut sorted);
+            sort_and_join(&mut sorted);
+            let once = sorted.clone();
+            sort_and_join(&mut sorted);
+            assert_eq!(sorted, once, "a write that was given up begins with what it left");
             assert_eq!(
                 sorted.iter().filter(|mention| mention.term == hot).count(),
                 1,

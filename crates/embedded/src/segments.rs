@@ -97,8 +97,8 @@ impl Segments {
         most: usize,
         pace: &mut Pace,
     ) -> rusqlite::Result<()> {
-        let mut looked_at = 0;
-        while at.stored > 2 * at.live + SLACK && looked_at < most {
+        let mut looked_at: u64 = 0;
+        while at.stored > 2 * at.live + SLACK && looked_at < most as u64 {
             let is_over = |id, batch| {
                 self.ended.contains(&id) || self.moved.get(&id).is_some_and(|newest| *newest > batch)
             };
@@ -107,7 +107,7 @@ impl Segments {
             db.prepare_cached("DELETE FROM segments WHERE number = ?1")?
                 .execute([oldest.number.cast_signed()])?;
             at.segments.put(Some(oldest.sum), None);
-            at.stored = at.stored.wrapping_sub(oldest.count as u64);
+            at.stored = at.stored.wrapping_sub(oldest.count);
             append(db, at, oldest.holds.iter().map(|(batch, hold)| (*batch, hold)), pace)?;
             self.drop_ended(db, at)?;
         }
@@ -182,7 +182,7 @@ struct Segment {
     number: u64,
     sum: u32,
     /// Holds that it has.
-    count: usize,
+    count: u64,
     /// Those that are not over, each with the batch that it was written at.
     holds: Vec<(u64, Hold)>,
 }
@@ -219,7 +219,7 @@ impl Segment {
             holds.extend(codec::hold_if(&mut reader, |id| !is_over(id, batch))?.map(|hold| (batch, hold)));
         }
         reader.finish()?;
-        Ok(Self { number, sum, count: row.get(1)?, holds })
+        Ok(Self { number, sum, count, holds })
     }
 }
 

@@ -452,9 +452,11 @@ mod tests {
         assert_eq!(store.trouble(), None);
         assert!(!failed(SQLITE_IOERR_FSYNC));
         assert!(store.trouble().is_some_and(|why| why.contains("checkpoint")));
-        let housekeeper = |thread: &&JoinHandle<()>| thread.thread().name() == Some("housekeeper");
-        let housekeeper = store.others.iter().find(housekeeper).unwrap();
-        wait_until(|| housekeeper.is_finished());
+        for name in ["housekeeper", "copier"] {
+            let named = |thread: &&JoinHandle<()>| thread.thread().name() == Some(name);
+            let thread = store.others.iter().find(named).unwrap();
+            wait_until(|| thread.is_finished());
+        }
     }
 
     #[test]

@@ -15,10 +15,21 @@ fn again<T>(bytes: &[u8], read: fn(&mut Reader<'_>) -> Result<T, DecodeError>, w
     assert_eq!(written, bytes, "one record has one form");
 }
 
+/// A hold, and that it ends where it does too when it is passed by.
+fn hold(bytes: &[u8]) {
+    again(bytes, codec::hold, codec::put_hold);
+    let mut reader = Reader::new(bytes);
+    if codec::hold(&mut reader).is_ok() {
+        let mut passing = Reader::new(bytes);
+        assert_eq!(codec::hold_if(&mut passing, |_| false), Ok(None));
+        assert_eq!(passing.left(), reader.left(), "both end at one place");
+    }
+}
+
 /// All of them.
 pub const PARSERS: [Parser; 4] = [
     ("event", |bytes| again(bytes, codec::event, codec::put_event)),
-    ("hold", |bytes| again(bytes, codec::hold, codec::put_hold)),
+    ("hold", hold),
     ("item", |bytes| again(bytes, codec::item, codec::put_item)),
     ("key record", |bytes| again(bytes, codec::key_record, codec::put_key_record)),
 ];

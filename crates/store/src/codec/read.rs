@@ -60,11 +60,16 @@ impl<'a> Reader<'a> {
         if self.left.is_empty() { Ok(()) } else { Err(self.bad("end")) }
     }
 
+    /// How many bytes are left.
+    pub fn left(&self) -> usize {
+        self.left.len()
+    }
+
     pub(super) fn bad(&self, what: &'static str) -> DecodeError {
         DecodeError { what, left: self.left.len() }
     }
 
-    pub(super) fn bytes(&mut self, count: usize, what: &'static str) -> Read<&'a [u8]> {
+    fn bytes(&mut self, count: usize, what: &'static str) -> Read<&'a [u8]> {
         let (head, tail) = self.left.split_at_checked(count).ok_or_else(|| self.bad(what))?;
         self.left = tail;
         Ok(head)
@@ -108,10 +113,15 @@ impl<'a> Reader<'a> {
 
     /// A text.
     pub fn text(&mut self) -> Read<&'a str> {
+        let bytes = self.raw_text()?;
+        core::str::from_utf8(bytes).map_err(|_| self.bad("UTF-8"))
+    }
+
+    /// The bytes of a text, whatever they are.
+    pub(super) fn raw_text(&mut self) -> Read<&'a [u8]> {
         let len = self.u64()?;
         let len = usize::try_from(len).map_err(|_| self.bad("text"))?;
-        let bytes = self.bytes(len, "text")?;
-        core::str::from_utf8(bytes).map_err(|_| self.bad("UTF-8"))
+        self.bytes(len, "text")
     }
 
     pub(super) fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
@@ -239,7 +249,7 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
     Ok(Transition::Hold { change, hold, figures })
 }
 
-/// Reads a hold.
+/// Reads a hold. What it has is passed by in `skip.rs`, in the same order.
 pub fn hold(reader: &mut Reader<'_>) -> Read<Hold> {
     let id = ReservationId::from_u128(reader.u128()?);
     let status = reader.byte("status")?;
