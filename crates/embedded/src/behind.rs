@@ -349,6 +349,7 @@ mod tests {
     use std::sync::atomic::Ordering;
     use stockhold_domain::{Command, Event, Fingerprint, Instant, KeyHash, Subject};
     use stockhold_store::conformance::Maker;
+    use tempfile::TempDir;
 
     fn batch(number: u64, maker: &mut Maker) -> Batch {
         let item = maker.item("shirt");
@@ -375,6 +376,10 @@ mod tests {
         }
     }
 
+    fn open(dir: &TempDir) -> Behind {
+        Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0)
+    }
+
     /// What the index says that it has, and what it has.
     fn state(behind: &Behind) -> (u64, u64, i64, usize) {
         let db = &behind.index.db;
@@ -386,8 +391,7 @@ mod tests {
     #[test]
     fn a_full_disk_loses_nothing_of_what_waits() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind =
-            Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0);
+        let mut behind = open(&dir);
         let mut maker = Maker::new(1, "");
         let limit = |behind: &Behind, pages: i64| {
             let pragma = format!("PRAGMA max_page_count = {pages}");
@@ -412,8 +416,7 @@ mod tests {
     #[test]
     fn room_is_kept_for_chunks_as_they_usually_are_and_given_back_when_nothing_waits() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind =
-            Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0);
+        let mut behind = open(&dir);
         let mut maker = Maker::new(1, "");
         let kept = |behind: &Behind| (behind.fold.pauses.capacity() > 0, behind.spare.pauses.capacity() > 0);
         let mut number = 0;
@@ -436,9 +439,7 @@ mod tests {
     #[test]
     fn a_run_that_a_start_writes_on_the_way_claims_no_key_that_was_not_read_yet() {
         let dir = tempfile::tempdir().unwrap();
-        let open =
-            || Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0);
-        let mut behind = open();
+        let mut behind = open(&dir);
         for number in 1..=3 {
             behind.take(batch(number, &mut Maker::new(number, "")), 1);
         }
@@ -446,7 +447,7 @@ mod tests {
         assert_eq!(state(&behind), (3, 0, 1_500, 0));
 
         // As after a crash: the index has the reservations, and the keys are read again from the log.
-        let mut behind = open();
+        let mut behind = open(&dir);
         for number in 1..=3 {
             behind.take(batch(number, &mut Maker::new(number, "")), 1);
             assert!(behind.write_runs().unwrap());
@@ -458,8 +459,7 @@ mod tests {
     #[test]
     fn a_full_disk_loses_no_key_while_runs_are_merged() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind =
-            Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0);
+        let mut behind = open(&dir);
         let mut maker = Maker::new(1, "");
         for number in 1..=8 {
             behind.take(batch(number, &mut maker), 1);
