@@ -5,7 +5,7 @@ use crate::batch::Batch;
 use crate::chunk::Chunk;
 use crate::filter::Filter;
 use crate::index::{EVERYTHING, Index};
-use crate::log::{self, WAL_PAGES};
+use crate::log::{self, COPIED_AT};
 use crate::mentions::{self, Fresh, Mention, Terms};
 use crate::units;
 use foldhash::fast::RandomState;
@@ -210,7 +210,7 @@ impl Behind {
 
     /// Copies the index's write-ahead log when it has become long.
     pub(crate) fn checkpoint(&self) -> rusqlite::Result<()> {
-        if log::checkpoint(&self.index.db, "NOOP")? > WAL_PAGES {
+        if log::checkpoint(&self.index.db, "NOOP")? > COPIED_AT {
             fault!("checkpoint.index" => log::failing_disk());
             log::checkpoint(&self.index.db, "PASSIVE")?;
         }

@@ -1,18 +1,18 @@
 //! Copies the log's write-ahead log into its database, behind the requests.
 
 use crate::housekeeper::LOOK_EVERY;
-use crate::log::{Log, WAL_PAGES};
+use crate::log::{COPIED_AT, Log};
 use crate::quiet::Quiet;
 use crate::store::{Options, Shared};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stockhold_store::fault;
 
-const _: () = assert!(WAL_PAGES * 4_096 * 2 <= Options::LOG_ROOM);
-/// Pages that are copied beside the requests and not behind them: before the room is full.
-const HURRIED_PAGES: u64 = WAL_PAGES + WAL_PAGES / 2;
-/// Pages that are left to the committer.
-const REST_PAGES: u64 = WAL_PAGES / 8;
+const _: () = assert!(COPIED_AT * 2 <= Options::LOG_ROOM);
+/// Bytes that are copied beside the requests and not behind them: before the room is full.
+const HURRIED_AT: u64 = COPIED_AT + COPIED_AT / 2;
+/// Bytes that are left to the committer.
+const REST: u64 = COPIED_AT / 8;
 
 /// See the module.
 pub(crate) struct Copier {
@@ -36,8 +36,8 @@ impl Copier {
     }
 
     fn copy(&mut self, quiet: &mut Quiet) -> rusqlite::Result<()> {
-        let pages = self.log.uncopied()?;
-        if pages <= WAL_PAGES {
+        let bytes = self.log.uncopied()?;
+        if bytes <= COPIED_AT {
             return Ok(());
         }
         let _copying = self.shared.copying();
@@ -47,9 +47,9 @@ impl Copier {
         let over = || stopping() || shared.core().poisoned().is_some();
         let log = &mut self.log;
         let copy = move |_| if stopping() { Ok(0) } else { log.checkpoint_behind() };
-        quiet.run(|| interrupt.interrupt(), || over() || pages > HURRIED_PAGES, copy)?;
+        quiet.run(|| interrupt.interrupt(), || over() || bytes > HURRIED_AT, copy)?;
         // What has come meanwhile: the committer, which copies the rest, is to find little.
-        if self.log.uncopied()? > REST_PAGES && !over() {
+        if self.log.uncopied()? > REST && !over() {
             self.log.checkpoint_behind()?;
         }
         self.shared.checkpoint_wanted.store(true, Ordering::Relaxed);

@@ -4,8 +4,9 @@
 use crate::batch::Batch;
 use crate::filter::Filter;
 use crate::log::Head;
-use crate::memory::{Brought, Keys, Memory};
+use crate::memory::{Brought, Memory};
 use crate::queries;
+use crate::recent_keys::Keys;
 use crate::steps;
 use std::sync::Arc;
 use std::vec;

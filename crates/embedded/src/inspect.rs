@@ -40,9 +40,6 @@ pub struct LogFacts {
     pub uncopied_bytes: u64,
 }
 
-/// Bytes of a page of our databases.
-const PAGE: u64 = 4_096;
-
 /// Looks at a data directory, which a server may be running on.
 pub fn inspect(dir: &Path) -> Result<Inspection, OpenError> {
     let there = |name: &str| Some(dir.join(name)).filter(|file| file.exists());
@@ -81,7 +78,7 @@ fn look_at_log(dir: &Path, file: &Path) -> Result<LogFacts, OpenError> {
         at: (batches > 0).then_some(head.at),
         bytes: length(file)?,
         wal_bytes: length(&wal_of(file))?,
-        uncopied_bytes: uncopied * PAGE,
+        uncopied_bytes: uncopied,
     })
 }
 

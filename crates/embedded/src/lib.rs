@@ -47,6 +47,7 @@ mod indexer;
 mod lists;
 mod published;
 mod reader;
+mod recent_keys;
 mod recover;
 mod store;
 mod unfinished;

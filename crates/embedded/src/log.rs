@@ -52,8 +52,12 @@ impl Default for Head {
     }
 }
 
-/// Pages in a write-ahead log that are worth copying: 32 MiB.
-pub(crate) const WAL_PAGES: u64 = if fault::ON { 256 } else { 8_192 };
+/// Bytes in a write-ahead log that are worth copying.
+pub(crate) const COPIED_AT: u64 = if fault::ON { 1 << 20 } else { 32 << 20 };
+
+/// Bytes of a page of a new file; one that is there keeps the pages it was made with. Each page is two calls to write and two to
+/// copy, so batches want large ones; larger than this gains little, and has a lone request write more.
+const PAGE_BYTES: u32 = 16 << 10;
 
 /// A connection to the log. One writes; readers have their own.
 #[derive(Debug)]
@@ -78,6 +82,7 @@ pub(crate) fn open_sqlite(
     let tables: i64 =
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
     if tables == 0 && marks(&db).map_err(failed)? == (0, 0) {
+        db.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
         db.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         db.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         let setup = db.transaction().map_err(failed)?;
@@ -349,7 +354,7 @@ impl Log {
         Ok(low)
     }
 
-    /// Pages of the write-ahead log that are not in the database yet. Its length says nothing: the file never shrinks.
+    /// Bytes of the write-ahead log that are not in the database yet. Its length says nothing: the file never shrinks.
     pub(crate) fn uncopied(&self) -> rusqlite::Result<u64> {
         checkpoint(&self.db, "NOOP")
     }
@@ -379,12 +384,13 @@ impl Log {
     }
 }
 
-/// Makes a checkpoint. Answers with the pages of the write-ahead log that are still to be copied.
+/// Makes a checkpoint. Answers with the bytes of the write-ahead log that are still to be copied.
 pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<u64> {
     let (pages, copied): (i64, i64) =
         db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get(1)?, row.get(2)?)))?;
     // Both are -1 when another is making one.
-    Ok(u64::try_from(pages - copied).unwrap_or_default())
+    let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    Ok(u64::try_from(pages - copied).unwrap_or_default() * page)
 }
 
 /// What a disk that fails looks like, for fault points.
@@ -484,14 +490,14 @@ mod tests {
         let mut written = Written::new();
         let housekeeper = written.reader();
         written.append(50);
-        assert!(housekeeper.uncopied().unwrap() >= 50);
+        assert!(housekeeper.uncopied().unwrap() >= 50 * u64::from(PAGE_BYTES));
         assert_eq!(housekeeper.checkpoint_behind().unwrap(), 0);
         assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
         assert_eq!(housekeeper.uncopied().unwrap(), 0);
         let wal = written.dir.path().join("log.db-wal");
         let length = std::fs::metadata(&wal).unwrap().len();
         written.append(10);
-        assert!((1..50).contains(&housekeeper.uncopied().unwrap()));
+        assert!((1..50).contains(&(housekeeper.uncopied().unwrap() / u64::from(PAGE_BYTES))));
         assert_eq!(std::fs::metadata(&wal).unwrap().len(), length, "it was begun anew, in place");
     }
 

@@ -3,6 +3,7 @@
 
 use crate::active::{Active, Deadlines, Earliest, Many};
 use crate::filter::Filter;
+use crate::recent_keys::{Keys, RecentKeys};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,16 +12,9 @@ use stockhold_domain::{
     Event, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name, Pool,
     ReservationId, Scope, State, Status, StockChange, Transition, Unit,
 };
-use stockhold_store::{Pauses, fault};
+use stockhold_store::Pauses;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
-
-/// Keys of some batches.
-pub(crate) type Keys = Map<KeyHash, KeyRecord>;
-
-/// Keys that one of the maps of them takes before the next is begun. With the 8,192 commands of one call on top they fit into
-/// 65,536 places at seven eighths: with more the map has twice as many.
-const KEYS_TOGETHER: usize = if fault::ON { 256 } else { 49_152 };
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -37,8 +31,7 @@ pub(crate) struct Memory {
     closed_order: VecDeque<(u64, ReservationId)>,
     /// Every closed hold that changed in a batch after this one is in `closed`.
     closed_from: u64,
-    /// The newest last, each with the batch of its newest key: they are forgotten whole.
-    keys: VecDeque<(u64, Keys)>,
+    keys: RecentKeys,
     /// Every key used in a batch after this one is in `keys`.
     keys_from: u64,
     filters: Vec<Arc<Filter>>,
@@ -146,7 +139,7 @@ impl Memory {
 
     /// Closed holds and keys that wait for the index.
     pub(crate) fn tail_len(&self) -> usize {
-        self.closed.len() + self.keys.iter().map(|(_, keys)| keys.len()).sum::<usize>()
+        self.closed.len() + self.keys.len()
     }
 
     pub(crate) fn active_len(&self) -> usize {
@@ -179,9 +172,7 @@ impl Memory {
     pub(crate) fn forget_keys(&mut self, keyed: u64, filters: Vec<Arc<Filter>>) -> Vec<Keys> {
         self.keys_from = self.keys_from.max(keyed);
         self.filters = filters;
-        let over = |newest: u64| newest <= keyed || bug!("keys-are-forgotten-before-they-are-indexed");
-        let count = self.keys.iter().take_while(|(newest, _)| over(*newest)).count();
-        self.keys.drain(..count).map(|(_, keys)| keys).collect()
+        self.keys.forget(|newest| newest <= keyed || bug!("keys-are-forgotten-before-they-are-indexed"))
     }
 
     fn put_deadline(&mut self, hold: &Hold) {
@@ -236,7 +227,7 @@ impl State for Memory {
     }
 
     fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
-        if let Some(record) = self.keys.iter().rev().find_map(|(_, keys)| keys.get(&hash)) {
+        if let Some(record) = self.keys.get(hash) {
             return Ok(Some(record));
         }
         // Each is asked, whatever another said: several are fetched at a time then.
@@ -312,15 +303,7 @@ impl State for Memory {
     }
 
     fn remember(&mut self, key: &KeyRecord) {
-        let batch = self.batch;
-        let full = |(newest, keys): &(u64, Keys)| keys.len() >= KEYS_TOGETHER && *newest < batch;
-        if self.keys.back().is_none_or(full) {
-            self.keys.push_back((batch, Keys::default()));
-        }
-        if let Some((newest, keys)) = self.keys.back_mut() {
-            *newest = batch;
-            keys.insert(key.hash, key.clone());
-        }
+        self.keys.insert(self.batch, key);
     }
 }
 

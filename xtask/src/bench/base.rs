@@ -298,6 +298,7 @@ fn format(binary: &Path, folder: &Path) -> Outcome<String> {
         let db = rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
         parts.push(number("PRAGMA user_version")?);
+        parts.push(number("PRAGMA page_size")?);
         parts.push(number("SELECT sum(length(sql)) FROM sqlite_schema")?);
         if number("SELECT count(*) FROM sqlite_schema WHERE name = 'batches'")? == 1 {
             let mut lengths = db.prepare("SELECT length(data) FROM batches ORDER BY number LIMIT 3")?;

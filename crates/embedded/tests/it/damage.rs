@@ -133,15 +133,17 @@ fn flip_everything(dir: &Path, items: &[Item], holds: &[Hold]) {
     let mut refused = 0;
     for file in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
         let name = file.file_name().into_string().unwrap();
-        let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
         // Shared memory is made anew by the first who opens.
-        if bytes == 0 || name.ends_with("-shm") {
+        if name.ends_with("-shm") {
             continue;
         }
-        // The first and last bytes, and others all over the file.
-        let offsets =
-            (0..FLIPS / 2).map(|n| n * 3).chain((0..FLIPS / 2).map(|n| bytes - 1 - n * bytes / FLIPS));
-        for offset in offsets.filter(|offset| *offset < bytes) {
+        // The first bytes, and others all over the file where there is something: most of a page may be empty.
+        let bytes = fs::read(file.path()).unwrap();
+        let set: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+        let first = (0..FLIPS / 2).map(|n| n * 3).filter(|at| *at < bytes.len());
+        let all_over =
+            (0..FLIPS / 2).filter_map(|n| set.get(set.len().checked_sub(1 + n * set.len() / FLIPS)?));
+        for offset in first.chain(all_over.copied()) {
             match serve_copy(dir, &name, offset, items, holds) {
                 Served::Right => {}
                 Served::Refused => refused += 1,
