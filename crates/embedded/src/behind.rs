@@ -24,7 +24,7 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 const MENTIONS_PER_KEY: usize = 3;
 
 /// Events and lines of a chunk whose room is kept for the next: what had to gather for long gives it back.
-const KEPT_WEIGHT: u64 = 65_536;
+pub(crate) const KEPT_WEIGHT: u64 = 65_536;
 
 /// See the module.
 pub(crate) struct Behind {

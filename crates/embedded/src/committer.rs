@@ -6,6 +6,7 @@ use crate::batch::Batch;
 use crate::core::{Taken, Waiting};
 use crate::indexer::{Mailbox, Message};
 use crate::log::Log;
+use crate::pacing::{self, Pacing};
 use crate::store::Shared;
 use metrics::Histogram;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +24,7 @@ pub(crate) struct Committer {
     log: Log,
     acked: Acked,
     indexer: Arc<Mailbox>,
+    pacing: Pacing,
     /// Who waits for the batch that is being committed and is not answered yet.
     in_flight: vec::IntoIter<Waiting>,
     commit_seconds: Histogram,
@@ -36,6 +38,7 @@ impl Committer {
             log,
             acked,
             indexer,
+            pacing: Pacing::default(),
             in_flight: Vec::new().into_iter(),
             commit_seconds: metrics::histogram!("stockhold_commit_seconds"),
             batch_answers: metrics::histogram!("stockhold_batch_answers"),
@@ -96,7 +99,7 @@ impl Committer {
         deliver(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(unknown()))));
     }
 
-    fn next(&self) -> Option<Taken> {
+    fn next(&mut self) -> Option<Taken> {
         let mut core = self.shared.core();
         loop {
             if core.poisoned().is_some() || self.shared.abandoned.load(Ordering::Acquire) {
@@ -104,7 +107,13 @@ impl Committer {
             }
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             if core.is_due(stopping) {
-                return Some(core.take(self.shared.clock.now()));
+                if stopping || !self.pacing.waits(core.unindexed(), Monotonic::now()) {
+                    return Some(core.take(self.shared.clock.now()));
+                }
+                drop(core);
+                std::thread::sleep(pacing::LOOK);
+                core = self.shared.core();
+                continue;
             }
             if stopping {
                 return None;

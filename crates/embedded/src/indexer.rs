@@ -2,7 +2,7 @@
 //! own, so that no commit ever waits for it.
 
 use crate::batch::Batch;
-use crate::behind::Behind;
+use crate::behind::{Behind, KEPT_WEIGHT};
 use crate::core::UNINDEXED;
 use crate::log;
 use crate::quiet::Quiet;
@@ -126,6 +126,10 @@ impl Indexer {
                     Message::Committed(batch, sum) => {
                         fault!("index.told");
                         self.behind.take(*batch, sum);
+                        // In steps whose room is kept, and after each of which the committer sees that it gets on.
+                        if self.behind.weight() >= KEPT_WEIGHT {
+                            self.keep_up(false)?;
+                        }
                     }
                     Message::Abandon => return Ok(()),
                     Message::Stop => {
@@ -139,20 +143,26 @@ impl Indexer {
                     }
                 }
             }
-            self.note_ages();
-            if self.full.is_some_and(|since| since.elapsed() < FULL_WAIT) {
-                continue;
-            }
-            match self.write(!busy) {
-                Ok(()) => self.full = None,
-                Err(error) if log::can_wait(&error) => {
-                    if self.full.replace(Monotonic::now()).is_none() {
-                        tracing::error!(%error, "the index has to wait");
-                    }
-                }
-                Err(error) => return Err(error),
-            }
+            self.keep_up(!busy)?;
         }
+    }
+
+    /// Writes what is due, unless the disk was found full a moment ago.
+    fn keep_up(&mut self, idle: bool) -> rusqlite::Result<()> {
+        self.note_ages();
+        if self.full.is_some_and(|since| since.elapsed() < FULL_WAIT) {
+            return Ok(());
+        }
+        match self.write(idle) {
+            Ok(()) => self.full = None,
+            Err(error) if log::can_wait(&error) => {
+                if self.full.replace(Monotonic::now()).is_none() {
+                    tracing::error!(%error, "the index has to wait");
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn note_ages(&mut self) {

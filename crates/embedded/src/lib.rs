@@ -35,6 +35,7 @@ mod index;
 mod keys;
 mod mentions;
 mod pace;
+mod pacing;
 mod runs;
 mod segments;
 mod shared_keys;
