@@ -3,6 +3,7 @@
 
 use crate::batch::Batch;
 use crate::chunk::Chunk;
+use crate::core::BATCH_LINES;
 use crate::filter::Filter;
 use crate::index::{EVERYTHING, Index};
 use crate::log::{self, COPIED_AT};
@@ -23,8 +24,10 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 /// Mentions that are worth a run where this many times fewer keys would be.
 const MENTIONS_PER_KEY: usize = 3;
 
-/// Events and lines of a chunk whose room is kept for the next: what had to gather for long gives it back.
-pub(crate) const KEPT_WEIGHT: u64 = 65_536;
+/// Events and lines that make a chunk, whatever else waits: after each the index shows that it goes on.
+pub(crate) const STEP_WEIGHT: u64 = 65_536;
+/// Events and lines of a chunk whose room is kept for the next: a step with as large a batch on top as there may be.
+const KEPT_WEIGHT: u64 = STEP_WEIGHT + 2 * BATCH_LINES as u64;
 
 /// See the module.
 pub(crate) struct Behind {

@@ -2,11 +2,11 @@
 //! the disk the next batch is decided by whoever brings work.
 
 use crate::acked::{Acked, Mark};
+use crate::backpressure::{self, Backpressure};
 use crate::batch::Batch;
 use crate::core::{Taken, Waiting};
 use crate::indexer::{Mailbox, Message};
 use crate::log::Log;
-use crate::pacing::{self, Pacing};
 use crate::store::Shared;
 use metrics::Histogram;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,10 +24,12 @@ pub(crate) struct Committer {
     log: Log,
     acked: Acked,
     indexer: Arc<Mailbox>,
-    pacing: Pacing,
+    backpressure: Backpressure,
     /// Who waits for the batch that is being committed and is not answered yet.
     in_flight: vec::IntoIter<Waiting>,
     commit_seconds: Histogram,
+    /// How long batches waited for the index, those that did.
+    held_seconds: Histogram,
     batch_answers: Histogram,
 }
 
@@ -38,7 +40,8 @@ impl Committer {
             log,
             acked,
             indexer,
-            pacing: Pacing::default(),
+            backpressure: Backpressure::default(),
+            held_seconds: metrics::histogram!("stockhold_commit_held_seconds"),
             in_flight: Vec::new().into_iter(),
             commit_seconds: metrics::histogram!("stockhold_commit_seconds"),
             batch_answers: metrics::histogram!("stockhold_batch_answers"),
@@ -100,6 +103,7 @@ impl Committer {
     }
 
     fn next(&mut self) -> Option<Taken> {
+        let mut held: Option<Monotonic> = None;
         let mut core = self.shared.core();
         loop {
             if core.poisoned().is_some() || self.shared.abandoned.load(Ordering::Acquire) {
@@ -107,11 +111,16 @@ impl Committer {
             }
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             if core.is_due(stopping) {
-                if stopping || !self.pacing.waits(core.unindexed(), Monotonic::now()) {
+                let now = Monotonic::now();
+                if stopping || !self.backpressure.holds(core.unindexed(), core.index_reached(), now) {
+                    if let Some(since) = held {
+                        self.held_seconds.record(since.elapsed());
+                    }
                     return Some(core.take(self.shared.clock.now()));
                 }
+                held.get_or_insert(now);
                 drop(core);
-                std::thread::sleep(pacing::LOOK);
+                std::thread::sleep(backpressure::LOOK);
                 core = self.shared.core();
                 continue;
             }

@@ -1,11 +1,11 @@
-//! A filter over the keys of one run: says for most absent keys that they are absent, without a read. A blocked Bloom
+//! A filter over the keys of one run, or of some maps: says for most absent keys that they are absent, without a look. A blocked Bloom
 //! filter (F. Putze, P. Sanders, J. Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007): all bits of a
 //! key lie in one cache line.
 
 use stockhold_domain::KeyHash;
 use stockhold_domain::bug;
 
-/// Bits of the filter per key. Each absent key that is taken for present costs a read and two changes of thread, and a
+/// Bits of the filter per key of a run. Each absent key that is taken for present costs a read and two changes of thread, and a
 /// dozen runs are asked for each key.
 const BITS_PER_KEY: usize = 24;
 /// Bits set per key.

@@ -24,6 +24,9 @@ use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 
 const FORMAT: i64 = 5;
+/// Bytes of a page of a new index; one that is there keeps its pages. Each is two calls to write and two to copy, so long rows want
+/// large ones. Rows of items stand apart where many sell evenly: each then writes a page of its own.
+const PAGE: u32 = 16 << 10;
 /// Marks the file as ours: "SHIX".
 const APPLICATION: i64 = 0x5348_4958;
 
@@ -157,7 +160,7 @@ impl Index {
             [SCHEMA, segments::SCHEMA, units::SCHEMA, &runs::schema::<Keys>(), &runs::schema::<Mentions>()]
                 .concat();
         // What a power cut takes away is made again from the log.
-        let open = || open_sqlite(file, APPLICATION, FORMAT, &schema, "NORMAL");
+        let open = || open_sqlite(file, PAGE, (APPLICATION, FORMAT), &schema, "NORMAL");
         let db = match open() {
             Err(OpenError::Older { found, .. }) => {
                 tracing::info!(

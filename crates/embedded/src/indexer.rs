@@ -1,8 +1,8 @@
 //! Keeps the index behind the log: folds committed batches into chunks and writes those, on a thread and a file of its
-//! own, so that no commit ever waits for it.
+//! own, so that no commit waits for it unless it is far behind ([`crate::backpressure`]).
 
 use crate::batch::Batch;
-use crate::behind::{Behind, KEPT_WEIGHT};
+use crate::behind::{Behind, STEP_WEIGHT};
 use crate::core::UNINDEXED;
 use crate::log;
 use crate::quiet::Quiet;
@@ -13,11 +13,12 @@ use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::Instant;
 use stockhold_store::fault;
 
-/// Events that make a chunk worth writing before its time.
-const CHUNK_EVENTS: usize = 4_096;
+/// Events that make a chunk worth writing before its time. The more, the fewer pages are written for each where many items sell
+/// evenly.
+const CHUNK_EVENTS: usize = 32_768;
 /// Events and lines that wait when the index is written beside the requests and not behind them: far from the bound at which
 /// those are turned away.
-const HURRIED_WEIGHT: u64 = UNINDEXED / 8;
+pub(crate) const HURRIED_WEIGHT: u64 = UNINDEXED / 8;
 /// Longest wait of a chunk.
 const CHUNK_AGE: Duration = Duration::from_millis(500);
 /// Keys that make a run.
@@ -41,6 +42,12 @@ pub(crate) enum Message {
     Abandon,
 }
 
+impl Message {
+    fn ends(&self) -> bool {
+        !matches!(self, Self::Committed(..))
+    }
+}
+
 /// Where messages wait for the indexer.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
@@ -57,7 +64,7 @@ struct Waiting {
 
 impl Mailbox {
     pub(crate) fn send(&self, message: Message) {
-        let last = !matches!(message, Message::Committed(..));
+        let last = message.ends();
         let wake = {
             let mut waiting = self.waiting();
             waiting.messages.push(message);
@@ -71,8 +78,7 @@ impl Mailbox {
     /// Takes what waits, after a nap; after a longer one when there was nothing before.
     fn take(&self, busy: bool, messages: &mut Vec<Message>) {
         let mut waiting = self.waiting();
-        let ends = |message: &Message| !matches!(message, Message::Committed(..));
-        if !waiting.messages.iter().any(ends) {
+        if !waiting.messages.iter().any(Message::ends) {
             waiting.asleep = !busy && waiting.messages.is_empty();
             let nap = if busy { NAP } else { CHUNK_AGE };
             waiting = self.bell.wait_timeout(waiting, nap).unwrap_or_else(PoisonError::into_inner).0;
@@ -121,13 +127,14 @@ impl Indexer {
         loop {
             mailbox.take(busy, &mut messages);
             busy = !messages.is_empty();
+            // Nothing is written on the way to an end.
+            let ends = messages.last().is_some_and(Message::ends);
             for message in messages.drain(..) {
                 match message {
                     Message::Committed(batch, sum) => {
                         fault!("index.told");
                         self.behind.take(*batch, sum);
-                        // In steps whose room is kept, and after each of which the committer sees that it gets on.
-                        if self.behind.weight() >= KEPT_WEIGHT {
+                        if !ends && self.behind.weight() >= STEP_WEIGHT {
                             self.keep_up(false)?;
                         }
                     }
@@ -177,7 +184,9 @@ impl Indexer {
     /// Writes what is due.
     fn write(&mut self, idle: bool) -> rusqlite::Result<()> {
         let old = |began: Option<Monotonic>, age| began.is_some_and(|began| began.elapsed() >= age);
-        let chunk = old(self.fold_began, CHUNK_AGE) || self.behind.events() >= CHUNK_EVENTS;
+        let chunk = old(self.fold_began, CHUNK_AGE)
+            || self.behind.events() >= CHUNK_EVENTS
+            || self.behind.weight() >= STEP_WEIGHT;
         if chunk {
             self.write_chunk()?;
             self.checkpoint()?;

@@ -55,9 +55,9 @@ impl Default for Head {
 /// Bytes in a write-ahead log that are worth copying.
 pub(crate) const COPIED_AT: u64 = if fault::ON { 1 << 20 } else { 32 << 20 };
 
-/// Bytes of a page of a new file; one that is there keeps the pages it was made with. Each page is two calls to write and two to
-/// copy, so batches want large ones; larger than this gains little, and has a lone request write more.
-const PAGE_BYTES: u32 = 16 << 10;
+/// Bytes of a page of the log. In larger ones rows that fill more than half of a page would waste the rest of it: those of
+/// some 30 requests each, in a file that is never trimmed.
+const PAGE: u32 = 4 << 10;
 
 /// A connection to the log. One writes; readers have their own.
 #[derive(Debug)]
@@ -67,11 +67,11 @@ pub(crate) struct Log {
     bytes: Vec<u8>,
 }
 
-/// Opens one of our SQLite files and checks whose it is; makes it when it is new.
+/// Opens one of our SQLite files and checks whose it is; makes it when it is new, with pages of so many bytes.
 pub(crate) fn open_sqlite(
     file: &Path,
-    application: i64,
-    format: i64,
+    page: u32,
+    (application, format): (i64, i64),
     schema: &str,
     sync: &str,
 ) -> Result<Connection, OpenError> {
@@ -82,7 +82,7 @@ pub(crate) fn open_sqlite(
     let tables: i64 =
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
     if tables == 0 && marks(&db).map_err(failed)? == (0, 0) {
-        db.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
+        db.pragma_update(None, "page_size", page).map_err(failed)?;
         db.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         db.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         let setup = db.transaction().map_err(failed)?;
@@ -131,7 +131,7 @@ pub(crate) fn check_format(
 impl Log {
     /// Opens the log for writing, making it when the directory is new.
     pub(crate) fn open(file: &Path) -> Result<Self, OpenError> {
-        let db = open_sqlite(file, APPLICATION, FORMAT, SCHEMA, "FULL")?;
+        let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), SCHEMA, "FULL")?;
         Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
     }
 
@@ -388,8 +388,8 @@ impl Log {
 pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<u64> {
     let (pages, copied): (i64, i64) =
         db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get(1)?, row.get(2)?)))?;
-    // Both are -1 when another is making one.
     let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    // Both are -1 when another is making one.
     Ok(u64::try_from(pages - copied).unwrap_or_default() * page)
 }
 
@@ -490,14 +490,14 @@ mod tests {
         let mut written = Written::new();
         let housekeeper = written.reader();
         written.append(50);
-        assert!(housekeeper.uncopied().unwrap() >= 50 * u64::from(PAGE_BYTES));
+        assert!(housekeeper.uncopied().unwrap() >= 50 * u64::from(PAGE));
         assert_eq!(housekeeper.checkpoint_behind().unwrap(), 0);
         assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
         assert_eq!(housekeeper.uncopied().unwrap(), 0);
         let wal = written.dir.path().join("log.db-wal");
         let length = std::fs::metadata(&wal).unwrap().len();
         written.append(10);
-        assert!((1..50).contains(&(housekeeper.uncopied().unwrap() / u64::from(PAGE_BYTES))));
+        assert!((1..50).contains(&(housekeeper.uncopied().unwrap() / u64::from(PAGE))));
         assert_eq!(std::fs::metadata(&wal).unwrap().len(), length, "it was begun anew, in place");
     }
 

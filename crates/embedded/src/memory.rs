@@ -3,7 +3,7 @@
 
 use crate::active::{Active, Deadlines, Earliest, Many};
 use crate::filter::Filter;
-use crate::recent_keys::{Keys, RecentKeys};
+use crate::recent_keys::{Forgotten, RecentKeys};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -169,7 +169,7 @@ impl Memory {
 
     /// The index has every key up to this batch, and this is what rules keys out from now on. Answers with what is not
     /// needed any more, to be dropped where nobody waits.
-    pub(crate) fn forget_keys(&mut self, keyed: u64, filters: Vec<Arc<Filter>>) -> Vec<Keys> {
+    pub(crate) fn forget_keys(&mut self, keyed: u64, filters: Vec<Arc<Filter>>) -> Forgotten {
         self.keys_from = self.keys_from.max(keyed);
         self.filters = filters;
         self.keys.forget(|newest| newest <= keyed || bug!("keys-are-forgotten-before-they-are-indexed"))
@@ -345,9 +345,9 @@ mod tests {
         memory.forget_closed(3);
         assert_eq!(memory.hold(id), Err(Missing(Name::Hold(id))));
 
-        assert!(memory.forget_keys(0, Vec::new()).is_empty());
+        assert!(memory.forget_keys(0, Vec::new()).maps.is_empty());
         assert!(memory.key(hash).unwrap().is_some());
-        assert_eq!(memory.forget_keys(1, Vec::new()).len(), 1);
+        assert_eq!(memory.forget_keys(1, Vec::new()).maps.len(), 1);
         assert_eq!(memory.key(hash), Ok(None), "no filter has it");
     }
 

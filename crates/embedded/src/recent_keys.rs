@@ -1,6 +1,8 @@
-//! The keys that were used last, which the index does not have yet. They stand in maps that are forgotten whole; a filter
-//! over several maps says of most keys that none of these has them, since beside commands in large batches, which the index
-//! follows from afar, there are twenty maps, each of them a miss of the cache.
+//! The keys that were used last, which the index does not have yet. They stand in maps that are forgotten whole. While large
+//! batches of commands come there may be twenty, and to ask each of them is to miss the cache twenty times; so a filter says of
+//! eight maps together that a key is in none.
+//!
+//! What must never happen: a map going before the index has all of its keys, or a filter ruling out a key of its maps.
 
 use crate::filter::Filter;
 use foldhash::fast::RandomState;
@@ -25,6 +27,13 @@ const FILTER_KEYS: usize = KEYS_TOGETHER * MAPS_TOGETHER / 2;
 pub(crate) struct RecentKeys {
     /// The newest last.
     groups: VecDeque<Group>,
+}
+
+/// What is over, to be dropped where nobody waits.
+#[derive(Debug, Default)]
+pub(crate) struct Forgotten {
+    pub(crate) maps: Vec<Keys>,
+    groups: Vec<Group>,
 }
 
 #[derive(Debug)]
@@ -76,16 +85,17 @@ impl RecentKeys {
         }
     }
 
-    /// Forgets the maps whose newest key's batch is `over`. Answers with them.
-    pub(crate) fn forget(&mut self, over: impl Fn(u64) -> bool) -> Vec<Keys> {
-        let mut forgotten = Vec::new();
+    /// Forgets the maps whose newest key's batch is `over`, from the oldest on. Answers with them.
+    pub(crate) fn forget(&mut self, over: impl Fn(u64) -> bool) -> Forgotten {
+        let mut forgotten = Forgotten::default();
         while let Some(group) = self.groups.front_mut() {
             let count = group.maps.iter().take_while(|(newest, _)| over(*newest)).count();
-            forgotten.extend(group.maps.drain(..count).map(|(_, keys)| keys));
-            if !group.maps.is_empty() {
+            forgotten.maps.extend(group.maps.drain(..count).map(|(_, keys)| keys));
+            // One that has maps left to begin goes on with them.
+            if !group.maps.is_empty() || group.begun < MAPS_TOGETHER {
                 break;
             }
-            self.groups.pop_front();
+            forgotten.groups.extend(self.groups.pop_front());
         }
         forgotten
     }
@@ -99,53 +109,65 @@ impl RecentKeys {
 mod tests {
     use super::*;
     use stockhold_domain::{Fingerprint, Instant, ReservationId, Subject};
-    use stockhold_store::digest;
 
+    /// Any that differ, all over the range.
     fn hash(n: usize) -> KeyHash {
-        digest::key_hash("p", "o", &n.to_string())
+        KeyHash((n as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
     }
 
-    fn record(n: usize, at: i64) -> KeyRecord {
+    fn record(hash: KeyHash, at: i64) -> KeyRecord {
         KeyRecord {
-            hash: hash(n),
+            hash,
             fingerprint: Fingerprint(0),
             subject: Subject::Reservation(ReservationId::from_u128(1)),
             at: Instant::from_micros(at),
         }
     }
 
-    /// Two groups and a half, a batch for every map.
-    #[test]
-    fn every_key_is_found_until_its_map_is_forgotten_and_the_newest_of_two_before_it() {
-        let mut recent = RecentKeys::default();
-        let batches = MAPS_TOGETHER * 5 / 2;
-        let batch_of = |n: usize| 1 + (n / KEYS_TOGETHER) as u64;
-        let count = batches * KEYS_TOGETHER;
-        for n in 0..count {
-            recent.insert(batch_of(n), &record(n, 1));
-        }
-        let maps = |recent: &RecentKeys| recent.groups.iter().map(|g| g.maps.len()).collect::<Vec<_>>();
-        assert_eq!((recent.len(), maps(&recent)), (count, vec![8, 8, 4]));
-        let last = batch_of(count - 1);
-        recent.insert(last, &record(0, 2));
-        assert_eq!((recent.get(hash(0)).unwrap().at.micros(), recent.get(hash(count))), (2, None));
+    fn maps(recent: &RecentKeys) -> Vec<usize> {
+        recent.groups.iter().map(|group| group.maps.len()).collect()
+    }
 
-        for (over, left) in [(0, vec![8, 8, 4]), (3, vec![5, 8, 4]), (8, vec![8, 4]), (17, vec![3])] {
+    /// Two groups and a half, two batches for every map.
+    #[test]
+    fn every_key_is_found_until_its_map_is_forgotten() {
+        let mut recent = RecentKeys::default();
+        let batch_of = |n: usize| 1 + (n / (KEYS_TOGETHER / 2)) as u64;
+        let count = MAPS_TOGETHER * 5 / 2 * KEYS_TOGETHER;
+        for n in 0..count {
+            recent.insert(batch_of(n), &record(hash(n), 1));
+        }
+        assert_eq!((recent.len(), maps(&recent)), (count, vec![8, 8, 4]));
+        // Batch 3 is half of what the second map has, which stays for the other half.
+        for (over, left) in [(0, vec![8, 8, 4]), (3, vec![7, 8, 4]), (16, vec![8, 4]), (35, vec![3])] {
             recent.forget(|newest| newest <= over);
             assert_eq!(maps(&recent), left);
             for n in (0..count).step_by(7) {
-                let stays = batch_of(n) > over || n == 0;
+                let stays = batch_of(n).next_multiple_of(2) > over;
                 assert_eq!(recent.get(hash(n)).is_some(), stays, "key {n} of batch {}", batch_of(n));
             }
         }
+        assert_eq!(recent.forget(|_| true).maps.len(), 3);
+        assert_eq!((recent.len(), recent.get(hash(count - 1))), (0, None));
         // The last group goes on with the maps that it has left to begin.
-        for n in count..count + KEYS_TOGETHER * 5 {
-            recent.insert(batch_of(n), &record(n, 1));
+        let more = count..count + KEYS_TOGETHER * 5;
+        for n in more.clone() {
+            recent.insert(batch_of(n), &record(hash(n), 1));
         }
-        assert_eq!(maps(&recent), [7, 1]);
-        assert_eq!(recent.forget(|_| true).len(), 8);
-        assert_eq!((recent.len(), recent.get(hash(count))), (0, None));
-        recent.insert(99, &record(1, 1));
-        assert!(recent.get(hash(1)).is_some());
+        assert_eq!(maps(&recent), [4, 1]);
+        assert!(more.into_iter().all(|n| recent.get(hash(n)).is_some()));
+    }
+
+    #[test]
+    fn the_newest_of_several_uses_is_found() {
+        let (mut recent, again) = (RecentKeys::default(), hash(usize::MAX));
+        for batch in 1..=10_u32 {
+            for n in 0..KEYS_TOGETHER {
+                recent.insert(batch.into(), &record(hash(n), 1));
+            }
+            recent.insert(batch.into(), &record(again, batch.into()));
+            assert_eq!(recent.get(again).unwrap().at.micros(), i64::from(batch));
+        }
+        assert_eq!(maps(&recent), [8, 2]);
     }
 }

@@ -203,6 +203,10 @@ fn metrics() -> Result<PrometheusHandle, String> {
         .map_err(|error| error.to_string())?;
     http::describe();
     metrics::describe_histogram!("stockhold_commit_seconds", "Time of one commit, its sync included");
+    metrics::describe_histogram!(
+        "stockhold_commit_held_seconds",
+        "Time that a batch waited for an index that is far behind, of those that waited"
+    );
     metrics::describe_histogram!("stockhold_batch_answers", "Answers that one commit made durable");
     metrics::describe_counter!(
         "stockhold_invariant_alarms_total",

@@ -22,7 +22,7 @@ const WAITING: usize = 2;
 /// Pages between two checkpoints: the room of the server's write-ahead log.
 const CHECKPOINT_PAGES: i64 = (64 << 20) / PAGE_BYTES;
 /// Bytes of a page, as in the server.
-const PAGE_BYTES: i64 = 16 << 10;
+const PAGE_BYTES: i64 = 4 << 10;
 
 #[derive(Deserialize)]
 struct Body<'a> {

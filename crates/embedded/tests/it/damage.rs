@@ -141,8 +141,7 @@ fn flip_everything(dir: &Path, items: &[Item], holds: &[Hold]) {
         let bytes = fs::read(file.path()).unwrap();
         let set: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
         let first = (0..FLIPS / 2).map(|n| n * 3).filter(|at| *at < bytes.len());
-        let all_over =
-            (0..FLIPS / 2).filter_map(|n| set.get(set.len().checked_sub(1 + n * set.len() / FLIPS)?));
+        let all_over = (0..FLIPS / 2).filter_map(|n| set.get(n * set.len() / (FLIPS / 2)));
         for offset in first.chain(all_over.copied()) {
             match serve_copy(dir, &name, offset, items, holds) {
                 Served::Right => {}

@@ -1,0 +1,70 @@
+//! Where the index is far behind, the next batch waits for it, as long as the index goes on: callers are then answered at the
+//! speed of the index. Without this they are turned away, once what the index lacks has come to its bound.
+
+use crate::core::{BATCH_LINES, UNINDEXED};
+use crate::indexer::HURRIED_WEIGHT;
+use std::time::{Duration, Instant as Monotonic};
+
+/// Events and lines that the index lacks when batches begin to wait.
+const WAITED_FOR: u64 = UNINDEXED / 4;
+// It hurries before anybody waits, and two batches on top are far from the bound.
+const _: () = assert!(HURRIED_WEIGHT < WAITED_FOR && WAITED_FOR + 4 * (BATCH_LINES as u64) < UNINDEXED);
+/// Longest wait of a batch.
+const LONGEST: Duration = Duration::from_millis(500);
+/// How long it takes until an index that takes nothing in counts as stuck, on a full disk for instance. Nobody waits for one
+/// that is.
+const STUCK: Duration = Duration::from_secs(1);
+/// How often the committer looks.
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Backpressure {
+    /// The batch that the index led up to when it was last looked at, and since when.
+    index: Option<(u64, Monotonic)>,
+    /// Since when a batch waits.
+    since: Option<Monotonic>,
+}
+
+impl Backpressure {
+    /// Whether the batch that is due waits. `unindexed` is what the index lacks, `indexed` the batch that it leads up to.
+    pub(crate) fn holds(&mut self, unindexed: u64, indexed: u64, now: Monotonic) -> bool {
+        if unindexed <= WAITED_FOR {
+            *self = Self::default();
+            return false;
+        }
+        let (_, went_on) = *self.index.get_or_insert((indexed, now));
+        let went_on = if self.index == Some((indexed, went_on)) { went_on } else { now };
+        self.index = Some((indexed, went_on));
+        let since = *self.since.get_or_insert(now);
+        let holds = now.duration_since(since) < LONGEST && now.duration_since(went_on) < STUCK;
+        if !holds {
+            self.since = None;
+        }
+        holds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_for_an_index_that_is_far_behind_and_goes_on() {
+        let (mut pressure, began) = (Backpressure::default(), Monotonic::now());
+        let mut holds = |more, indexed, millis| {
+            pressure.holds(WAITED_FOR + more, indexed, began + Duration::from_millis(millis))
+        };
+        assert!(!holds(0, 7, 0));
+        assert!(holds(9, 7, 0) && holds(9, 7, 499));
+        assert!(!holds(9, 7, 500), "it has waited long enough");
+        // The next batch comes on top of more than the index took in meanwhile.
+        assert!(holds(200_009, 8, 501) && holds(200_009, 8, 1_000));
+        assert!(!holds(200_009, 8, 1_001));
+        assert!(holds(400_009, 8, 1_002) && !holds(400_009, 8, 1_501), "the index is stuck");
+        assert!(!holds(500_009, 8, 1_502) && !holds(500_009, 8, 9_000), "and nobody waits for it");
+        assert!(holds(600_009, 9, 9_001), "it goes on, however far behind it is by now");
+        assert!(!holds(0, 9, 9_002));
+        assert!(holds(1, 9, 20_000), "what was before it kept up is forgotten");
+    }
+}
