@@ -1,5 +1,6 @@
-//! Where the index is far behind, the next batch waits for it, as long as the index goes on: callers are then answered at the
-//! speed of the index. Without this they are turned away, once what the index lacks has come to its bound.
+//! Where the index is far behind, the next batch waits for it, as long as the index goes on, and longer the farther it is: callers
+//! are then answered at about the speed of the index. Without this they are turned away, once what the index lacks has come to
+//! its bound.
 
 use crate::core::{BATCH_LINES, UNINDEXED};
 use crate::indexer::HURRIED_WEIGHT;
@@ -7,13 +8,13 @@ use std::time::{Duration, Instant as Monotonic};
 
 /// Events and lines that the index lacks when batches begin to wait.
 const WAITED_FOR: u64 = UNINDEXED / 4;
-// It hurries before anybody waits, and two batches on top are far from the bound.
+// It hurries before anybody waits, and two full batches of holds on top are far from the bound.
 const _: () = assert!(HURRIED_WEIGHT < WAITED_FOR && WAITED_FOR + 4 * (BATCH_LINES as u64) < UNINDEXED);
-/// Longest wait of a batch.
+/// Longest wait of a batch where the index lacks just that much. It grows with what the index lacks, up to fourfold.
 const LONGEST: Duration = Duration::from_millis(500);
 /// How long it takes until an index that takes nothing in counts as stuck, on a full disk for instance. Nobody waits for one
 /// that is.
-const STUCK: Duration = Duration::from_secs(1);
+const STUCK: Duration = Duration::from_secs(2);
 /// How often the committer looks.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
@@ -37,7 +38,9 @@ impl Backpressure {
         let went_on = if self.index == Some((indexed, went_on)) { went_on } else { now };
         self.index = Some((indexed, went_on));
         let since = *self.since.get_or_insert(now);
-        let holds = now.duration_since(since) < LONGEST && now.duration_since(went_on) < STUCK;
+        let far = u32::try_from(unindexed / WAITED_FOR).unwrap_or(u32::MAX);
+        let holds =
+            now.duration_since(since) < LONGEST.saturating_mul(far) && now.duration_since(went_on) < STUCK;
         if !holds {
             self.since = None;
         }
@@ -61,9 +64,14 @@ mod tests {
         // The next batch comes on top of more than the index took in meanwhile.
         assert!(holds(200_009, 8, 501) && holds(200_009, 8, 1_000));
         assert!(!holds(200_009, 8, 1_001));
-        assert!(holds(400_009, 8, 1_002) && !holds(400_009, 8, 1_501), "the index is stuck");
-        assert!(!holds(500_009, 8, 1_502) && !holds(500_009, 8, 9_000), "and nobody waits for it");
-        assert!(holds(600_009, 9, 9_001), "it goes on, however far behind it is by now");
+        assert!(holds(WAITED_FOR, 8, 1_002) && holds(WAITED_FOR, 8, 2_001), "twice as far, twice as long");
+        assert!(!holds(WAITED_FOR, 8, 2_002));
+        assert!(holds(WAITED_FOR, 8, 2_003) && !holds(WAITED_FOR, 8, 2_501), "the index is stuck");
+        assert!(
+            !holds(WAITED_FOR + 9, 8, 2_502) && !holds(WAITED_FOR + 9, 8, 9_000),
+            "and nobody waits for it"
+        );
+        assert!(holds(WAITED_FOR + 99, 9, 9_001), "it goes on, however far behind it is by now");
         assert!(!holds(0, 9, 9_002));
         assert!(holds(1, 9, 20_000), "what was before it kept up is forgotten");
     }

@@ -26,7 +26,7 @@ const MENTIONS_PER_KEY: usize = 3;
 
 /// Events and lines that make a chunk, whatever else waits: after each the index shows that it goes on.
 pub(crate) const STEP_WEIGHT: u64 = 65_536;
-/// Events and lines of a chunk whose room is kept for the next: a step with as large a batch on top as there may be.
+/// Events and lines of a chunk whose room is kept for the next: a step with a full batch of holds on top.
 const KEPT_WEIGHT: u64 = STEP_WEIGHT + 2 * BATCH_LINES as u64;
 
 /// See the module.
@@ -337,7 +337,9 @@ impl Fold {
         for (hold, indexed) in active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }
-        // In the order of the file. They are nearly so, which a stable sort makes use of.
+        // In the order of the file, so that each of its pages is written once. Closed holds are nearly so, which a stable sort makes
+        // use of.
+        chunk.items.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         chunk.closed.sort_by_key(|hold| hold.id);
         chunk.units.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     }

@@ -6,6 +6,7 @@ use stockhold_domain::{Hold, Item, ItemKey, Label, ReservationId};
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
+    /// In the order of the file.
     pub(crate) items: Vec<Item>,
     pub(crate) pauses: Vec<(String, bool)>,
     /// Units with ids that changed, in the order of the file.

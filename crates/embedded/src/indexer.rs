@@ -14,8 +14,8 @@ use stockhold_domain::Instant;
 use stockhold_store::fault;
 
 /// Events that make a chunk worth writing before its time. The more, the fewer pages are written for each where many items sell
-/// evenly.
-const CHUNK_EVENTS: usize = 32_768;
+/// evenly; those of holds come to a step by then.
+const CHUNK_EVENTS: usize = if fault::ON { 4_096 } else { 32_768 };
 /// Events and lines that wait when the index is written beside the requests and not behind them: far from the bound at which
 /// those are turned away.
 pub(crate) const HURRIED_WEIGHT: u64 = UNINDEXED / 8;
@@ -134,7 +134,10 @@ impl Indexer {
                     Message::Committed(batch, sum) => {
                         fault!("index.told");
                         self.behind.take(*batch, sum);
-                        if !ends && self.behind.weight() >= STEP_WEIGHT {
+                        if self.behind.weight() >= STEP_WEIGHT
+                            && !ends
+                            && !self.shared.stopping.load(Ordering::Acquire)
+                        {
                             self.keep_up(false)?;
                         }
                     }

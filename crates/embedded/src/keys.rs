@@ -13,8 +13,8 @@ pub(crate) struct Keys;
 
 impl Kind for Keys {
     const NAME: &'static str = "key";
-    /// About 20 KB, which a look-up reads and checks: half of that would waste a third of a page of the index.
-    const PER_PAGE: usize = 256;
+    /// At most 7.5 KB, which a look-up reads and checks. Two of them fill a page of the index.
+    const PER_PAGE: usize = 128;
     const FILTERED: bool = true;
 }
 
