@@ -23,28 +23,20 @@ pub(crate) const LOOK: Duration = Duration::from_millis(2);
 pub(crate) struct Backpressure {
     /// The batch that the index led up to when it was last looked at, and since when.
     index: Option<(u64, Monotonic)>,
-    /// Since when a batch waits.
-    since: Option<Monotonic>,
 }
 
 impl Backpressure {
-    /// Whether the batch that is due waits. `unindexed` is what the index lacks, `indexed` the batch that it leads up to.
-    pub(crate) fn holds(&mut self, unindexed: u64, indexed: u64, now: Monotonic) -> bool {
+    /// Whether the batch that is due waits, or goes on waiting since `since`. `unindexed` is what the index lacks, `indexed` the
+    /// batch that it leads up to.
+    pub(crate) fn holds(&mut self, unindexed: u64, indexed: u64, since: Monotonic, now: Monotonic) -> bool {
         if unindexed <= WAITED_FOR {
-            *self = Self::default();
+            self.index = None;
             return false;
         }
-        let (_, went_on) = *self.index.get_or_insert((indexed, now));
-        let went_on = if self.index == Some((indexed, went_on)) { went_on } else { now };
+        let went_on = self.index.filter(|(last, _)| *last == indexed).map_or(now, |(_, went_on)| went_on);
         self.index = Some((indexed, went_on));
-        let since = *self.since.get_or_insert(now);
         let far = u32::try_from(unindexed / WAITED_FOR).unwrap_or(u32::MAX);
-        let holds =
-            now.duration_since(since) < LONGEST.saturating_mul(far) && now.duration_since(went_on) < STUCK;
-        if !holds {
-            self.since = None;
-        }
-        holds
+        now.duration_since(since) < LONGEST.saturating_mul(far) && now.duration_since(went_on) < STUCK
     }
 }
 
@@ -55,24 +47,26 @@ mod tests {
     #[test]
     fn a_batch_waits_for_an_index_that_is_far_behind_and_goes_on() {
         let (mut pressure, began) = (Backpressure::default(), Monotonic::now());
-        let mut holds = |more, indexed, millis| {
-            pressure.holds(WAITED_FOR + more, indexed, began + Duration::from_millis(millis))
+        let mut holds = |more, indexed, since, now| {
+            let [since, now] = [since, now].map(|millis| began + Duration::from_millis(millis));
+            pressure.holds(WAITED_FOR + more, indexed, since, now)
         };
-        assert!(!holds(0, 7, 0));
-        assert!(holds(9, 7, 0) && holds(9, 7, 499));
-        assert!(!holds(9, 7, 500), "it has waited long enough");
+        assert!(!holds(0, 7, 0, 0));
+        assert!(holds(9, 7, 0, 0) && holds(9, 7, 0, 499));
+        assert!(!holds(9, 7, 0, 500), "it has waited long enough");
         // The next batch comes on top of more than the index took in meanwhile.
-        assert!(holds(200_009, 8, 501) && holds(200_009, 8, 1_000));
-        assert!(!holds(200_009, 8, 1_001));
-        assert!(holds(WAITED_FOR, 8, 1_002) && holds(WAITED_FOR, 8, 2_001), "twice as far, twice as long");
-        assert!(!holds(WAITED_FOR, 8, 2_002));
-        assert!(holds(WAITED_FOR, 8, 2_003) && !holds(WAITED_FOR, 8, 2_501), "the index is stuck");
+        assert!(holds(200_009, 8, 501, 501) && holds(200_009, 8, 501, 1_000));
+        assert!(!holds(200_009, 8, 501, 1_001));
+        let twice = WAITED_FOR;
         assert!(
-            !holds(WAITED_FOR + 9, 8, 2_502) && !holds(WAITED_FOR + 9, 8, 9_000),
-            "and nobody waits for it"
+            holds(twice, 8, 1_002, 1_002) && holds(twice, 8, 1_002, 2_001),
+            "twice as far, twice as long"
         );
-        assert!(holds(WAITED_FOR + 99, 9, 9_001), "it goes on, however far behind it is by now");
-        assert!(!holds(0, 9, 9_002));
-        assert!(holds(1, 9, 20_000), "what was before it kept up is forgotten");
+        assert!(!holds(twice, 8, 1_002, 2_002));
+        assert!(holds(twice, 8, 2_003, 2_003) && !holds(twice, 8, 2_003, 2_501), "the index is stuck");
+        assert!(!holds(twice + 9, 8, 9_000, 9_000), "and nobody waits for it");
+        assert!(holds(twice + 99, 9, 9_001, 9_001), "it goes on, however far behind it is by now");
+        assert!(!holds(0, 9, 9_002, 9_002));
+        assert!(holds(1, 9, 20_000, 20_000), "what was before it kept up is forgotten");
     }
 }

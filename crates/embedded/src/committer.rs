@@ -112,13 +112,15 @@ impl Committer {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             if core.is_due(stopping) {
                 let now = Monotonic::now();
-                if stopping || !self.backpressure.holds(core.unindexed(), core.index_reached(), now) {
-                    if let Some(since) = held {
-                        self.held_seconds.record(since.elapsed());
+                let since = held.unwrap_or(now);
+                let (unindexed, indexed) = (core.unindexed(), core.memory.indexed());
+                if stopping || !self.backpressure.holds(unindexed, indexed, since, now) {
+                    if held.is_some() {
+                        self.held_seconds.record(now.duration_since(since));
                     }
                     return Some(core.take(self.shared.clock.now()));
                 }
-                held.get_or_insert(now);
+                held = Some(since);
                 drop(core);
                 std::thread::sleep(backpressure::LOOK);
                 core = self.shared.core();

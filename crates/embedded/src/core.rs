@@ -115,8 +115,6 @@ pub(crate) struct Core {
     committing: bool,
     /// Events, and lines and units with ids of theirs, that the index does not have.
     unindexed: u64,
-    /// The batch that the index leads up to.
-    index_reached: u64,
     /// Whether the committer sleeps and has to be woken.
     pub(crate) committer_sleeps: bool,
     /// Whether somebody has said that the open batch is to be committed. Until then those who bring it are still at it: a
@@ -174,7 +172,6 @@ impl Core {
             head,
             committing: false,
             unindexed,
-            index_reached: 0,
             committer_sleeps: false,
             kicked: false,
             no_reserves: None,
@@ -428,7 +425,6 @@ impl Core {
     /// The index has items and reservations up to this batch, so many events and lines more than before.
     pub(crate) fn indexed(&mut self, batch: u64, more: u64) {
         self.memory.forget_closed(batch);
-        self.index_reached = batch;
         self.unindexed = self.unindexed.saturating_sub(more);
     }
 
@@ -440,11 +436,6 @@ impl Core {
     /// What the index does not have yet.
     pub(crate) fn unindexed(&self) -> u64 {
         self.unindexed
-    }
-
-    /// The batch that the index leads up to; 0 as long as it took in none.
-    pub(crate) fn index_reached(&self) -> u64 {
-        self.index_reached
     }
 
     /// When the earliest hold falls due.

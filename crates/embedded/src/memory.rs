@@ -151,6 +151,11 @@ impl Memory {
         self.active.get(id).or_else(|| self.closed.get(&id).map(|(hold, _)| hold))
     }
 
+    /// The batch that the index leads up to.
+    pub(crate) fn indexed(&self) -> u64 {
+        self.closed_from
+    }
+
     /// The index has every closed hold up to this batch.
     pub(crate) fn forget_closed(&mut self, indexed: u64) {
         self.closed_from = self.closed_from.max(indexed);
