@@ -127,17 +127,14 @@ impl Indexer {
         loop {
             mailbox.take(busy, &mut messages);
             busy = !messages.is_empty();
-            // Nothing is written on the way to an end.
-            let ends = messages.last().is_some_and(Message::ends);
             for message in messages.drain(..) {
                 match message {
                     Message::Committed(batch, sum) => {
                         fault!("index.told");
                         self.behind.take(*batch, sum);
-                        if self.behind.weight() >= STEP_WEIGHT
-                            && !ends
-                            && !self.shared.stopping.load(Ordering::Acquire)
-                        {
+                        // An end writes all of it itself, or nothing.
+                        let stopping = self.shared.stopping.load(Ordering::Acquire);
+                        if self.behind.weight() >= STEP_WEIGHT && !stopping {
                             self.keep_up(false)?;
                         }
                     }

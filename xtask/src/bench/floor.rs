@@ -19,10 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Batches that wait to be taken.
 const WAITING: usize = 2;
-/// Pages between two checkpoints: the room of the server's write-ahead log.
-const CHECKPOINT_PAGES: i64 = (64 << 20) / PAGE_BYTES;
-/// Bytes of a page, as in the server.
-const PAGE_BYTES: i64 = 4 << 10;
+/// Pages between two checkpoints, as in the server.
+const CHECKPOINT_PAGES: i64 = 16_384;
 
 #[derive(Deserialize)]
 struct Body<'a> {
@@ -101,7 +99,6 @@ struct Floor {
 impl Floor {
     fn open(file: &Path, rng: Rng) -> Outcome<Self> {
         let db = Connection::open(file)?;
-        db.pragma_update(None, "page_size", PAGE_BYTES)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;
         db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
