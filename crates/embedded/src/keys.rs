@@ -3,7 +3,7 @@
 use crate::index::Damage;
 use crate::pace::Pace;
 use crate::runs::{self, Kind, Run};
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use stockhold_domain::{KeyHash, KeyRecord};
 use stockhold_store::codec::{self, Reader};
 
@@ -35,9 +35,9 @@ pub(crate) fn write_run(db: &Connection, records: &mut [KeyRecord], pace: Pace) 
 }
 
 /// Finds what a key was used for last.
-pub(crate) fn find(db: &Connection, hash: KeyHash) -> Result<Option<KeyRecord>, Damage> {
+pub(crate) fn find(read: &Transaction<'_>, hash: KeyHash) -> Result<Option<KeyRecord>, Damage> {
     let mut last: Option<KeyRecord> = None;
-    runs::look_up::<Keys>(db, hash.0, |found, bytes| {
+    runs::look_up::<Keys>(read, hash.0, |found, bytes| {
         if found == hash.0 {
             let record = codec::key_record(&mut Reader::new(bytes))?;
             if last.as_ref().is_none_or(|last| last.at < record.at) {

@@ -183,7 +183,7 @@ impl Fresh {
         self.reached = number;
     }
 
-    fn put(&mut self, term: Term, batch: u64) {
+    pub(crate) fn put(&mut self, term: Term, batch: u64) {
         self.mentions.push(Mention { term, first: batch, last: batch });
     }
 
@@ -243,7 +243,8 @@ pub(crate) fn write_run(db: &Connection, mentions: &[Mention], pace: Pace) -> ru
 
 /// Adds the batches that the runs have for a term.
 pub(crate) fn find(db: &Connection, term: Term, found: &mut Vec<(u64, u64)>) -> Result<(), Damage> {
-    runs::look_up::<Mentions>(db, u128::from(term.0) << 64, |_, bytes| {
+    let read = db.unchecked_transaction()?;
+    runs::look_up::<Mentions>(&read, u128::from(term.0) << 64, |_, bytes| {
         let mention = Mention::read(bytes)?;
         if mention.term == term {
             found.push((mention.first, mention.last));

@@ -368,7 +368,8 @@ mod tests {
         let db = &found.behind.index.db;
         assert_eq!(crate::runs::count::<crate::keys::Keys>(db), 3);
         for (number, day) in [(1, 4), (2, 1)] {
-            assert_eq!(crate::keys::find(db, KeyHash(number.into())).unwrap(), Some(used(number, day)));
+            let found = crate::keys::find(&db.unchecked_transaction().unwrap(), KeyHash(number.into()));
+            assert_eq!(found.unwrap(), Some(used(number, day)));
         }
         drop(found);
         assert_eq!(crate::verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());

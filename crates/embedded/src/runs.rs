@@ -11,7 +11,7 @@ use crate::index::{Damage, row_sum};
 #[cfg(feature = "faults")]
 use crate::log::failing_disk;
 use crate::pace::Pace;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use stockhold_domain::KeyHash;
@@ -304,16 +304,17 @@ pub(crate) fn records(mut data: &[u8]) -> impl Iterator<Item = (u128, &[u8])> {
     })
 }
 
-/// Shows the records on the page of a hash, of all runs. Records are shown from their hash on.
+/// Shows the records on the page of a hash, of all runs. Records are shown from their hash on. In one transaction, or a
+/// merge that ends between two of its reads takes pages of the runs that it stands for.
 pub(crate) fn look_up<K: Kind>(
-    db: &Connection,
+    read: &Transaction<'_>,
     hash: u128,
     mut each: impl FnMut(u128, &[u8]) -> Result<(), Damage>,
 ) -> Result<(), Damage> {
-    let mut runs = db.prepare_cached(&format!("SELECT run, bits FROM {}_runs", K::NAME))?;
+    let mut runs = read.prepare_cached(&format!("SELECT run, bits FROM {}_runs", K::NAME))?;
     let runs = runs.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (run, bits) in runs.collect::<rusqlite::Result<Vec<(i64, u32)>>>()? {
-        let data = page::<K>(db, page_id(run, page_of(hash, bits)))?;
+        let data = page::<K>(read, page_id(run, page_of(hash, bits)))?;
         for (found, framed) in records(&data) {
             each(found, framed.get(LENGTH_BYTES..).unwrap_or_default())?;
         }

@@ -21,6 +21,8 @@ const SERVER_ROUNDS: [(&str, &[&str]); 3] = [
 /// A test that a bug keeps from ending is a test that caught it.
 const PATIENCE: Duration = Duration::from_mins(5);
 const WORDS: usize = 160;
+/// Lines that are shown of a layer that fails where nothing is wrong with it.
+const LINES: usize = 80;
 
 /// One layer.
 #[derive(Debug)]
@@ -36,6 +38,7 @@ pub(super) struct Layer {
 #[derive(Debug)]
 pub(super) enum Verdict {
     Passed,
+    /// With all that it printed.
     Caught(String),
 }
 
@@ -119,14 +122,20 @@ impl Layer {
         let mut process = Process::start(command, &folder.path().join("said"))?;
         match ended_within(&mut process, PATIENCE)? {
             Some(status) if status.success() => Ok(Verdict::Passed),
-            Some(_) => Ok(Verdict::Caught(first_words(&process.log()))),
-            None => Ok(Verdict::Caught(format!("it does not end within {PATIENCE:?}"))),
+            Some(_) => Ok(Verdict::Caught(process.log())),
+            None => Ok(Verdict::Caught(format!("{}\nit does not end within {PATIENCE:?}", process.log()))),
         }
     }
 }
 
+/// The end of what it printed.
+pub(super) fn last_lines(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default().join("\n")
+}
+
 /// Which test failed, or what the harness said.
-fn first_words(said: &str) -> String {
+pub(super) fn first_words(said: &str) -> String {
     let failed =
         |line: &&str| line.starts_with("test ") && line.ends_with("FAILED") || line.starts_with("failed: ");
     let words = match said.lines().find(failed) {

@@ -8,7 +8,7 @@ mod layers;
 use crate::source::{Place, literals};
 use crate::{Outcome, fail};
 use clap::Args;
-use layers::{Layer, Verdict};
+use layers::{Layer, Verdict, first_words, last_lines};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -37,8 +37,9 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let bugs = chosen(&all, &options.bug)?;
     let layers = layers::build(options.tests_only)?;
     for layer in &layers {
-        if let Verdict::Caught(what) = layer.run("")? {
-            return fail(format!("{} fails with no bug in it: {what}", layer.name));
+        if let Verdict::Caught(said) = layer.run("")? {
+            let (what, lines) = (first_words(&said), last_lines(&said));
+            return fail(format!("{} fails with no bug in it: {what}\n{lines}", layer.name));
         }
     }
     println!(
@@ -82,8 +83,8 @@ fn chosen<'a>(all: &'a BTreeMap<String, Place>, asked: &[String]) -> Outcome<Vec
 fn catch<'a>(layers: &'a [Layer], bug: &str, place: &Place) -> Outcome<Option<(&'a str, String)>> {
     let meets = |layer: &&Layer| layer.name.starts_with(&place.krate);
     for layer in layers.iter().skip_while(|layer| !meets(layer)) {
-        if let Verdict::Caught(what) = layer.run(bug)? {
-            return Ok(Some((&layer.name, what)));
+        if let Verdict::Caught(said) = layer.run(bug)? {
+            return Ok(Some((&layer.name, first_words(&said))));
         }
     }
     Ok(None)

@@ -1,7 +1,8 @@
 //! Runs of records: found again whatever was merged, retired, stopped half-way or damaged.
 
 use super::*;
-use crate::keys::{Keys, find, write_run};
+use crate::keys::{self, Keys, write_run};
+use crate::mentions::{self, Fresh, Mentions, Terms};
 use stockhold_domain::{Fingerprint, Instant, KeyRecord, ReservationId, Subject};
 
 fn record(n: u64, at: i64) -> KeyRecord {
@@ -11,6 +12,10 @@ fn record(n: u64, at: i64) -> KeyRecord {
         subject: Subject::Reservation(ReservationId::from_u128(n.into())),
         at: Instant::from_micros(at),
     }
+}
+
+fn find(db: &Connection, hash: KeyHash) -> Result<Option<KeyRecord>, Damage> {
+    keys::find(&db.unchecked_transaction()?, hash)
 }
 
 fn has(db: &Connection, runs: &[Run], n: u64) -> bool {
@@ -145,4 +150,50 @@ fn a_page_that_changed_or_is_gone_is_damage_and_not_an_absent_key() {
     }
     db.execute("DELETE FROM key_pages", []).unwrap();
     assert!(find(&db, absent).is_err());
+}
+
+#[test]
+fn nothing_is_missed_by_who_looks_it_up_while_merges_end_and_runs_are_deleted() {
+    const BATCHES: u64 = 1_000;
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Connection::open(dir.path().join("runs.db")).unwrap();
+    let (mut writer, reader) = (open(), open());
+    writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;").unwrap();
+    writer.execute_batch(&schema::<Mentions>()).unwrap();
+    let mut fresh = Fresh::new(Terms::new(7), 0);
+    let term = fresh.terms.owner("shopper");
+    let (mut runs, mut merged_often) = (Vec::new(), 0);
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(move || {
+            let mut last = 0;
+            while last < BATCHES {
+                let mut found = Vec::new();
+                mentions::find(&reader, term, &mut found).unwrap();
+                last = found.iter().map(|(_, last)| *last).max().unwrap_or(0);
+                let batches: u64 = found.iter().map(|(first, last)| last - first + 1).sum();
+                assert_eq!(batches, last, "each once: {found:?}");
+            }
+        });
+        for number in 1..=BATCHES {
+            fresh.put(term, number);
+            let write = writer.transaction().unwrap();
+            runs.push(mentions::write_run(&write, &fresh.all(), Pace::default()).unwrap());
+            fresh.written(1);
+            let mut merging = None;
+            if let Some((run, from)) =
+                merge::<Mentions>(&write, &runs, &mut merging, 0, Pace::default()).unwrap()
+            {
+                runs.retain(|run| !from.contains(&run.number));
+                runs.push(run);
+                merged_often += 1;
+            }
+            retire::<Mentions>(&write, &runs, None, i64::MIN, 0).unwrap();
+            write.commit().unwrap();
+            if looking.is_finished() {
+                break;
+            }
+        }
+        looking.join().unwrap();
+    });
+    assert!(merged_often > 100, "{merged_often} merges");
 }
