@@ -9,7 +9,7 @@ use crate::acked::{Acked, Mark};
 use crate::error::OpenError;
 use crate::files;
 use crate::log::{Head, Log};
-use crate::recover::{lock, look_through, make, sync_dir};
+use crate::recover::{lock, look_through, make, mark_of, sync_dir, whole_end};
 use crate::unfinished;
 use crate::verify::look_through_at_rest;
 use std::path::Path;
@@ -57,9 +57,10 @@ fn backup_by(
     }
     unfinished::refuse(from)?;
     look_through_at_rest(from, &from_file)?;
+    let mark = mark_of(from)?;
     let source = Log::open_reader(&from_file)?;
     source.check_format()?;
-    let end = source.last()?.map_or(0, |(number, _)| number);
+    let end = whole_end(from, &source, mark)?;
 
     make(to)?;
     if from.canonicalize().ok() == to.canonicalize().ok() {

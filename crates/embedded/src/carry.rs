@@ -3,7 +3,7 @@
 use crate::error::OpenError;
 use crate::files;
 use crate::log::Log;
-use crate::recover::{lock, look_through};
+use crate::recover::{lock, look_through, mark_of, whole_end};
 use crate::unfinished;
 use std::path::Path;
 use stockhold_domain::{Event, KeyRecord};
@@ -24,6 +24,6 @@ pub fn carry(
     look_through(&file)?;
     let log = Log::open_reader(&file)?;
     log.check_format()?;
-    let last = log.last()?.map_or(0, |(number, _)| number);
+    let last = whole_end(dir, &log, mark_of(dir)?)?;
     log.walk(0, 0, |batch, _| Ok(each(batch.events, batch.keys, (batch.number, last))))
 }

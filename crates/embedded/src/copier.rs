@@ -44,9 +44,10 @@ impl Copier {
         let interrupt = self.log.interrupt_handle();
         let shared = &self.shared;
         let stopping = || shared.stopping.load(Ordering::Acquire);
+        // Asked beside the requests only: whoever steps back takes no lock of ours.
         let over = || stopping() || shared.core().poisoned().is_some();
         let log = &mut self.log;
-        let copy = move |_| if stopping() { Ok(0) } else { log.checkpoint_behind() };
+        let copy = move |again| if stopping() || again && over() { Ok(0) } else { log.checkpoint_behind() };
         quiet.run(|| interrupt.interrupt(), || over() || bytes > HURRIED_AT, copy)?;
         // What has come meanwhile: the committer, which copies the rest, is to find little.
         if self.log.uncopied()? > REST && !over() {

@@ -48,26 +48,25 @@ pub(crate) struct Pending {
 impl Pending {
     /// The answer when it goes no further.
     pub(crate) fn failed(self, failure: Failure) -> Waiting {
-        Deciding::from(&self).failed(failure)
+        self.deciding().failed(failure)
+    }
+
+    /// What is left of it where it gets lost.
+    pub(crate) fn deciding(&self) -> Deciding {
+        Deciding { reply: self.reply.clone(), begun: !self.done.is_empty() }
     }
 }
 
 /// Whose work is being decided, and whether some of it was before.
 #[derive(Debug)]
-struct Deciding {
+pub(crate) struct Deciding {
     reply: ReplyTo,
     begun: bool,
 }
 
-impl From<&Pending> for Deciding {
-    fn from(pending: &Pending) -> Self {
-        Self { reply: pending.reply.clone(), begun: !pending.done.is_empty() }
-    }
-}
-
 impl Deciding {
     /// The answer when it goes no further. What was decided of several commands may be durable or not.
-    fn failed(self, failure: Failure) -> Waiting {
+    pub(crate) fn failed(self, failure: Failure) -> Waiting {
         (self.reply, Err(if self.begun { Failure::OutcomeUnknown } else { failure }))
     }
 }
@@ -367,7 +366,7 @@ impl Core {
         });
         self.committing = true;
         while let Some(pending) = self.handing.later.next() {
-            self.handing.deciding = Some(Deciding::from(&pending));
+            self.handing.deciding = Some(pending.deciding());
             match self.admit(pending, clock) {
                 Admitted::Waits => {}
                 Admitted::Answered(reply, answer) => self.open.waiting.push((reply, answer)),

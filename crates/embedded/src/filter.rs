@@ -14,6 +14,29 @@ const PROBES: u32 = 8;
 const BLOCK_WORDS: usize = 8;
 const BLOCK_BITS: usize = BLOCK_WORDS * 64;
 
+/// A key that filters are asked for: its bits are the same in all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sought {
+    pub(crate) key: KeyHash,
+    bits: [u64; BLOCK_WORDS],
+}
+
+impl From<KeyHash> for Sought {
+    /// Nine bits of the key for each probe: three choose the word, six the bit.
+    fn from(key: KeyHash) -> Self {
+        // Eight probes take 72 bits: the last eight of them lie at the end of the high half, of which only the beginning
+        // decides on the block.
+        let mut bits = [0; BLOCK_WORDS];
+        for n in 0..PROBES {
+            let probe = (key.0 >> (9 * n)) as usize;
+            if let Some(word) = bits.get_mut(probe % BLOCK_WORDS) {
+                *word |= 1_u64 << ((probe / BLOCK_WORDS) % 64);
+            }
+        }
+        Self { key, bits }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Filter {
@@ -37,10 +60,10 @@ impl Filter {
     }
 
     /// `false` means absent.
-    pub(crate) fn may_have(&self, key: KeyHash) -> bool {
-        let Some(block) = self.blocks.get(self.block_of(key)) else { return true };
-        // All eight, without asking in between: what can't be guessed is not branched on.
-        probes(key).fold(true, |has, (word, bit)| has & block.get(word).is_none_or(|bits| bits & bit != 0))
+    pub(crate) fn may_have(&self, sought: &Sought) -> bool {
+        let Some(block) = self.blocks.get(self.block_of(sought.key)) else { return true };
+        // All words, without asking in between: what can't be guessed is not branched on.
+        block.iter().zip(&sought.bits).fold(0, |missing, (block, bits)| missing | (bits & !block)) == 0
     }
 
     pub(crate) fn insert(&mut self, key: KeyHash) {
@@ -49,10 +72,8 @@ impl Filter {
         }
         let block = self.block_of(key);
         let Some(block) = self.blocks.get_mut(block) else { return };
-        for (word, bit) in probes(key) {
-            if let Some(bits) = block.get_mut(word) {
-                *bits |= bit;
-            }
+        for (block, bits) in block.iter_mut().zip(Sought::from(key).bits) {
+            *block |= bits;
         }
     }
 
@@ -84,16 +105,6 @@ impl Filter {
     }
 }
 
-/// Nine bits of the key for each probe: three choose the word, six the bit.
-fn probes(key: KeyHash) -> impl Iterator<Item = (usize, u64)> {
-    // Eight probes take 72 bits: the last eight of them lie at the end of the high half, of which only the beginning
-    // decides on the block.
-    (0..PROBES).map(move |n| {
-        let bits = (key.0 >> (9 * n)) as usize;
-        (bits % BLOCK_WORDS, 1 << ((bits / BLOCK_WORDS) % 64))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,12 +113,16 @@ mod tests {
         stockhold_store::digest::key_hash("p", "o", &n.to_string())
     }
 
+    fn sought(n: u64) -> Sought {
+        key(n).into()
+    }
+
     #[test]
     fn has_what_was_put_in_and_little_else() {
         let filter = Filter::of((0..10_000).map(key).collect::<Vec<_>>().into_iter());
         let again = Filter::from_bytes(&filter.to_bytes()).unwrap();
-        assert!((0..10_000).all(|n| filter.may_have(key(n)) && again.may_have(key(n))));
-        let wrong = (10_000..110_000).filter(|n| filter.may_have(key(*n))).count();
+        assert!((0..10_000).all(|n| filter.may_have(&sought(n)) && again.may_have(&sought(n))));
+        let wrong = (10_000..110_000).filter(|n| filter.may_have(&sought(*n))).count();
         assert!(wrong < 100, "{wrong} of 100,000 absent keys were taken for present");
         assert!(Filter::from_bytes(&[0; 63]).is_none());
     }

@@ -6,9 +6,10 @@ use crate::files;
 use crate::housekeeper::wal_of;
 use crate::index::Index;
 use crate::log::Log;
+use crate::recover::in_use;
 use crate::unfinished;
 use crate::verify::look_through_at_rest;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::Path;
 use stockhold_domain::Instant;
 
@@ -44,23 +45,10 @@ pub struct LogFacts {
 pub fn inspect(dir: &Path) -> Result<Inspection, OpenError> {
     let there = |name: &str| Some(dir.join(name)).filter(|file| file.exists());
     Ok(Inspection {
-        in_use: in_use(dir)?,
+        in_use: in_use(dir)?.0,
         log: there(files::LOG).map(|file| look_at_log(dir, &file)),
         index: there(files::INDEX).map(|file| look_at_index(&file)),
     })
-}
-
-fn in_use(dir: &Path) -> Result<bool, OpenError> {
-    let path = dir.join(files::LOCK);
-    if !path.exists() {
-        return Ok(false);
-    }
-    let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
-    match File::open(&path).map_err(failed)?.try_lock() {
-        Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
 }
 
 fn look_at_log(dir: &Path, file: &Path) -> Result<LogFacts, OpenError> {

@@ -2,7 +2,7 @@
 //! index does not have yet. What is neither here nor ruled out is [`Missing`]: a reader brings it from the index.
 
 use crate::active::{Active, Deadlines, Earliest, Many};
-use crate::filter::Filter;
+use crate::filter::{Filter, Sought};
 use crate::recent_keys::{Forgotten, RecentKeys};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -232,11 +232,12 @@ impl State for Memory {
     }
 
     fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
-        if let Some(record) = self.keys.get(hash) {
+        let sought = Sought::from(hash);
+        if let Some(record) = self.keys.get(&sought) {
             return Ok(Some(record));
         }
         // Each is asked, whatever another said: several are fetched at a time then.
-        if !self.filters.iter().fold(false, |may, filter| may | filter.may_have(hash)) {
+        if !self.filters.iter().fold(false, |may, filter| may | filter.may_have(&sought)) {
             return Ok(None);
         }
         let brought = self.brought.keys.iter().rev().find(|(found, ..)| *found == hash);

@@ -35,7 +35,7 @@ pub const PARSERS: [Parser; 6] = [
     ("filter", |bytes| {
         if let Some(filter) = Filter::from_bytes(bytes) {
             assert_eq!(filter.to_bytes(), bytes, "one filter has one form");
-            filter.may_have(KeyHash(u128::MAX));
+            filter.may_have(&KeyHash(u128::MAX).into());
         }
     }),
 ];

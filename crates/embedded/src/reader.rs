@@ -2,7 +2,7 @@
 //! On threads of its own, so that neither the callers' threads nor the committer wait for a read; and queries that may
 //! read much on others than commands wait for.
 
-use crate::core::Pending;
+use crate::core::{Pending, Waiting};
 use crate::index::{Damage, find_closed, find_key};
 use crate::lists::Lists;
 use crate::store::Shared;
@@ -22,15 +22,17 @@ pub(crate) const READ_QUEUE: usize = 4_096;
 pub(crate) const LISTERS: usize = 2;
 /// Queries that may wait.
 pub(crate) const LIST_QUEUE: usize = 1_024;
+const PANICKED: &str = "a reader panicked; a restart recovers";
 
 /// Reads until the store stops.
 pub(crate) fn run(shared: &Arc<Shared>, db: &Connection, queue: &Mutex<Receiver<(Pending, Name)>>) {
     while let Some((mut pending, name)) = next(queue) {
-        let reply = pending.reply.clone();
+        let deciding = pending.deciding();
         pending.reads += 1;
         if catch_unwind(AssertUnwindSafe(|| serve(shared, db, pending, &name))).is_err() {
             tracing::error!(?name, "a reader panicked");
-            panicked(shared, reply);
+            shared.poison(PANICKED.to_owned());
+            answer(deciding.failed(Failure::Internal("a reader panicked".to_owned())));
         }
     }
 }
@@ -52,7 +54,8 @@ pub(crate) fn list(shared: &Arc<Shared>, lists: &Lists, queue: &Mutex<Receiver<(
             }
             Err(_) => {
                 tracing::error!(?query, "a reader panicked");
-                panicked(shared, reply);
+                shared.poison(PANICKED.to_owned());
+                reply.answer(Err(Failure::Internal("a reader panicked".to_owned())));
             }
         }
     }
@@ -62,9 +65,9 @@ fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-fn panicked(shared: &Shared, reply: ReplyTo) {
-    shared.poison("a reader panicked; a restart recovers".to_owned());
-    reply.answer(Err(Failure::Internal("a reader panicked".to_owned())));
+/// Whose commands wait is told what was decided of them, too.
+fn answer((reply, answer): Waiting) {
+    reply.answer(answer);
 }
 
 fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Name) {
@@ -74,10 +77,14 @@ fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Name) {
             shared.admit(pending);
             shared.kick();
         }
+        Err(damage) if damage.is_passing() => {
+            tracing::warn!(%damage, ?name, "a command can't be decided now");
+            answer(pending.failed(Failure::Unavailable(damage.to_string())));
+        }
         Err(damage) => {
             tracing::error!(%damage, ?name, "the index can't be read");
             shared.poison(format!("the index is damaged: {damage}"));
-            pending.reply.answer(Err(Failure::Internal(format!("the index is damaged: {damage}"))));
+            answer(pending.failed(Failure::Internal(format!("the index is damaged: {damage}"))));
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! What must never happen: a map going before the index has all of its keys, or a filter ruling out a key of its maps.
 
-use crate::filter::Filter;
+use crate::filter::{Filter, Sought};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, VecDeque};
 use stockhold_domain::{KeyHash, KeyRecord};
@@ -66,9 +66,9 @@ impl Group {
 }
 
 impl RecentKeys {
-    pub(crate) fn get(&self, hash: KeyHash) -> Option<&KeyRecord> {
-        let may_have = self.groups.iter().rev().filter(|group| group.filter.may_have(hash));
-        may_have.flat_map(|group| group.maps.iter().rev()).find_map(|(_, keys)| keys.get(&hash))
+    pub(crate) fn get(&self, sought: &Sought) -> Option<&KeyRecord> {
+        let may_have = self.groups.iter().rev().filter(|group| group.filter.may_have(sought));
+        may_have.flat_map(|group| group.maps.iter().rev()).find_map(|(_, keys)| keys.get(&sought.key))
     }
 
     /// Takes a key in that was used in a batch, which is none before the last one.
@@ -124,6 +124,10 @@ mod tests {
         }
     }
 
+    fn get(recent: &RecentKeys, n: usize) -> Option<&KeyRecord> {
+        recent.get(&hash(n).into())
+    }
+
     fn maps(recent: &RecentKeys) -> Vec<usize> {
         recent.groups.iter().map(|group| group.maps.len()).collect()
     }
@@ -144,18 +148,18 @@ mod tests {
             assert_eq!(maps(&recent), left);
             for n in (0..count).step_by(7) {
                 let stays = batch_of(n).next_multiple_of(2) > over;
-                assert_eq!(recent.get(hash(n)).is_some(), stays, "key {n} of batch {}", batch_of(n));
+                assert_eq!(get(&recent, n).is_some(), stays, "key {n} of batch {}", batch_of(n));
             }
         }
         assert_eq!(recent.forget(|_| true).maps.len(), 3);
-        assert_eq!((recent.len(), recent.get(hash(count - 1))), (0, None));
+        assert_eq!((recent.len(), get(&recent, count - 1)), (0, None));
         // The last group goes on with the maps that it has left to begin.
         let more = count..count + KEYS_TOGETHER * 5;
         for n in more.clone() {
             recent.insert(batch_of(n), &record(hash(n), 1));
         }
         assert_eq!(maps(&recent), [4, 1]);
-        assert!(more.into_iter().all(|n| recent.get(hash(n)).is_some()));
+        assert!(more.into_iter().all(|n| get(&recent, n).is_some()));
     }
 
     #[test]
@@ -166,7 +170,7 @@ mod tests {
                 recent.insert(batch.into(), &record(hash(n), 1));
             }
             recent.insert(batch.into(), &record(again, batch.into()));
-            assert_eq!(recent.get(again).unwrap().at.micros(), i64::from(batch));
+            assert_eq!(recent.get(&again.into()).unwrap().at.micros(), i64::from(batch));
         }
         assert_eq!(maps(&recent), [8, 2]);
     }

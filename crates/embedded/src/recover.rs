@@ -15,8 +15,10 @@ use crate::shared_keys::SharedKeys;
 use crate::unfinished;
 use crate::wal;
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use stockhold_domain::bug;
 use stockhold_domain::{Hold, ItemKey, State, Transition};
 use stockhold_store::fault;
@@ -26,6 +28,11 @@ use stockhold_store::fault;
 const CHUNK_WEIGHT: u64 = if fault::ON { 50 } else { 200_000 };
 /// Keys beyond the index that a start writes into it as a run.
 const START_KEYS: usize = if fault::ON { 16 } else { RUN_KEYS };
+
+/// How often a directory that somebody looks at is tried again,
+const LOCK_TRIES: u32 = 1_000;
+/// and after which pause.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a start found.
 pub(crate) struct Recovered {
@@ -204,13 +211,42 @@ fn parents_of_missing(dir: &Path) -> Vec<PathBuf> {
     missing.map(parent).collect()
 }
 
+/// Has a directory for itself. Whoever only looks at it shares the lock for as long as it reads a write-ahead log, and is
+/// waited for: a start that met a backup would not be tried again.
 pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(files::LOCK);
     let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(dir.to_owned())),
+    let taken = |tried| match tried {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    };
+    for _ in 0..LOCK_TRIES {
+        if taken(file.try_lock())? {
+            return Ok(file);
+        }
+        if !taken(file.try_lock_shared())? {
+            break;
+        }
+        file.unlock().map_err(failed)?;
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(OpenError::InUse(dir.to_owned()))
+}
+
+/// Whether somebody has the directory for itself. If not, nobody will as long as the lock is kept that comes with it.
+pub(crate) fn in_use(dir: &Path) -> Result<(bool, Option<File>), OpenError> {
+    let path = dir.join(files::LOCK);
+    let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((false, None)),
+        Err(error) => return Err(failed(error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok((false, Some(file))),
+        Err(TryLockError::WouldBlock) => Ok((true, None)),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
@@ -232,6 +268,26 @@ fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<Mark>) -> R
     match missing_end(last, known, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
         Some(what) => Err(OpenError::Damaged { file: log_file.to_owned(), what }),
         None => Ok(()),
+    }
+}
+
+/// The mark in a directory that is only read; within it, what is wrong with it. Read before the log, it is never newer than
+/// that, whatever a server does.
+pub(crate) fn mark_of(dir: &Path) -> Result<Result<Option<Mark>, String>, OpenError> {
+    let file = dir.join(files::ACKED);
+    match Acked::look(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Ok(None)),
+        mark => mark.map_err(|error| OpenError::io(format!("opening {}", file.display()), error)),
+    }
+}
+
+/// Where a log ends that is about to be copied, unless it lacks its end.
+pub(crate) fn whole_end(dir: &Path, log: &Log, mark: Result<Option<Mark>, String>) -> Result<u64, OpenError> {
+    let mark = mark.map_err(|what| OpenError::Damaged { file: dir.join(files::ACKED), what })?;
+    let last = log.last()?.map_or(0, |(number, _)| number);
+    match missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
+        Some(what) => Err(OpenError::Damaged { file: dir.join(files::LOG), what }),
+        None => Ok(last),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Recounts everything: folds the log from its first batch and holds the index and the rules' invariants against it.
 
-use crate::acked::Acked;
 use crate::error::OpenError;
 use crate::files;
 use crate::index::{Damage, EVERYTHING, Index, Position, load_closed, read_position};
 use crate::log::Log;
-use crate::recover::look_through;
+use crate::recover::{in_use, look_through, mark_of, missing_end};
 use crate::segments;
 use crate::shared_keys::SharedKeys;
 use crate::unfinished;
@@ -15,8 +14,6 @@ use crate::verify_units::{self, Pools};
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
 use std::path::Path;
 use std::slice;
 use stockhold_domain::{
@@ -72,6 +69,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
     let index = index_db.as_ref().map(IndexView::read).transpose().map_err(damaged)?.unwrap_or_default();
     let mut lookups = Lookups::new(index.position, index.keys);
     let mut damage = None;
+    let mark = mark_of(dir)?;
     let log = Log::open_reader(&log_file)?;
     let last = log.last()?.map_or(0, |(number, _)| number);
 
@@ -111,41 +109,25 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
         fold.find(format!("the index has seen batch {}, the log ends at {last}", index.position.indexed));
     }
     fold.unmatched_items();
-    check_mark(dir, &log, last, &mut fold)?;
+    match mark {
+        Err(what) => fold.find(format!("the mark of the last synced batch: {what}")),
+        Ok(mark) => {
+            let wrong = missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))?;
+            if let Some(what) = wrong {
+                fold.find(format!("the log: {what}"));
+            }
+        }
+    }
     Ok(fold.end())
 }
 
 /// Looks through the log's write-ahead log when no server is at it: one that is being begun anew while it is read looks
 /// broken. A server has done it at its start.
 pub(crate) fn look_through_at_rest(dir: &Path, log_file: &Path) -> Result<(), OpenError> {
-    let lock = match File::open(dir.join(files::LOCK)) {
-        Ok(lock) => Some(lock),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(OpenError::io("opening the lock", error)),
-    };
-    match lock.as_ref().map(File::try_lock) {
-        None | Some(Ok(())) => look_through(log_file),
-        Some(Err(TryLockError::WouldBlock)) => Ok(()),
-        Some(Err(TryLockError::Error(error))) => Err(OpenError::io("locking", error)),
+    match in_use(dir)? {
+        (true, _) => Ok(()),
+        (false, _lock) => look_through(log_file),
     }
-}
-
-fn check_mark(dir: &Path, log: &Log, last: u64, fold: &mut Fold) -> Result<(), OpenError> {
-    let file = dir.join(files::ACKED);
-    if !file.exists() {
-        return Ok(());
-    }
-    let mark =
-        Acked::look(&file).map_err(|error| OpenError::io(format!("opening {}", file.display()), error))?;
-    match mark {
-        Err(what) => fold.find(format!("the mark of the last synced batch: {what}")),
-        // One that is newer than what was read was set by a server that is running.
-        Ok(Some(mark)) if mark.batch <= last && log.head(mark.batch)?.sum != mark.sum => {
-            fold.find(format!("batch {} is not the one that was synced", mark.batch));
-        }
-        Ok(_) => {}
-    }
-    Ok(())
 }
 
 /// The index as one moment shows it.

@@ -21,7 +21,7 @@ pub(crate) fn walk<K: Kind>(
             if page_of(hash, run.bits) != number || hash < before {
                 return Err(odd("a record stands where it is not looked for"));
             }
-            if K::FILTERED && !run.filter.may_have(KeyHash(hash)) {
+            if K::FILTERED && !run.filter.may_have(&KeyHash(hash).into()) {
                 return Err(odd("its filter rules out a record that it has"));
             }
             (before, found, bytes) = (hash, found + 1, bytes + framed.len());

@@ -319,6 +319,15 @@ fn a_mark_that_does_not_fit_is_found() {
     let mark = mark.unwrap().unwrap();
     acked.set(Mark { sum: mark.sum ^ 1, ..mark }).unwrap();
     expect(copy.path(), "is not the one that was synced");
+    acked.set(Mark { batch: mark.batch + 2, ..mark }).unwrap();
+    expect(copy.path(), "was synced");
+    // Nor is a log that lacks its end copied as if it were whole.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let backup = crate::backup(copy.path(), elsewhere.path(), |_, _| ()).unwrap_err();
+    let carried = crate::carry(copy.path(), |_, _, _| true).unwrap_err();
+    for error in [backup, carried] {
+        assert!(error.to_string().contains("was synced"), "{error}");
+    }
     std::fs::write(&file, "no mark").unwrap();
     expect(copy.path(), "the mark of the last synced batch");
 }

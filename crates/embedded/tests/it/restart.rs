@@ -1,4 +1,7 @@
+use std::fs::File;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 use stockhold_domain::{Instant, Outcome, Rejection, Reply, Scope, Status};
 use stockhold_embedded::testing::{Bench, open, sell};
 use stockhold_embedded::{OpenError, files, verify};
@@ -14,6 +17,20 @@ fn a_second_store_on_the_same_directory_is_refused_and_the_first_goes_on() {
     let Err(error @ OpenError::InUse(_)) = second else { panic!("it was opened twice") };
     assert!(error.to_string().contains("in use by another stockhold"), "{error}");
     sell(&mut bench, &mut Maker::new(1, ""), 3);
+}
+
+#[test]
+fn a_start_waits_for_whoever_looks_at_the_directory() {
+    let mut bench = Bench::new();
+    bench.stop();
+    let looks = File::open(bench.dir().join(files::LOCK)).unwrap();
+    looks.try_lock_shared().unwrap();
+    let looker = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        drop(looks);
+    });
+    bench.start().unwrap();
+    looker.join().unwrap();
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
+use stockhold_store::Query;
 use tokio::sync::mpsc;
 
 /// Streams that may be open at once.
@@ -61,13 +62,20 @@ impl Worker {
         if self.streams.load(Ordering::Relaxed) > STREAMS {
             return Err(Problem::too_many_streams(STREAMS).into());
         }
-        if let Some(after) = after {
-            let named_by = if asked.last_event_id == Given::Not { "/after" } else { "/Last-Event-ID" };
-            self.is_history(named_by, after).await?;
-            self.events_after(after, 1).await?;
-        }
+        let after = match after {
+            Some(after) => {
+                let named_by = if asked.last_event_id == Given::Not { "/after" } else { "/Last-Event-ID" };
+                self.is_history(named_by, after).await?;
+                self.events_after(after, 1).await?;
+                after
+            }
+            None => {
+                // Asked for none of them, a store that has just started finds out what its newest event is.
+                self.find(Query::Events { after: self.store.newest(), limit: 0 }).await?;
+                self.store.newest()
+            }
+        };
         let (sender, pieces) = mpsc::channel(1);
-        let after = after.unwrap_or_else(|| self.store.newest());
         tokio::task::spawn_local(feed(Rc::clone(self), after, sender));
         Ok(reply::stream(Some(EventStream { pieces, _open: open })))
     }

@@ -166,6 +166,44 @@ fn a_hall_goes_in_elsewhere_without_its_seats() {
 }
 
 #[test]
+fn seats_go_in_elsewhere_by_their_export() {
+    let (here, there) = (Server::start(), Server::start());
+    let seats = "unit_id,section,row,number,position,attributes\n\
+                 A-1,stalls,A,1,10,\"{\"\"aisle\"\":true,\"\"view\"\":\"\"a, b\"\"}\"\n\
+                 A-2,stalls,A,2,11,\n\
+                 \"B 1, left\",circle,,,20,\n";
+    write(&here, "seats.csv", seats);
+    report(&here, &["seats.csv", "--units", "hall"], 0);
+    sell(&here, "hall", 1);
+    let units = |server: &Server, more: &[&str]| {
+        let output = export(server, &[&["units", "hall"], more].concat());
+        text(&output.stdout)
+    };
+    let sold = units(&here, &["--status", "sold"]);
+    assert_eq!(sold.lines().count(), 1, "{sold}");
+    let sold: Value = serde_json::from_str(&sold).unwrap();
+    assert_eq!((&sold["unit_id"], sold["reservation_id"].is_string()), (&"A-1".into(), true), "{sold}");
+    assert_eq!(units(&here, &["--section", "circle"]).lines().count(), 1);
+
+    export(&here, &["units", "hall", "--out", "out.csv"]);
+    std::fs::copy(here.dir().join("out.csv"), there.dir().join("out.csv")).unwrap();
+    let done = report(&there, &["out.csv", "--units", "hall"], 0);
+    assert_eq!((&done["added"], &done["bad"]), (&3.into(), &0.into()), "{done}");
+    let settings = |server: &Server| {
+        let rows = units(server, &["--format", "csv"]);
+        let own = |row: &str| row.rsplitn(4, ',').last().map(str::to_owned);
+        rows.lines().map(own).collect::<Vec<_>>()
+    };
+    assert_eq!(settings(&there), settings(&here));
+    let again = report(&here, &["out.csv", "--units", "hall"], 0);
+    assert_eq!((&again["added"], &again["unchanged"]), (&0.into(), &3.into()), "{again}");
+    let nowhere =
+        stockhold(here.dir()).args(["export", "units", "nope", "--server", &here.url()]).output().unwrap();
+    assert_eq!(nowhere.status.code(), Some(1), "{}", said(&nowhere));
+    assert!(text(&nowhere.stderr).contains("unknown_item"), "{}", said(&nowhere));
+}
+
+#[test]
 fn a_dry_run_finds_what_the_import_would_refuse() {
     let server = Server::start();
     write(&server, "first.csv", "sku,total_units\ntins,5\nmugs,5\n");

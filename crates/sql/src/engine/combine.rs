@@ -254,8 +254,8 @@ pub(super) fn fitting(lines: impl Iterator<Item = usize>) -> usize {
 pub(super) enum Task {
     /// Commands.
     Commands(Vec<Unit>),
-    /// Overdue reservations with their items; whether their locks are waited for.
-    Sweep { due: Vec<(ReservationId, Held)>, patient: bool },
+    /// Overdue reservations with their items; whether locks of others are waited for.
+    Sweep { due: Vec<(ReservationId, Held)>, waits: bool },
 }
 
 /// What goes into one transaction.

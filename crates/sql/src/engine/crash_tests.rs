@@ -2,12 +2,14 @@
 //! panics where it is told to.
 
 use super::dialect::{
-    Changes, CommitSent, Committed, Deadline, Dialect, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
+    Changes, CommitSent, Committed, Deadline, Dialect, Free, Locked, Rows, Scan, Scanned, Session, Trouble,
+    Wants,
 };
 use super::options::{OpenError, Options};
 use super::store::SqlStore;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Outcome, ReservationId, Status, Unit};
 use stockhold_store::conformance::{Maker, maker};
@@ -40,6 +42,8 @@ struct State {
     panics: BTreeSet<Step>,
     panicked: usize,
     lost: bool,
+    /// Whether every connection but the first is refused.
+    has_room_for_one: bool,
     done: BTreeMap<Step, usize>,
     /// Whether a session came back within a transaction.
     left_open: bool,
@@ -107,6 +111,9 @@ impl Dialect for Maps {
 
     async fn open(&self) -> Result<Self, OpenError> {
         self.step(Step::Open);
+        if self.with(|state| state.has_room_for_one && state.done.get(&Step::Open) > Some(&1)) {
+            return Err(OpenError::Unreachable("there is room for one".to_owned()));
+        }
         Ok(self.clone())
     }
 }
@@ -201,10 +208,14 @@ impl Session for Maps {
         Ok((now, all.into_iter().take_while(|(due, _)| *due <= now).take(limit).collect()))
     }
 
-    async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
+    async fn lock_free(
+        &mut self,
+        items: &BTreeSet<ItemKey>,
+        holds: &BTreeSet<ReservationId>,
+    ) -> Result<Free, Trouble> {
         self.in_transaction = true;
         self.step(Step::LockFree);
-        Ok(items.clone())
+        Ok(Free { items: items.clone(), holds: holds.clone() })
     }
 
     async fn active_holds(&mut self) -> Result<u64, Trouble> {
@@ -266,7 +277,10 @@ impl Drop for Shop {
 impl Shop {
     /// With the sweeper's pause.
     fn new(sweep_every: Option<Duration>) -> Self {
-        let maps = Maps::default();
+        Self::over(Maps::default(), sweep_every)
+    }
+
+    fn over(maps: Maps, sweep_every: Option<Duration>) -> Self {
         let options = Options {
             connections: 3,
             most_connections: 3,
@@ -358,6 +372,30 @@ fn reads_that_panic_are_answered_and_others_are_read() {
         Ask::Query(Query::Reservations(Filter { limit: 1, ..Filter::default() })),
     );
     assert!(list.is_ok());
+}
+
+#[test]
+fn with_one_connection_commands_have_their_turn_and_so_do_those_who_read_all_the_time() {
+    let maps = Maps::default();
+    maps.with(|state| state.has_room_for_one = true);
+    let mut shop = Shop::over(maps, Some(Duration::from_millis(5)));
+    let work: Vec<_> = (0..20).map(|_| shop.reserve()).collect();
+    let (store, item, over) = (&shop.store, &shop.item, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let told = ask(store, Ask::Query(Query::Items(vec![item.clone()])));
+                    assert!(told.is_ok(), "{told:?}");
+                }
+            });
+        }
+        for work in work {
+            let told = ask(store, work);
+            assert!(matches!(told, Ok(Answer::Outcome(Outcome::Done(_)))), "{told:?}");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

@@ -102,12 +102,13 @@ pub(crate) trait Session: Send + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<(Instant, Vec<Deadline>), Trouble>> + Send;
 
-    /// Those of the items that nobody else has locked, locked by a transaction that is begun here. [`Session::lock`] goes on
-    /// within it: it is the same transaction, so its locks are had already.
+    /// Those of the items, and of the reservations after them, that nobody else has locked, locked by a transaction that is begun
+    /// here. [`Session::lock`] goes on within it: it is the same transaction, so its locks are had already.
     fn lock_free(
         &mut self,
         items: &BTreeSet<ItemKey>,
-    ) -> impl Future<Output = Result<BTreeSet<ItemKey>, Trouble>> + Send;
+        holds: &BTreeSet<ReservationId>,
+    ) -> impl Future<Output = Result<Free, Trouble>> + Send;
 
     /// How many reservations are active.
     fn active_holds(&mut self) -> impl Future<Output = Result<u64, Trouble>> + Send;
@@ -220,6 +221,15 @@ pub(crate) fn count(item: &mut Item, counted: &Figures) {
     if item.mode == Mode::Units {
         item.figures = Figures { sequence: 0, at: item.figures.at.max(counted.at), ..*counted };
     }
+}
+
+/// What [`Session::lock_free`] has locked.
+#[derive(Debug, Default)]
+pub(crate) struct Free {
+    /// Items.
+    pub(crate) items: BTreeSet<ItemKey>,
+    /// Reservations.
+    pub(crate) holds: BTreeSet<ReservationId>,
 }
 
 /// What [`Session::lock`] found.

@@ -77,8 +77,8 @@ pub(crate) use bytes::{
     packed_events_body, serials_from,
 };
 pub(crate) use dialect::{
-    Changes, CommitSent, Committed, Deadline, Dialect, FiguresRow, LineRow, Locked, Rows, SaleRow, Scan,
-    Scanned, Session, Trouble, UnitRow, UnitRows, UnitWants, Wants, count, no_figures,
+    Changes, CommitSent, Committed, Deadline, Dialect, FiguresRow, Free, LineRow, Locked, Rows, SaleRow,
+    Scan, Scanned, Session, Trouble, UnitRow, UnitRows, UnitWants, Wants, count, no_figures,
 };
 pub(crate) use replica::{Pair, Position, ReplicaStore};
 pub(crate) use slice::Slice;

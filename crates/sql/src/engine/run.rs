@@ -41,7 +41,8 @@ const SLOW_READS: usize = 2;
 enum Landed<S> {
     Opened(Result<S, OpenError>),
     Settled(Box<Settled<S>>, Batch),
-    Swept(Swept<S>),
+    /// With whether it has waited for locks.
+    Swept(Swept<S>, bool),
     /// With what was locked for it, or why nothing was.
     Boarded(S, Batch, Result<Box<Boarded>, Stop>),
     Resolved(Option<S>, Vec<Unit>, Result<Rows, Failure>),
@@ -69,6 +70,13 @@ enum Flight {
     Look,
     Number,
     Forget,
+}
+
+impl Flight {
+    /// Whether it is one of the batches.
+    fn is_batch(&self) -> bool {
+        matches!(self, Self::Batch(..) | Self::Boarding(..) | Self::Sweep(_))
+    }
 }
 
 /// One of the parts for each lane, so that instances seldom share one, and the lanes of one never.
@@ -103,8 +111,10 @@ pub(super) struct Floor<D: Dialect> {
     tasks: JoinSet<Landed<D::Session>>,
     /// What is in flight.
     flights: HashMap<Id, Flight>,
-    /// Whether work was ready the last time and found no connection.
+    /// Whether work was ready the last time and found no connection,
     short_of_connections: bool,
+    /// and nothing of its kind had one: it goes ahead of whoever reads.
+    passed_over: bool,
 }
 
 impl<D: Dialect> Drop for Floor<D> {
@@ -152,6 +162,7 @@ impl<D: Dialect> Floor<D> {
             tasks: JoinSet::new(),
             flights: HashMap::new(),
             short_of_connections: false,
+            passed_over: false,
             options,
         })
     }
@@ -252,6 +263,9 @@ impl<D: Dialect> Floor<D> {
             self.known.forget_short();
             self.chores.short.done(false);
         }
+        if self.passed_over {
+            self.send_batches();
+        }
         self.resolve();
         self.read();
         self.do_chores(now);
@@ -322,17 +336,13 @@ impl<D: Dialect> Floor<D> {
         }
         let deadline = self.options.batch_deadline;
         if self.chores.sweep.is_due(now)
-            && let Some(mut session) = self.pool.take()
+            && let Some(session) = self.pool.take()
         {
             self.chores.sweep.at_work = true;
             let (most, left_alone) = (self.options.sweep_batch, self.sweeper.left_alone());
             self.spawn(Flight::Look, async move {
-                match look(&mut session, most, &left_alone, deadline).await {
-                    Ok(seen) => Landed::Looked(Some(session), seen),
-                    Err(trouble) => {
-                        Landed::Looked(read::after(session, trouble, deadline).await.1, Seen::default())
-                    }
-                }
+                let (session, seen) = look(session, most, &left_alone, deadline).await;
+                Landed::Looked(session, seen)
             });
         }
         if self.chores.number.is_due(now)
@@ -369,9 +379,13 @@ impl<D: Dialect> Floor<D> {
     }
 
     fn send_batches(&mut self) {
+        self.passed_over = false;
         loop {
-            let free = self.pool.idle().saturating_sub(LEFT_FREE);
+            // Where there is but one connection, commands have it as well.
+            let at_work = self.flights.values().any(Flight::is_batch);
+            let free = self.pool.idle().saturating_sub(if at_work { LEFT_FREE } else { 0 });
             if free == 0 {
+                self.passed_over = !at_work && !self.combiner.is_empty();
                 let waits = !self.combiner.is_empty() && self.combiner.free_units() >= self.options.batch;
                 if waits {
                     meters::pool_wait();
@@ -436,11 +450,10 @@ impl<D: Dialect> Floor<D> {
             Task::Sweep { .. } => {
                 let envelope = self.sweeper.command();
                 self.spawn(Flight::Sweep(claims), async move {
-                    let Task::Sweep { due, patient } = &batch.task else {
+                    let Task::Sweep { due, waits } = batch.task else {
                         return Landed::Looked(Some(session), Seen::default());
                     };
-                    let swept = sweep(session, &bounds, due, *patient, &envelope).await;
-                    Landed::Swept(swept)
+                    Landed::Swept(sweep(session, &bounds, due, waits, &envelope).await, waits)
                 });
             }
         }

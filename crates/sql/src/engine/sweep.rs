@@ -2,18 +2,19 @@
 //!
 //! It looks without locks, claims the items of what it found like any other batch, and then locks what nobody else has
 //! locked (`SKIP LOCKED`): whoever has an item may well be expiring the same. Only holds of which all items were had are
-//! expired, so never half a basket. What is left over a while is waited for. A hold that can't be expired is counted, left
-//! alone for a while, and keeps nobody else waiting.
+//! expired, so never half a basket. What is left over for a while is waited for, when all the rest of the look is expired: by
+//! item, so that who waits keeps nothing else. A hold that can't be expired is counted; that one, and one that was waited for
+//! in vain, is left alone for a while, and keeps nobody else waiting.
 
 use super::attempt::{Bounds, Stop, commit};
 use super::batch::alarm;
 use super::dialect::{Deadline, Locked, Session, Trouble, Wants};
 use super::known::Held;
 use super::meters;
-use super::read::in_time;
+use super::read::{self, in_time};
 use super::slice::{Slice, Window};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stockhold_domain::{
     Command, Effects, Envelope, Fresh, Halt, Instant, ItemKey, Label, Origin, Outcome, Reply, RequestId,
     ReservationId, Status, decide,
@@ -25,8 +26,11 @@ const ACTOR: &str = "stockhold";
 /// How long overdue a hold may be before its items' locks are waited for: well within what is promised, and longer than any
 /// crowd around an item lasts that expires by itself what it needs.
 const PATIENCE_MICROS: i64 = 5_000_000;
-/// How long a hold that could not be expired is left alone.
+/// How long a hold that could not be expired is left alone, or one that was waited for in vain.
 const LEFT_ALONE: Duration = Duration::from_secs(20);
+
+/// Waits that may be in vain before a look gives up waiting. Each takes seconds, and the next look comes after them.
+const MOST_IN_VAIN: usize = 4;
 
 /// An overdue hold and what it is about.
 pub(super) type Due = (ReservationId, Held);
@@ -40,6 +44,8 @@ pub(super) struct Seen {
     pub(super) more: bool,
     /// Whether locks are to be waited for.
     pub(super) patient: bool,
+    /// Overdue holds that can't be read.
+    pub(super) damaged: Vec<ReservationId>,
 }
 
 /// What one look has led to.
@@ -51,14 +57,56 @@ pub(super) struct Round {
     pub(super) expired: usize,
     /// Whether the look left something for the next.
     pub(super) more: bool,
+    /// Whether locks are waited for, when the batches are over.
+    pub(super) patient: bool,
+    /// What is to be waited for, in parts.
+    pub(super) locked: VecDeque<Vec<Due>>,
+    /// Waits that were in vain.
+    in_vain: usize,
+}
+
+impl Round {
+    pub(super) fn new(more: bool, patient: bool) -> Self {
+        Self { more, patient, ..Self::default() }
+    }
+
+    /// Takes what others have locked, and answers with what is to be left alone: `waited` says that it was waited for.
+    pub(super) fn locked_out(&mut self, mut locked: Vec<Due>, waited: bool) -> Vec<Due> {
+        if locked.is_empty() || !(waited || self.patient) {
+            return Vec::new();
+        }
+        if !waited {
+            // In the order of their deadlines, each with those that wait for the same.
+            while let Some((_, first)) = locked.first() {
+                let first = first.items.clone();
+                let meets = |(_, held): &mut Due| held.items.iter().any(|item| first.contains(item));
+                self.locked.push_back(locked.extract_if(.., meets).collect());
+            }
+            return Vec::new();
+        }
+        self.in_vain += 1;
+        // An item is waited for by all of its holds, but a unit by whose hold it is.
+        let can_be_parted = locked.len() > 1 && locked.iter().any(|(_, held)| !held.units.is_empty());
+        if self.in_vain < MOST_IN_VAIN && can_be_parted {
+            let rest = locked.split_off(locked.len() / 2);
+            self.locked.push_front(rest);
+            self.locked.push_front(locked);
+            return Vec::new();
+        }
+        let mut alone = locked;
+        if self.in_vain >= MOST_IN_VAIN {
+            alone.extend(self.locked.drain(..).flatten());
+        }
+        alone
+    }
 }
 
 /// What the sweeper remembers between looks.
 pub(super) struct Sweeper {
     ids: IdSource,
     actor: Label,
-    /// Holds that could not be expired, and until when they are left alone.
-    failing: BTreeMap<ReservationId, tokio::time::Instant>,
+    /// Holds that are left alone, and until when.
+    alone: BTreeMap<ReservationId, tokio::time::Instant>,
 }
 
 impl Sweeper {
@@ -66,7 +114,7 @@ impl Sweeper {
         Ok(Self {
             ids: IdSource::from_system().map_err(|error| format!("asking for random bytes: {error}"))?,
             actor: Label::new(ACTOR).map_err(|error| format!("naming the sweeper: {error}"))?,
-            failing: BTreeMap::new(),
+            alone: BTreeMap::new(),
         })
     }
 
@@ -88,46 +136,59 @@ impl Sweeper {
     /// Holds that are left alone for now.
     pub(super) fn left_alone(&mut self) -> BTreeSet<ReservationId> {
         let now = tokio::time::Instant::now();
-        self.failing.retain(|_, until| *until > now);
-        self.failing.keys().copied().collect()
+        self.alone.retain(|_, until| *until > now);
+        self.alone.keys().copied().collect()
     }
 
     /// These could not be expired.
     pub(super) fn failed(&mut self, holds: &[ReservationId]) {
-        let until = tokio::time::Instant::now() + LEFT_ALONE;
-        for id in holds {
+        for _ in holds {
             meters::sweep_failed();
-            self.failing.insert(*id, until);
         }
+        self.leave_alone(holds.iter().copied());
+    }
+
+    /// These are left alone for a while.
+    pub(super) fn leave_alone(&mut self, holds: impl IntoIterator<Item = ReservationId>) {
+        let until = tokio::time::Instant::now() + LEFT_ALONE;
+        self.alone.extend(holds.into_iter().map(|id| (id, until)));
     }
 }
 
-/// Looks for what is overdue.
+/// Looks for what is overdue. The session, if it is still good.
 pub(super) async fn look<S: Session>(
-    session: &mut S,
+    mut session: S,
     most: usize,
     left_alone: &BTreeSet<ReservationId>,
     deadline: Duration,
-) -> Result<Seen, Trouble> {
-    in_time(deadline, async {
-        let limit = most + left_alone.len();
-        let (now, overdue): (Instant, Vec<Deadline>) = session.overdue(limit).await?;
-        let lag = overdue.first().map_or(0, |(due, _)| now.micros().saturating_sub(due.micros()));
-        meters::lag(lag);
-        let more = overdue.len() == limit;
-        let order: Vec<ReservationId> =
-            overdue.into_iter().map(|(_, id)| id).filter(|id| !left_alone.contains(id)).collect();
-        if order.is_empty() {
-            return Ok(Seen::default());
+) -> (Option<S>, Seen) {
+    let limit = most + left_alone.len();
+    let (now, mut overdue): (Instant, Vec<Deadline>) = match in_time(deadline, session.overdue(limit)).await {
+        Ok(found) => found,
+        Err(trouble) => return (read::after(session, trouble, deadline).await.1, Seen::default()),
+    };
+    let lag = |overdue: &[Deadline]| {
+        overdue.first().map_or(0, |(due, _)| now.micros().saturating_sub(due.micros()))
+    };
+    meters::lag(lag(&overdue));
+    let more = overdue.len() == limit;
+    overdue.retain(|(_, id)| !left_alone.contains(id));
+    if overdue.is_empty() {
+        return (Some(session), Seen::default());
+    }
+    let order: Vec<ReservationId> = overdue.iter().map(|(_, id)| *id).collect();
+    let (session, rows) = read::holds(session, order.clone(), deadline).await;
+    let Ok(rows) = rows else { return (session, Seen::default()) };
+    let mut held: BTreeMap<ReservationId, Held> =
+        rows.holds.iter().map(|hold| (hold.id, Held::by(hold))).collect();
+    let mut seen = Seen { more, patient: lag(&overdue) > PATIENCE_MICROS, ..Seen::default() };
+    for id in order {
+        match held.remove(&id) {
+            Some(held) => seen.due.push((id, held)),
+            None => seen.damaged.push(id),
         }
-        let wants = Wants { holds: order.iter().copied().collect(), ..Wants::default() };
-        let rows = session.read(&wants).await?;
-        let mut held: BTreeMap<ReservationId, Held> =
-            rows.holds.iter().map(|hold| (hold.id, Held::by(hold))).collect();
-        let due = order.iter().filter_map(|id| Some((*id, held.remove(id)?))).collect();
-        Ok(Seen { due, more, patient: lag > PATIENCE_MICROS })
-    })
-    .await
+    }
+    (session, seen)
 }
 
 /// What became of a sweep.
@@ -138,24 +199,30 @@ pub(super) struct Swept<S> {
     pub(super) expired: usize,
     /// Holds that could not be.
     pub(super) failed: Vec<ReservationId>,
+    /// Holds of which others have something locked.
+    pub(super) locked: Vec<Due>,
 }
 
-/// Expires what it can of these in one transaction; if that fails, one by one.
+/// Expires what it can of these in one transaction; if that fails, one by one. `patient` is whether it waits for locks.
 pub(super) async fn sweep<S: Session>(
     session: S,
     bounds: &Bounds,
-    due: &[Due],
+    due: Vec<Due>,
     patient: bool,
     envelope: &Envelope,
 ) -> Swept<S> {
-    let mut swept = Swept { session: Some(session), expired: 0, failed: Vec::new() };
-    let Err(stop) = swept.go(bounds, due, patient, envelope).await else { return swept };
+    let mut swept = Swept { session: Some(session), expired: 0, failed: Vec::new(), locked: Vec::new() };
+    let Err(stop) = swept.go(bounds, &due, patient, envelope).await else { return swept };
     let alarmed = matches!(stop, Stop::Trouble(Trouble::Alarm(_)) | Stop::Broken(..));
     swept.clear_up(bounds, &stop).await;
+    if matches!(stop, Stop::Trouble(Trouble::LockTimeout(_))) {
+        swept.locked = due;
+        return swept;
+    }
     if !alarmed {
         return swept;
     }
-    for one in due {
+    for one in &due {
         if swept.session.is_none() {
             break;
         }
@@ -163,12 +230,11 @@ pub(super) async fn sweep<S: Session>(
             continue;
         };
         swept.clear_up(bounds, &stop).await;
-        if let Stop::Trouble(Trouble::Alarm(what)) = &stop {
-            alarm(&format!("reservation {} can't be expired: {what}", one.0));
-            swept.failed.push(one.0);
-        } else if let Stop::Broken(_, what) = &stop {
-            alarm(&format!("reservation {} can't be expired: {what}", one.0));
-            swept.failed.push(one.0);
+        match &stop {
+            Stop::Trouble(Trouble::Alarm(what)) => swept.fails(one.0, what),
+            Stop::Broken(_, what) => swept.fails(one.0, what),
+            Stop::Trouble(Trouble::LockTimeout(_)) => swept.locked.push(one.clone()),
+            _ => {}
         }
     }
     swept
@@ -183,10 +249,16 @@ impl<S: Session> Swept<S> {
         envelope: &Envelope,
     ) -> Result<(), Stop> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        let expired = expire(session, bounds, due, patient, envelope).await?;
+        let (expired, had) = expire(session, bounds, due, patient, envelope).await?;
         meters::swept(expired);
         self.expired += expired;
+        self.locked.extend(due.iter().filter(|(id, _)| !had.contains(id)).cloned());
         Ok(())
+    }
+
+    fn fails(&mut self, id: ReservationId, what: &str) {
+        alarm(&format!("reservation {id} can't be expired: {what}"));
+        self.failed.push(id);
     }
 
     /// After a failed try: what is left over is found again by the next look.
@@ -214,32 +286,41 @@ impl<S: Session> Swept<S> {
     }
 }
 
+/// How many were expired, and of which of the holds everything was locked.
 async fn expire<S: Session>(
     session: &mut S,
     bounds: &Bounds,
     due: &[Due],
     patient: bool,
     envelope: &Envelope,
-) -> Result<usize, Stop> {
-    let mut wants = Wants::default();
-    for (id, held) in due {
-        wants.holds.insert(*id);
-        wants.items.extend(held.items.iter().cloned());
-        for (key, units) in &*held.units {
+) -> Result<(usize, BTreeSet<ReservationId>), Stop> {
+    let halls: BTreeSet<&ItemKey> =
+        due.iter().flat_map(|(_, held)| held.units.iter().map(|(key, _)| key)).collect();
+    // Of items whose units have ids the units are locked, and not the item.
+    let mut wants = Wants {
+        items: due
+            .iter()
+            .flat_map(|(_, held)| &*held.items)
+            .filter(|key| !halls.contains(key))
+            .cloned()
+            .collect(),
+        holds: due.iter().map(|(id, _)| *id).collect(),
+        ..Wants::default()
+    };
+    let locked = in_time(bounds.batch_deadline, async {
+        if !patient {
+            let free = session.lock_free(&wants.items, &wants.holds).await?;
+            let had = |key: &ItemKey| free.items.contains(key) || halls.contains(key);
+            let whole = |(id, held): &&Due| free.holds.contains(id) && held.items.iter().all(had);
+            wants.holds = due.iter().filter(whole).map(|(id, _)| *id).collect();
+            wants.items = free.items;
+        }
+        for (key, units) in
+            due.iter().filter(|(id, _)| wants.holds.contains(id)).flat_map(|(_, held)| &*held.units)
+        {
             wants.seen.insert(key.clone());
             let of_item = wants.units.entry(key.clone()).or_default();
             of_item.named.extend(units.all().iter().map(|unit| unit.id.clone()));
-        }
-    }
-    // Of items whose units have ids the units are locked, and not the item.
-    wants.items.retain(|key| !wants.seen.contains(key));
-    let locked = in_time(bounds.batch_deadline, async {
-        if !patient {
-            wants.items = session.lock_free(&wants.items).await?;
-            wants.holds.clear();
-            let had = |item: &ItemKey| wants.items.contains(item) || wants.seen.contains(item);
-            let whole = due.iter().filter(|(_, held)| held.items.iter().all(had));
-            wants.holds.extend(whole.map(|(id, _)| *id));
         }
         if wants.holds.is_empty() {
             session.roll_back().await?;
@@ -247,7 +328,7 @@ async fn expire<S: Session>(
         }
         session.lock(&wants).await.map(Some)
     });
-    let Some(Locked { now, serial, rows }) = locked.await? else { return Ok(0) };
+    let Some(Locked { now, serial, rows }) = locked.await? else { return Ok((0, BTreeSet::new())) };
     let active = rows.holds.iter().filter(|hold| hold.status == Status::Active);
     let deadlines: BTreeSet<Deadline> = active.map(|hold| (hold.expires_at, hold.id)).collect();
     let room = deadlines.len() + 1;
@@ -277,5 +358,5 @@ async fn expire<S: Session>(
     } else {
         commit(session, bounds, &slice.changes(&effects, serial, bounds.part)).await?;
     }
-    Ok(expired)
+    Ok((expired, wants.holds))
 }

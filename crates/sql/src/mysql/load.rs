@@ -4,16 +4,18 @@ use super::connect::{Answered, Connection};
 use super::rows;
 use super::script::Script;
 use super::statements::{self, Lock, Part};
-use crate::engine::{Locked, Rows, Trouble, UnitRows, UnitWants, Wants, count, hold_from, key_from};
+use crate::engine::{Free, Locked, Rows, Trouble, UnitRows, UnitWants, Wants, count, hold_from, key_from};
 use mysql_async::Row;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Figures, Instant, Item, ItemKey, Mode};
+use stockhold_domain::{Figures, Instant, Item, ItemKey, Mode, ReservationId};
 
 /// What was read by a script, and the clock if it was asked for.
 #[derive(Default)]
 struct Loaded {
     now: Option<Instant>,
     rows: Rows,
+    /// Reservations that were locked unread.
+    free_holds: BTreeSet<ReservationId>,
 }
 
 impl Connection {
@@ -56,24 +58,26 @@ impl Connection {
         rest(&mut script, wants);
         let answered = self.begin(&script).await?;
         self.begun = false;
-        let Loaded { now, rows } = loaded(answered, wants)?;
+        let Loaded { now, rows, .. } = loaded(answered, wants)?;
         let now = now.ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?;
         // The serial is drawn by the row of events itself, when it is inserted: these locks are still held then.
         Ok(Locked { now, serial: 0, rows })
     }
 
-    /// Locks those of the items that nobody else has locked.
-    pub(super) async fn lock_free_items(
+    /// Locks those of the items and of the reservations that nobody else has locked.
+    pub(super) async fn lock_what_is_free(
         &mut self,
         items: &BTreeSet<ItemKey>,
-    ) -> Result<BTreeSet<ItemKey>, Trouble> {
+        holds: &BTreeSet<ReservationId>,
+    ) -> Result<Free, Trouble> {
         let mut script = Script::new();
         statements::begin(&mut script, false, false);
         statements::items(&mut script, items, Lock::Skip);
+        statements::free_holds(&mut script, holds);
         let answered = self.begin(&script).await?;
         self.begun = true;
-        let found = loaded(answered, &Wants::default())?.rows.items;
-        Ok(found.into_iter().map(|item| item.key).collect())
+        let Loaded { rows, free_holds, .. } = loaded(answered, &Wants::default())?;
+        Ok(Free { items: rows.items.into_iter().map(|item| item.key).collect(), holds: free_holds })
     }
 
     /// Gives items whose units have ids their figures.
@@ -102,7 +106,7 @@ impl Connection {
         let mut script = Script::new();
         statements::clock(&mut script, &self.target.clock);
         statements::any_due(&mut script, limit);
-        let Loaded { now, rows } = loaded(self.begin(&script).await?, &Wants::default())?;
+        let Loaded { now, rows, .. } = loaded(self.begin(&script).await?, &Wants::default())?;
         Ok((now.ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?, rows))
     }
 }
@@ -113,10 +117,10 @@ fn short_of_units(wants: &Wants) -> impl Iterator<Item = (usize, &ItemKey, usize
     numbered.filter(|(_, _, most)| *most > 0)
 }
 
-/// What needs no lock of its own: items' locks, or the lock of the pauses, keep it as it is.
+/// What needs no lock of its own: items' locks, or the lock of the pauses, keep it as it is. Keys come last: halls are not
+/// locked, and who sees that another has taken the last unit has to see the key that it was taken with.
 fn rest(script: &mut Script<Part>, wants: &Wants) {
     statements::paused(script, &wants.pauses);
-    statements::keys(script, &wants.keys);
     statements::due(script, &wants.due);
     for (number, (item, wanted)) in wants.units.iter().enumerate() {
         statements::unit_figures(script, number, item);
@@ -130,6 +134,7 @@ fn rest(script: &mut Script<Part>, wants: &Wants) {
     if let Some(depth) = wants.any_due {
         statements::any_due(script, depth);
     }
+    statements::keys(script, &wants.keys);
 }
 
 fn loaded(answered: Vec<Answered<Part>>, wants: &Wants) -> Result<Loaded, Trouble> {
@@ -145,6 +150,9 @@ fn loaded(answered: Vec<Answered<Part>>, wants: &Wants) -> Result<Loaded, Troubl
                 Part::Begin => {}
                 Part::Items => found.items.push(rows::item(row)?),
                 Part::Holds => found.holds.push(hold_from(rows::bytes(row, 0)?)?),
+                Part::FreeHolds => {
+                    loaded.free_holds.insert(rows::id(row, 0)?);
+                }
                 Part::Clock => loaded.now = Some(rows::instant(row, 0)?),
                 Part::Paused => {
                     found.paused.insert(rows::text(row, 0)?.to_owned());

@@ -11,7 +11,7 @@ use super::rows;
 use super::script::Script;
 use super::statements;
 use crate::engine::{
-    Changes, CommitSent, Committed, Deadline, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
+    Changes, CommitSent, Committed, Deadline, Free, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
     events_from, hold_from, serials_from,
 };
 use core::cmp::Ordering;
@@ -138,18 +138,24 @@ impl Session for Connection {
     }
 
     async fn number(&mut self) -> Result<u64, Trouble> {
+        let missing = || Trouble::Alarm("the sequencer has no row".to_owned());
+        let rows = self.rows(statements::UNNUMBERED).await?;
+        let row = rows.first().ok_or_else(missing)?;
+        if rows::int(row, 1)? == 0 {
+            return rows::figure(row, 0);
+        }
         loop {
-            let rows = self.rows(statements::UNNUMBERED).await?;
-            let row = rows.first().ok_or_else(|| Trouble::Alarm("the sequencer has no row".to_owned()))?;
-            if rows::int(row, 1)? == 0 {
-                return rows::figure(row, 0);
-            }
             let numbered = self.run(&statements::number(NUMBERED_AT_ONCE)).await;
             if numbered.is_err() {
                 // What is left open keeps others from it; if that fails as well, the first error says why.
                 let _ = self.run("ROLLBACK").await;
             }
-            numbered?;
+            let rows = numbered?.concat();
+            let [_, count, newest] = rows.as_slice() else { return Err(missing()) };
+            // Nobody waits for what was committed meanwhile: under load there would be no end to it.
+            if rows::figure(count, 0)? < NUMBERED_AT_ONCE as u64 {
+                return rows::figure(newest, 0);
+            }
         }
     }
 
@@ -164,8 +170,12 @@ impl Session for Connection {
         Ok((now, rows.any_due.into_iter().take_while(|(due, _)| *due <= now).collect()))
     }
 
-    async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
-        self.lock_free_items(items).await
+    async fn lock_free(
+        &mut self,
+        items: &BTreeSet<ItemKey>,
+        holds: &BTreeSet<ReservationId>,
+    ) -> Result<Free, Trouble> {
+        self.lock_what_is_free(items, holds).await
     }
 
     async fn active_holds(&mut self) -> Result<u64, Trouble> {

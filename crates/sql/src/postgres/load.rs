@@ -3,10 +3,10 @@
 use super::connect::Connection;
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays};
 use super::units;
-use crate::engine::{Deadline, Locked, Rows, Trouble, Wants, hold_from, key_from};
+use crate::engine::{Deadline, Free, Locked, Rows, Trouble, Wants, hold_from, key_from};
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord};
+use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord, ReservationId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
@@ -93,27 +93,31 @@ impl Connection {
         Ok(self.client.batch_execute(statement).await?)
     }
 
-    /// Locks those of the items that nobody else has locked.
-    pub(super) async fn lock_free_items(
+    /// Locks those of the items and of the reservations that nobody else has locked.
+    pub(super) async fn lock_what_is_free(
         &mut self,
         items: &BTreeSet<ItemKey>,
-    ) -> Result<BTreeSet<ItemKey>, Trouble> {
+        holds: &BTreeSet<ReservationId>,
+    ) -> Result<Free, Trouble> {
         let this = &*self;
-        let arrays = ItemArrays::new(items.iter());
-        let ((), rows) = tokio::try_join!(
+        let s = &this.statements;
+        let items = ItemArrays::new(items.iter());
+        let holds = HoldArrays::new(holds);
+        let ((), items, holds) = tokio::try_join!(
             biased;
             async { Ok::<_, Trouble>(this.client.batch_execute(BEGIN).await?) },
-            this.query(
-                &this.statements.lock_free_items,
-                arrays.keys.len(),
-                arrays.params()
-            ),
+            this.query(&s.lock_free_items, items.keys.len(), items.params()),
+            this.query(&s.lock_free_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
         )?;
         self.begun = true;
-        rows.iter().map(|row| Ok(rows::item(row)?.key)).collect()
+        Ok(Free {
+            items: items.iter().map(|row| Ok(rows::item(row)?.key)).collect::<Result<_, Trouble>>()?,
+            holds: holds.iter().map(rows::id).collect::<Result<_, _>>()?,
+        })
     }
 
-    /// What needs no lock of its own: items' locks, or the lock of the pauses, keep it as it is.
+    /// What needs no lock of its own: items' locks, or the lock of the pauses, keep it as it is. Keys come last: halls are not
+    /// locked, and who sees that another has taken the last unit has to see the key that it was taken with.
     fn load_unlocked<'a>(
         &'a self,
         wants: &'a Wants,
@@ -122,13 +126,13 @@ impl Connection {
         let pauses: Vec<&str> = wants.pauses.iter().map(String::as_str).collect();
         let keys = KeyArrays::new(wants.keys.iter());
         async move {
-            let (pauses, keys, due, any_due, units) = tokio::try_join!(
+            let (pauses, due, any_due, units, keys) = tokio::try_join!(
                 biased;
                 self.query(&s.read_pauses, pauses.len(), vec![&pauses]),
-                self.query(&s.read_keys, keys.hashes.len(), vec![&keys.buckets, &keys.hashes]),
                 self.due(&wants.due),
                 self.any_due(wants.any_due.unwrap_or(0)),
                 self.read_units(&wants.units),
+                self.query(&s.read_keys, keys.hashes.len(), vec![&keys.buckets, &keys.hashes]),
             )?;
             Ok(Rows {
                 paused: pauses.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,

@@ -10,7 +10,7 @@ use super::connect::Connection;
 use super::load::hold;
 use super::rows::{self, column, uuid};
 use crate::engine::{
-    Changes, CommitSent, Committed, Deadline, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
+    Changes, CommitSent, Committed, Deadline, Free, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
     event_bucket, events_from, serials_from,
 };
 use std::collections::BTreeSet;
@@ -144,22 +144,30 @@ impl Session for Connection {
 
     async fn number(&mut self) -> Result<u64, Trouble> {
         let s = &self.statements;
+        let position = |row: &Row| -> Result<u64, Trouble> {
+            let position: i64 = row.try_get("position")?;
+            u64::try_from(position).map_err(|_| Trouble::Alarm(format!("the position {position}")))
+        };
+        let row = self.client.query_one(&s.look_for_unnumbered, &[]).await?;
+        if !row.try_get::<_, bool>("unnumbered")? {
+            return position(&row);
+        }
         loop {
-            let row = self.client.query_one(&s.look_for_unnumbered, &[]).await?;
-            if !row.try_get::<_, bool>("unnumbered")? {
-                let position: i64 = row.try_get("position")?;
-                return u64::try_from(position)
-                    .map_err(|_| Trouble::Alarm(format!("the position {position}")));
-            }
             let (client, most) = (&self.client, rows::rows(NUMBERED_AT_ONCE));
-            let most: [&(dyn ToSql + Sync); 1] = [&most];
-            tokio::try_join!(
+            let params: [&(dyn ToSql + Sync); 1] = [&most];
+            let ((), before, numbered, ()) = tokio::try_join!(
                 biased;
                 client.batch_execute(BEGIN_NUMBERING),
                 client.query_one(&s.lock_sequencer, &[]),
-                client.execute(&s.number_events, &most),
+                client.query_opt(&s.number_events, &params),
                 client.batch_execute("COMMIT"),
             )?;
+            // Another may have numbered all of them.
+            let Some(row) = numbered else { return position(&before) };
+            // Nobody waits for what was committed meanwhile: under load there would be no end to it.
+            if row.try_get::<_, i64>("numbered")? < most {
+                return position(&row);
+            }
         }
     }
 
@@ -180,8 +188,12 @@ impl Session for Connection {
         Ok((now, overdue))
     }
 
-    async fn lock_free(&mut self, items: &BTreeSet<ItemKey>) -> Result<BTreeSet<ItemKey>, Trouble> {
-        self.lock_free_items(items).await
+    async fn lock_free(
+        &mut self,
+        items: &BTreeSet<ItemKey>,
+        holds: &BTreeSet<ReservationId>,
+    ) -> Result<Free, Trouble> {
+        self.lock_what_is_free(items, holds).await
     }
 
     async fn active_holds(&mut self) -> Result<u64, Trouble> {

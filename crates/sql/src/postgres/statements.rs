@@ -46,10 +46,11 @@ pub struct Plan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [Plan; 18] = [
+pub const PLANS: [Plan; 19] = [
     Plan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     Plan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     Plan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
+    Plan { name: "lock free reservations", text: LOCK_FREE_HOLDS, index: "holds_", locks: true },
     Plan { name: "read items", text: READ_ITEMS, index: "items_", locks: false },
     Plan { name: "read reservations", text: READ_HOLDS, index: "holds_", locks: false },
     Plan { name: "look a key up", text: READ_KEYS, index: "keys_pkey", locks: false },
@@ -171,6 +172,12 @@ const LOCK_HOLDS: &str = "
         SELECT h.body FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
         FOR NO KEY UPDATE
     ) AS locked";
+const LOCK_FREE_HOLDS: &str = "
+    SELECT locked.id FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
+    CROSS JOIN LATERAL (
+        SELECT h.id FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS locked";
 const LOCK_UNITS: &str = concat!(
     "SELECT want.number, locked.*
      FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
@@ -289,6 +296,7 @@ statements! {
     lock_items: LOCK_ITEMS;
     lock_free_items: LOCK_FREE_ITEMS;
     lock_holds: LOCK_HOLDS;
+    lock_free_holds: LOCK_FREE_HOLDS;
     lock_units: LOCK_UNITS;
     lock_free_units: LOCK_FREE_UNITS;
     read_free_units: READ_FREE_UNITS;
@@ -461,5 +469,6 @@ statements! {
             RETURNING e.last_position
         )
         UPDATE stockhold.sequencer SET position = (SELECT max(last_position) FROM numbered)
-        WHERE EXISTS (SELECT FROM numbered)";
+        WHERE EXISTS (SELECT FROM numbered)
+        RETURNING position, (SELECT count(*) FROM numbered) AS numbered";
 }

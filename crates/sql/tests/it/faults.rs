@@ -1,7 +1,7 @@
 //! Deadlocks, connections that die, commits of which nobody knows, writes that don't do what they should.
 
 use crate::counts::{self, count};
-use crate::fixture::{Bench, Desk, events, hold, item, reservation, run, run_again, stock};
+use crate::fixture::{Bench, Desk, events, events_after, hold, item, reservation, run, run_again, stock};
 use crate::support::Server;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,27 @@ fn the_victim_of_a_deadlock_is_run_again() {
     assert!(reservation(&outcome).is_some(), "{outcome:?}");
     assert!(count("stockhold_database_deadlocks_total") > before);
     bench.audit();
+}
+
+/// Who wants events numbers what was committed before he asked, and not what comes as fast as it is numbered.
+#[test]
+fn events_are_had_while_others_commit_all_the_time() {
+    let mut bench = Bench::new();
+    let store = bench.connect();
+    let mut maker = Maker::new(33, "endless-");
+    stock(&store, &mut maker, "a", 10);
+    // Whenever some are numbered another is there.
+    bench.session.run(
+        "CREATE FUNCTION public.another() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO stockhold.events (bucket, serial, count, last_position, body)
+             SELECT serial % 1024, serial, count, NULL, body
+             FROM nextval('stockhold.event_serial') AS serial, (SELECT count, body FROM stockhold.events LIMIT 1) AS one;
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER another AFTER UPDATE ON stockhold.sequencer FOR EACH ROW EXECUTE FUNCTION public.another()",
+    );
+    stock(&store, &mut maker, "b", 10);
+    assert!(events_after(&store, 0, 300).len() >= 2);
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     let highest = "'ffffffff-ffff-ffff-ffff-ffffffffffff'";
     let parameters = |name: &str| match name {
         "lock items" | "lock free items" | "read items" | "figures of units" => items.clone(),
-        "lock reservations" | "read reservations" => holds.clone(),
+        "lock reservations" | "lock free reservations" | "read reservations" => holds.clone(),
         "look a key up" => keys.clone(),
         "deadlines of an item" => format!("{items}, array_fill(1::bigint, '{{2000}}')"),
         "lock named units" => format!("{items}, '{{{many}}}', '{{{many}}}'"),

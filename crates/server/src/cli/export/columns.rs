@@ -32,6 +32,22 @@ impl Shape {
         lines: &[],
     };
 
+    /// The first six are what `import --units` takes.
+    pub(super) const UNITS: Self = Self {
+        own: &[
+            "unit_id",
+            "section",
+            "row",
+            "number",
+            "position",
+            "attributes",
+            "status",
+            "reservation_id",
+            "version",
+        ],
+        lines: &[],
+    };
+
     pub(super) const RESERVATIONS: Self = Self {
         own: &[
             "reservation_id",

@@ -6,7 +6,7 @@ mod columns;
 mod pages;
 mod place;
 
-use super::call::Caller;
+use super::call::{Caller, item_path};
 use super::import::Format;
 use super::out;
 use super::server::{self, ServerArgs};
@@ -22,6 +22,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use stockhold_domain::Label;
+
+/// Where most lists are told to go on.
+const PAGED: &str = "starting_after";
 
 #[derive(ClapArgs)]
 #[command(arg_required_else_help = true)]
@@ -37,6 +41,22 @@ enum What {
         /// Only those here
         #[arg(long)]
         location: Option<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Units with ids of one item, in the order of their claims; `import --units` takes them
+    Units {
+        /// Of what
+        sku: String,
+        /// Where
+        #[arg(long, default_value = Label::DEFAULT_LOCATION)]
+        location: String,
+        /// Only those that are this: available, held or sold
+        #[arg(long, value_parser = ["available", "held", "sold"])]
+        status: Option<String>,
+        /// Only those of this section
+        #[arg(long)]
+        section: Option<String>,
         #[command(flatten)]
         how: How,
     },
@@ -124,11 +144,16 @@ impl What {
     fn list(&self) -> (List, Shape, &How) {
         match self {
             Self::Items { location, how } => {
-                let list = List { path: "/v1/inventory", cursor: "starting_after", filters: Vec::new() };
+                let list = List::new("/v1/inventory", PAGED);
                 (list.filtered("location", location.as_ref()), Shape::ITEMS, how)
             }
+            Self::Units { sku, location, status, section, how } => {
+                let list = List::new(item_path(sku, location, "/units"), PAGED);
+                let list = list.filtered("status", status.as_ref()).filtered("section", section.as_ref());
+                (list, Shape::UNITS, how)
+            }
             Self::Reservations { owner, sku, location, status, how } => {
-                let list = List { path: "/v1/reservations", cursor: "starting_after", filters: Vec::new() };
+                let list = List::new("/v1/reservations", PAGED);
                 let list = list.filtered("owner_id", owner.as_ref()).filtered("sku", sku.as_ref());
                 (
                     list.filtered("location", location.as_ref()).filtered("status", status.as_ref()),
@@ -136,10 +161,7 @@ impl What {
                     how,
                 )
             }
-            Self::Events { how } => {
-                let list = List { path: "/v1/events", cursor: "after", filters: Vec::new() };
-                (list, Shape::EVENTS, how)
-            }
+            Self::Events { how } => (List::new("/v1/events", "after"), Shape::EVENTS, how),
         }
     }
 }

@@ -10,13 +10,17 @@ const PAGE: &str = "1000";
 
 /// Which list, and which part of it.
 pub(super) struct List {
-    pub(super) path: &'static str,
+    path: String,
     /// The parameter that says where to go on.
-    pub(super) cursor: &'static str,
-    pub(super) filters: Vec<(&'static str, String)>,
+    cursor: &'static str,
+    filters: Vec<(&'static str, String)>,
 }
 
 impl List {
+    pub(super) fn new(path: impl Into<String>, cursor: &'static str) -> Self {
+        Self { path: path.into(), cursor, filters: Vec::new() }
+    }
+
     pub(super) fn filtered(mut self, name: &'static str, value: Option<&String>) -> Self {
         self.filters.extend(value.map(|value| (name, value.clone())));
         self
@@ -60,7 +64,7 @@ impl Pages {
         if self.ended {
             return Ok(None);
         }
-        let mut path = self.list.path.to_owned();
+        let mut path = self.list.path.clone();
         push_query(&mut path, "limit", PAGE);
         for (name, value) in &self.list.filters {
             push_query(&mut path, name, value);

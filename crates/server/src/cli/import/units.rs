@@ -23,6 +23,8 @@ use stockhold_domain::Label;
 pub(super) const TOGETHER: usize = 1_000;
 /// Columns that a file may have; the first it must.
 const COLUMNS: [&str; 6] = ["unit_id", "section", "row", "number", "position", "attributes"];
+/// What an export has beside them, which is passed over: where a unit stood there.
+const EXPORTED: [&str; 3] = ["status", "reservation_id", "version"];
 
 /// What an import of units ends with. Field names are part of the interface.
 #[derive(Debug, Default, Serialize)]
@@ -104,7 +106,7 @@ fn columns(names: &[String], args: &Args) -> Result<Vec<Column>, String> {
     let mut columns = Vec::with_capacity(names.len());
     for name in names {
         let known = COLUMNS.into_iter().find(|known| known == name);
-        if known.is_none() && !args.ignore.contains(name) {
+        if known.is_none() && !EXPORTED.contains(&name.as_str()) && !args.ignore.contains(name) {
             let known = COLUMNS.join(", ");
             return Err(format!(
                 "column {name:?} is not known; units have {known} (--ignore passes a column over)"

@@ -42,9 +42,11 @@ impl<D: Dialect> Floor<D> {
             Landed::Opened(opened) => self.opened(opened),
             Landed::Settled(settled, batch) => self.settled(*settled, batch),
             Landed::Boarded(session, batch, boarded) => self.boarded(session, batch, boarded),
-            Landed::Swept(swept) => {
+            Landed::Swept(swept, waited) => {
                 self.give(swept.session);
                 self.sweeper.failed(&swept.failed);
+                let alone = self.round.locked_out(swept.locked, waited);
+                self.sweeper.leave_alone(alone.into_iter().map(|(id, _)| id));
                 if swept.expired > 0 {
                     self.chores.has_committed();
                 }
@@ -229,7 +231,11 @@ impl<D: Dialect> Floor<D> {
 
     /// Whatever is overdue is claimed: at once where nobody works on it, else when whoever does is done.
     fn begin_sweep(&mut self, seen: Seen) {
-        let Seen { due, more, patient } = seen;
+        let Seen { due, more, patient, damaged } = seen;
+        for id in &damaged {
+            batch::alarm(&format!("reservation {id} can't be read, and so not be expired"));
+        }
+        self.sweeper.failed(&damaged);
         let (mut free, mut busy) = (Vec::new(), HashMap::<_, Vec<_>>::new());
         for one in due {
             match one.1.items.iter().find(|item| self.combiner.is_busy(item)) {
@@ -237,27 +243,35 @@ impl<D: Dialect> Floor<D> {
                 Some(item) => busy.entry(item.clone()).or_default().push(one),
             }
         }
-        self.round = Round { more, ..Round::default() };
+        self.round = Round::new(more, patient);
         for due in core::iter::once(free).chain(busy.into_values()).flat_map(in_batches) {
-            let items = due.iter().flat_map(|(_, held)| held.items.iter().cloned()).collect();
-            let claims = Claims::all_of(items);
-            self.combiner.add_batch(Batch {
-                task: Task::Sweep { due, patient },
-                claims: Arc::new(claims),
-                plan: Plan::default(),
-                tries: batch::Tries::default(),
-            });
-            self.round.batches += 1;
+            self.sweep_batch(due, false);
         }
         if self.round.batches == 0 {
             self.chores.sweep.done(false);
         }
     }
 
-    /// One of the round's batches is over.
+    fn sweep_batch(&mut self, due: Vec<Due>, waits: bool) {
+        let items = due.iter().flat_map(|(_, held)| held.items.iter().cloned()).collect();
+        self.combiner.add_batch(Batch {
+            task: Task::Sweep { due, waits },
+            claims: Arc::new(Claims::all_of(items)),
+            plan: Plan::default(),
+            tries: batch::Tries::default(),
+        });
+        self.round.batches += 1;
+    }
+
+    /// One of the round's batches is over. When all are, what others have locked is waited for, one part after the other.
     fn end_sweep_of(&mut self, expired: usize) {
         self.round.batches = self.round.batches.saturating_sub(1);
         self.round.expired += expired;
+        if self.round.batches == 0
+            && let Some(locked) = self.round.locked.pop_front()
+        {
+            self.sweep_batch(locked, true);
+        }
         if self.round.batches == 0 {
             // At once only if this round got anywhere: else others are at it.
             self.chores.sweep.done(self.round.more && self.round.expired > 0);
@@ -279,6 +293,7 @@ impl<D: Dialect> Floor<D> {
     pub(super) fn refuse_all(&mut self, why: &str) {
         let failure = Failure::Unavailable(why.to_owned());
         let mut post = Post::default();
+        self.round.locked.clear();
         let (batches, mut units) = self.combiner.drain();
         units.append(&mut self.unresolved);
         for batch in batches {

@@ -56,6 +56,8 @@ for_every_dialect! { shared:
         a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_before_its_time
         an_item_that_somebody_has_locked_stops_neither_the_others_nor_half_of_a_basket
         what_is_long_overdue_is_waited_for
+        what_somebody_keeps_locked_is_waited_for_apart_from_all_the_rest
+        a_hold_that_cannot_be_read_keeps_no_other_from_being_expired
         a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting
         a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet
         a_crowd_is_reclaimed_while_others_reserve_the_same_items;

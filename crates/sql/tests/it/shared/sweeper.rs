@@ -93,6 +93,45 @@ pub(super) fn what_is_long_overdue_is_waited_for<S: Shop>(shop: &mut S) {
     shop.audit();
 }
 
+pub(super) fn what_somebody_keeps_locked_is_waited_for_apart_from_all_the_rest<S: Shop>(shop: &mut S) {
+    let (sweep_every, lock_timeout) = (Some(Duration::from_millis(20)), Some(Duration::from_secs(1)));
+    let store = open(shop, Options { sweep_every, lock_timeout, ..shop.options() });
+    let mut maker = Maker::new(76, "kept-");
+    let items = ["a", "b", "c"].map(|name| stock(&*store, &mut maker, name, 100));
+    let [a, b, c] = &items;
+    let ids = reserve_all(&*store, &mut maker, &[vec![a], vec![a, b], vec![b], vec![c]]);
+    let mut holder = lock(shop, a);
+    // So long overdue that it is waited for, in vain.
+    shop.set_clock(later(90));
+    wait_until(|| status(&*store, ids[2]) == Status::Expired && status(&*store, ids[3]) == Status::Expired);
+    shop.wait_until_locked_out(1);
+    // What falls due meanwhile has its turn too.
+    let more = reserve_all(&*store, &mut maker, &[vec![c]]);
+    shop.set_clock(later(180));
+    wait_until(|| status(&*store, more[0]) == Status::Expired);
+    assert_eq!([ids[0], ids[1]].map(|id| status(&*store, id)), [Status::Active; 2], "never half a basket");
+    holder("COMMIT");
+    let swept = run(&*store, maker.wrap(Command::Sweep));
+    assert!(swept.is_ok(), "{swept:?}");
+    wait_until(|| ids.iter().all(|id| status(&*store, *id) == Status::Expired));
+    shop.audit();
+}
+
+pub(super) fn a_hold_that_cannot_be_read_keeps_no_other_from_being_expired<S: Shop>(shop: &mut S) {
+    counts::start();
+    let store = sweeping(shop);
+    let mut maker = Maker::new(77, "unread-");
+    let item_key = stock(&*store, &mut maker, "a", 100);
+    reserve_all(&*store, &mut maker, &[vec![&item_key]]);
+    shop.sql("UPDATE {t}holds SET body = substr(body, 1, octet_length(body) - 1)");
+    let ids = reserve_all(&*store, &mut maker, &vec![vec![&item_key]; 20]);
+    shop.set_clock(later(60));
+    wait_until(|| ids.iter().all(|id| status(&*store, *id) == Status::Expired));
+    assert_eq!(item(&*store, &item_key).unwrap().figures.held, 1);
+    assert!(count("stockhold_sweeper_failures_total") >= 1.0);
+    assert!(count("stockhold_invariant_alarms_total") >= 1.0);
+}
+
 pub(super) fn a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting<S: Shop>(shop: &mut S) {
     counts::start();
     let store = sweeping(shop);
