@@ -29,6 +29,8 @@ const PATIENCE_MICROS: i64 = 5_000_000;
 /// How long a hold that could not be expired is left alone, or one that was waited for in vain.
 const LEFT_ALONE: Duration = Duration::from_secs(20);
 
+/// Items that one look waits for. The others are found again by the next, if nobody has expired their holds by then.
+const MOST_WAITS: usize = 16;
 /// Waits that may be in vain before a look gives up waiting. Each takes seconds, and the next look comes after them.
 const MOST_IN_VAIN: usize = 4;
 
@@ -77,7 +79,9 @@ impl Round {
         }
         if !waited {
             // In the order of their deadlines, each with those that wait for the same.
-            while let Some((_, first)) = locked.first() {
+            while self.locked.len() < MOST_WAITS
+                && let Some((_, first)) = locked.first()
+            {
                 let first = first.items.clone();
                 let meets = |(_, held): &mut Due| held.items.iter().any(|item| first.contains(item));
                 self.locked.push_back(locked.extract_if(.., meets).collect());
@@ -93,11 +97,11 @@ impl Round {
             self.locked.push_front(locked);
             return Vec::new();
         }
-        let mut alone = locked;
         if self.in_vain >= MOST_IN_VAIN {
-            alone.extend(self.locked.drain(..).flatten());
+            // The next look finds them again, behind what is left alone.
+            self.locked.clear();
         }
-        alone
+        locked
     }
 }
 
@@ -359,4 +363,51 @@ async fn expire<S: Session>(
         commit(session, bounds, &slice.changes(&effects, serial, bounds.part)).await?;
     }
     Ok((expired, wants.holds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(number: u128, items: &[&str]) -> Due {
+        let key = |sku: &&str| ItemKey::new(&Label::new("default").unwrap(), &Label::new(sku).unwrap());
+        let held = Held { items: items.iter().map(key).collect(), ..Held::default() };
+        (ReservationId::from_u128(number), held)
+    }
+
+    fn ids(due: &[Due]) -> Vec<u128> {
+        due.iter().map(|(id, _)| id.as_u128()).collect()
+    }
+
+    #[test]
+    fn what_others_have_locked_is_waited_for_with_those_that_wait_for_the_same() {
+        let locked = || vec![due(1, &["a"]), due(2, &["b"]), due(3, &["b", "a"]), due(4, &["c"])];
+        let mut hasty = Round::new(false, false);
+        assert_eq!(ids(&hasty.locked_out(locked(), false)), []);
+        assert!(hasty.locked.is_empty());
+        let mut round = Round::new(false, true);
+        assert_eq!(ids(&round.locked_out(locked(), false)), []);
+        let parts: Vec<_> = round.locked.iter().map(|part| ids(part)).collect();
+        assert_eq!(parts, [vec![1, 3], vec![2], vec![4]]);
+    }
+
+    #[test]
+    fn one_look_waits_for_so_many_and_in_vain_for_fewer() {
+        let names: Vec<String> = (0..MOST_WAITS + 9).map(|n| n.to_string()).collect();
+        let locked = (1..).zip(&names).map(|(number, name)| due(number, &[name])).collect();
+        let mut round = Round::new(true, true);
+        assert_eq!(ids(&round.locked_out(locked, false)), []);
+        assert_eq!(round.locked.len(), MOST_WAITS);
+        for number in 1..MOST_IN_VAIN as u128 {
+            let part = round.locked.pop_front().unwrap();
+            assert_eq!(ids(&round.locked_out(part, true)), [number], "it alone is left alone");
+        }
+        let part = round.locked.pop_front().unwrap();
+        let alone = round.locked_out(part, true);
+        assert_eq!(
+            (alone.len(), round.locked.len()),
+            (MOST_WAITS + 1 - MOST_IN_VAIN, 0),
+            "so are all that are left"
+        );
+    }
 }

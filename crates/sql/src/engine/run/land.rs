@@ -268,6 +268,7 @@ impl<D: Dialect> Floor<D> {
         self.round.batches = self.round.batches.saturating_sub(1);
         self.round.expired += expired;
         if self.round.batches == 0
+            && !self.mailbox.is_closed()
             && let Some(locked) = self.round.locked.pop_front()
         {
             self.sweep_batch(locked, true);
