@@ -208,14 +208,10 @@ impl Session for Maps {
         Ok((now, all.into_iter().take_while(|(due, _)| *due <= now).take(limit).collect()))
     }
 
-    async fn lock_free(
-        &mut self,
-        items: &BTreeSet<ItemKey>,
-        holds: &BTreeSet<ReservationId>,
-    ) -> Result<Free, Trouble> {
+    async fn lock_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
         self.in_transaction = true;
         self.step(Step::LockFree);
-        Ok(Free { items: items.clone(), holds: holds.clone() })
+        Ok(Free { items: wants.items.clone(), holds: wants.holds.clone(), ..Free::default() })
     }
 
     async fn active_holds(&mut self) -> Result<u64, Trouble> {

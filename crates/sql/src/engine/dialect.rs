@@ -102,13 +102,10 @@ pub(crate) trait Session: Send + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<(Instant, Vec<Deadline>), Trouble>> + Send;
 
-    /// Those of the items, and of the reservations after them, that nobody else has locked, locked by a transaction that is begun
-    /// here. [`Session::lock`] goes on within it: it is the same transaction, so its locks are had already.
-    fn lock_free(
-        &mut self,
-        items: &BTreeSet<ItemKey>,
-        holds: &BTreeSet<ReservationId>,
-    ) -> impl Future<Output = Result<Free, Trouble>> + Send;
+    /// Those of the items, the reservations and the named units, in this order, that nobody else has locked, locked by a
+    /// transaction that is begun here. [`Session::lock`] goes on within it: it is the same transaction, so its locks are had
+    /// already.
+    fn lock_free(&mut self, wants: &Wants) -> impl Future<Output = Result<Free, Trouble>> + Send;
 
     /// How many reservations are active.
     fn active_holds(&mut self) -> impl Future<Output = Result<u64, Trouble>> + Send;
@@ -230,6 +227,8 @@ pub(crate) struct Free {
     pub(crate) items: BTreeSet<ItemKey>,
     /// Reservations.
     pub(crate) holds: BTreeSet<ReservationId>,
+    /// Units.
+    pub(crate) units: BTreeSet<(ItemKey, Label)>,
 }
 
 /// What [`Session::lock`] found.

@@ -60,7 +60,8 @@ enum Flight {
     Open,
     /// With what it has claimed and the sequences that it has commands of.
     Batch(Arc<Claims>, Vec<u64>),
-    Sweep(Arc<Claims>),
+    /// With whether it waits for locks.
+    Sweep(Arc<Claims>, bool),
     /// A batch whose items are being locked, and which more may join until then.
     Boarding(Arc<Claims>, Vec<u64>),
     /// With how many of its commands count as waiting, and the sequences that it has commands of.
@@ -75,7 +76,7 @@ enum Flight {
 impl Flight {
     /// Whether it is one of the batches.
     fn is_batch(&self) -> bool {
-        matches!(self, Self::Batch(..) | Self::Boarding(..) | Self::Sweep(_))
+        matches!(self, Self::Batch(..) | Self::Boarding(..) | Self::Sweep(..))
     }
 }
 
@@ -111,10 +112,10 @@ pub(super) struct Floor<D: Dialect> {
     tasks: JoinSet<Landed<D::Session>>,
     /// What is in flight.
     flights: HashMap<Id, Flight>,
-    /// Whether work was ready the last time and found no connection,
+    /// Whether work was ready the last time and found no connection.
     short_of_connections: bool,
-    /// and nothing of its kind had one: it goes ahead of whoever reads.
-    passed_over: bool,
+    /// Who is asked first whether he has work for a connection.
+    turn: usize,
 }
 
 impl<D: Dialect> Drop for Floor<D> {
@@ -162,7 +163,7 @@ impl<D: Dialect> Floor<D> {
             tasks: JoinSet::new(),
             flights: HashMap::new(),
             short_of_connections: false,
-            passed_over: false,
+            turn: 0,
             options,
         })
     }
@@ -263,13 +264,19 @@ impl<D: Dialect> Floor<D> {
             self.known.forget_short();
             self.chores.short.done(false);
         }
-        if self.passed_over {
-            self.send_batches();
+        // Whoever had the last connection is asked last the next time: where there are hardly any, each has its turn.
+        let steps = [Self::resolve, Self::read_quick, Self::read_slow, Self::do_chores, Self::send_batches];
+        let first = self.turn;
+        for n in 0..steps.len() {
+            let at = (first + n) % steps.len();
+            let rested = self.pool.idle();
+            if let Some(step) = steps.get(at) {
+                step(self);
+            }
+            if rested > 0 && self.pool.idle() == 0 {
+                self.turn = (at + 1) % steps.len();
+            }
         }
-        self.resolve();
-        self.read();
-        self.do_chores(now);
-        self.send_batches();
         meters::waiting(self.mailbox.waiting());
     }
 
@@ -302,7 +309,7 @@ impl<D: Dialect> Floor<D> {
         });
     }
 
-    fn read(&mut self) {
+    fn read_quick(&mut self) {
         let deadline = self.options.batch_deadline;
         if self.quick_reads == 0
             && self.reads.has_quick()
@@ -316,6 +323,10 @@ impl<D: Dialect> Floor<D> {
                 async move { Landed::Quick(read::quick(session, asked, deadline).await) },
             );
         }
+    }
+
+    fn read_slow(&mut self) {
+        let deadline = self.options.batch_deadline;
         while self.slow_reads < SLOW_READS
             && self.reads.has_slow()
             && let Some(session) = self.pool.take()
@@ -330,19 +341,23 @@ impl<D: Dialect> Floor<D> {
         }
     }
 
-    fn do_chores(&mut self, now: tokio::time::Instant) {
+    /// The rarest first, so that none waits for one that is always due.
+    fn do_chores(&mut self) {
         if self.mailbox.is_closed() {
             return;
         }
+        let now = tokio::time::Instant::now();
         let deadline = self.options.batch_deadline;
-        if self.chores.sweep.is_due(now)
-            && let Some(session) = self.pool.take()
+        if self.chores.keys.is_due(now)
+            && let Some(mut session) = self.pool.take()
         {
-            self.chores.sweep.at_work = true;
-            let (most, left_alone) = (self.options.sweep_batch, self.sweeper.left_alone());
-            self.spawn(Flight::Look, async move {
-                let (session, seen) = look(session, most, &left_alone, deadline).await;
-                Landed::Looked(session, seen)
+            self.chores.keys.at_work = true;
+            let retention = self.options.key_retention;
+            self.spawn(Flight::Forget, async move {
+                match forget_keys(&mut session, retention, deadline).await {
+                    Ok(more) => Landed::Forgot(Some(session), more),
+                    Err(trouble) => Landed::Forgot(read::after(session, trouble, deadline).await.1, false),
+                }
             });
         }
         if self.chores.number.is_due(now)
@@ -364,28 +379,24 @@ impl<D: Dialect> Floor<D> {
                 }
             });
         }
-        if self.chores.keys.is_due(now)
-            && let Some(mut session) = self.pool.take()
+        if self.chores.sweep.is_due(now)
+            && let Some(session) = self.pool.take()
         {
-            self.chores.keys.at_work = true;
-            let retention = self.options.key_retention;
-            self.spawn(Flight::Forget, async move {
-                match forget_keys(&mut session, retention, deadline).await {
-                    Ok(more) => Landed::Forgot(Some(session), more),
-                    Err(trouble) => Landed::Forgot(read::after(session, trouble, deadline).await.1, false),
-                }
+            self.chores.sweep.at_work = true;
+            let (most, left_alone) = (self.options.sweep_batch, self.sweeper.left_alone(now));
+            self.spawn(Flight::Look, async move {
+                let (session, seen) = look(session, most, &left_alone, deadline).await;
+                Landed::Looked(session, seen)
             });
         }
     }
 
     fn send_batches(&mut self) {
-        self.passed_over = false;
         loop {
             // Where there is but one connection, commands have it as well.
             let at_work = self.flights.values().any(Flight::is_batch);
             let free = self.pool.idle().saturating_sub(if at_work { LEFT_FREE } else { 0 });
             if free == 0 {
-                self.passed_over = !at_work && !self.combiner.is_empty();
                 let waits = !self.combiner.is_empty() && self.combiner.free_units() >= self.options.batch;
                 if waits {
                     meters::pool_wait();
@@ -447,12 +458,9 @@ impl<D: Dialect> Floor<D> {
                     Landed::Settled(Box::new(settled), batch)
                 });
             }
-            Task::Sweep { .. } => {
-                let envelope = self.sweeper.command();
-                self.spawn(Flight::Sweep(claims), async move {
-                    let Task::Sweep { due, waits } = batch.task else {
-                        return Landed::Looked(Some(session), Seen::default());
-                    };
+            Task::Sweep { due, waits } => {
+                let (envelope, due, waits) = (self.sweeper.command(), core::mem::take(due), *waits);
+                self.spawn(Flight::Sweep(claims, waits), async move {
                     Landed::Swept(sweep(session, &bounds, due, waits, &envelope).await, waits)
                 });
             }

@@ -2,9 +2,10 @@
 //!
 //! It looks without locks, claims the items of what it found like any other batch, and then locks what nobody else has
 //! locked (`SKIP LOCKED`): whoever has an item may well be expiring the same. Only holds of which all items were had are
-//! expired, so never half a basket. What is left over for a while is waited for, when all the rest of the look is expired: by
-//! item, so that who waits keeps nothing else. A hold that can't be expired is counted; that one, and one that was waited for
-//! in vain, is left alone for a while, and keeps nobody else waiting.
+//! expired, so never half a basket. An item that others have locked is passed by for a while, with all of its holds, so that
+//! looks get to what is due behind them. What is overdue for long is waited for: one item after the other, beside the looks,
+//! so that who waits keeps nothing else. A hold that can't be expired is counted; that one, and what was waited for in vain, is
+//! left alone for longer.
 
 use super::attempt::{Bounds, Stop, commit};
 use super::batch::alarm;
@@ -15,24 +16,25 @@ use super::read::{self, in_time};
 use super::slice::{Slice, Window};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use stockhold_domain::{
-    Command, Effects, Envelope, Fresh, Halt, Instant, ItemKey, Label, Origin, Outcome, Reply, RequestId,
-    ReservationId, Status, decide,
+    Command, Effects, Envelope, Fresh, Halt, Instant, ItemKey, Label, LineUnits, Origin, Outcome, Reply,
+    RequestId, ReservationId, Status, decide,
 };
 use stockhold_store::ids::IdSource;
+use tokio::time::Instant as Moment;
 
 /// Who expires holds, as their events say.
 const ACTOR: &str = "stockhold";
 /// How long overdue a hold may be before its items' locks are waited for: well within what is promised, and longer than any
 /// crowd around an item lasts that expires by itself what it needs.
 const PATIENCE_MICROS: i64 = 5_000_000;
-/// How long a hold that could not be expired is left alone, or one that was waited for in vain.
+/// How long a hold that could not be expired is left alone, or what was waited for in vain.
 const LEFT_ALONE: Duration = Duration::from_secs(20);
-
-/// Items that one look waits for. The others are found again by the next, if nobody has expired their holds by then.
+/// How long what others have locked is passed by.
+const PASSED_BY: Duration = Duration::from_secs(1);
+/// Items, or holds with units, that may stand in line to be waited for.
 const MOST_WAITS: usize = 16;
-/// Waits that may be in vain before a look gives up waiting. Each takes seconds, and the next look comes after them.
-const MOST_IN_VAIN: usize = 4;
 
 /// An overdue hold and what it is about.
 pub(super) type Due = (ReservationId, Held);
@@ -59,50 +61,19 @@ pub(super) struct Round {
     pub(super) expired: usize,
     /// Whether the look left something for the next.
     pub(super) more: bool,
-    /// Whether locks are waited for, when the batches are over.
+    /// Holds that were passed by: others have locked something of them.
+    pub(super) passed: usize,
+    /// Whether what is passed by is to be waited for.
     pub(super) patient: bool,
-    /// What is to be waited for, in parts.
-    pub(super) locked: VecDeque<Vec<Due>>,
-    /// Waits that were in vain.
-    in_vain: usize,
 }
 
-impl Round {
-    pub(super) fn new(more: bool, patient: bool) -> Self {
-        Self { more, patient, ..Self::default() }
-    }
-
-    /// Takes what others have locked, and answers with what is to be left alone: `waited` says that it was waited for.
-    pub(super) fn locked_out(&mut self, mut locked: Vec<Due>, waited: bool) -> Vec<Due> {
-        if locked.is_empty() || !(waited || self.patient) {
-            return Vec::new();
-        }
-        if !waited {
-            // In the order of their deadlines, each with those that wait for the same.
-            while self.locked.len() < MOST_WAITS
-                && let Some((_, first)) = locked.first()
-            {
-                let first = first.items.clone();
-                let meets = |(_, held): &mut Due| held.items.iter().any(|item| first.contains(item));
-                self.locked.push_back(locked.extract_if(.., meets).collect());
-            }
-            return Vec::new();
-        }
-        self.in_vain += 1;
-        // An item is waited for by all of its holds, but a unit by whose hold it is.
-        let can_be_parted = locked.len() > 1 && locked.iter().any(|(_, held)| !held.units.is_empty());
-        if self.in_vain < MOST_IN_VAIN && can_be_parted {
-            let rest = locked.split_off(locked.len() / 2);
-            self.locked.push_front(rest);
-            self.locked.push_front(locked);
-            return Vec::new();
-        }
-        if self.in_vain >= MOST_IN_VAIN {
-            // The next look finds them again, behind what is left alone.
-            self.locked.clear();
-        }
-        locked
-    }
+/// Something that is waited for.
+#[derive(Debug)]
+enum Awaited {
+    /// By all of its holds.
+    Item(ItemKey),
+    /// A unit, or the hold itself.
+    Hold,
 }
 
 /// What the sweeper remembers between looks.
@@ -110,7 +81,13 @@ pub(super) struct Sweeper {
     ids: IdSource,
     actor: Label,
     /// Holds that are left alone, and until when.
-    alone: BTreeMap<ReservationId, tokio::time::Instant>,
+    alone: BTreeMap<ReservationId, Moment>,
+    /// Items that are passed by, and until when.
+    passed_by: BTreeMap<ItemKey, Moment>,
+    /// What stands in line to be waited for,
+    waits: VecDeque<(Awaited, Vec<Due>)>,
+    /// and what is.
+    awaited: Option<Awaited>,
 }
 
 impl Sweeper {
@@ -119,6 +96,9 @@ impl Sweeper {
             ids: IdSource::from_system().map_err(|error| format!("asking for random bytes: {error}"))?,
             actor: Label::new(ACTOR).map_err(|error| format!("naming the sweeper: {error}"))?,
             alone: BTreeMap::new(),
+            passed_by: BTreeMap::new(),
+            waits: VecDeque::new(),
+            awaited: None,
         })
     }
 
@@ -138,24 +118,90 @@ impl Sweeper {
     }
 
     /// Holds that are left alone for now.
-    pub(super) fn left_alone(&mut self) -> BTreeSet<ReservationId> {
-        let now = tokio::time::Instant::now();
+    pub(super) fn left_alone(&mut self, now: Moment) -> BTreeSet<ReservationId> {
         self.alone.retain(|_, until| *until > now);
+        self.passed_by.retain(|_, until| *until > now);
         self.alone.keys().copied().collect()
     }
 
     /// These could not be expired.
-    pub(super) fn failed(&mut self, holds: &[ReservationId]) {
-        for _ in holds {
+    pub(super) fn failed(&mut self, holds: &[ReservationId], now: Moment) {
+        for id in holds {
             meters::sweep_failed();
+            self.alone.insert(*id, now + LEFT_ALONE);
         }
-        self.leave_alone(holds.iter().copied());
     }
 
-    /// These are left alone for a while.
-    pub(super) fn leave_alone(&mut self, holds: impl IntoIterator<Item = ReservationId>) {
-        let until = tokio::time::Instant::now() + LEFT_ALONE;
-        self.alone.extend(holds.into_iter().map(|id| (id, until)));
+    /// Takes out the holds of items that are passed by, and leaves them alone for as long. How many there were.
+    pub(super) fn pass_by(&mut self, due: &mut Vec<Due>) -> usize {
+        let before = due.len();
+        due.retain(|(id, held)| {
+            let until = held.items.iter().filter_map(|item| self.passed_by.get(item)).max();
+            self.alone.extend(until.map(|until| (*id, *until)));
+            until.is_none()
+        });
+        before - due.len()
+    }
+
+    /// Others have locked these items, and something of these holds.
+    pub(super) fn locked_out(
+        &mut self,
+        items: &BTreeSet<ItemKey>,
+        holds: Vec<Due>,
+        patient: bool,
+        now: Moment,
+    ) {
+        let soon = now + PASSED_BY;
+        self.alone.extend(holds.iter().map(|(id, _)| (*id, soon)));
+        for item in items {
+            self.passed_by.entry(item.clone()).and_modify(|until| *until = soon.max(*until)).or_insert(soon);
+        }
+        if !patient {
+            return;
+        }
+        for item in items {
+            let stands = |awaited: &Awaited| matches!(awaited, Awaited::Item(other) if other == item);
+            let in_line = self.waits.iter().map(|(awaited, _)| awaited).chain(&self.awaited).any(stands);
+            if !in_line && self.waits.len() < MOST_WAITS {
+                let its_own = holds.iter().filter(|(_, held)| held.items.contains(item)).cloned().collect();
+                self.waits.push_back((Awaited::Item(item.clone()), its_own));
+            }
+        }
+        for one in holds {
+            if self.waits.len() < MOST_WAITS && !one.1.items.iter().any(|item| items.contains(item)) {
+                self.waits.push_back((Awaited::Hold, vec![one]));
+            }
+        }
+    }
+
+    /// What is to be waited for next, unless something is.
+    pub(super) fn next_wait(&mut self, now: Moment) -> Option<Vec<Due>> {
+        if self.awaited.is_some() {
+            return None;
+        }
+        let (awaited, due) = self.waits.pop_front()?;
+        if let Awaited::Item(item) = &awaited {
+            self.passed_by.insert(item.clone(), now + LEFT_ALONE);
+        }
+        self.awaited = Some(awaited);
+        Some(due)
+    }
+
+    /// It was waited for, and is had unless there is something left.
+    pub(super) fn has_waited(&mut self, left: &[Due], now: Moment) {
+        let until = now + LEFT_ALONE;
+        self.alone.extend(left.iter().map(|(id, _)| (*id, until)));
+        match self.awaited.take() {
+            Some(Awaited::Item(item)) if left.is_empty() => _ = self.passed_by.remove(&item),
+            Some(Awaited::Item(item)) => _ = self.passed_by.insert(item, until),
+            Some(Awaited::Hold) | None => {}
+        }
+    }
+
+    /// Nothing is waited for any more.
+    pub(super) fn wait_for_nothing(&mut self) {
+        self.waits.clear();
+        self.awaited = None;
     }
 }
 
@@ -203,8 +249,10 @@ pub(super) struct Swept<S> {
     pub(super) expired: usize,
     /// Holds that could not be.
     pub(super) failed: Vec<ReservationId>,
-    /// Holds of which others have something locked.
+    /// Holds of which others have something locked,
     pub(super) locked: Vec<Due>,
+    /// and which items.
+    pub(super) locked_items: BTreeSet<ItemKey>,
 }
 
 /// Expires what it can of these in one transaction; if that fails, one by one. `patient` is whether it waits for locks.
@@ -215,7 +263,13 @@ pub(super) async fn sweep<S: Session>(
     patient: bool,
     envelope: &Envelope,
 ) -> Swept<S> {
-    let mut swept = Swept { session: Some(session), expired: 0, failed: Vec::new(), locked: Vec::new() };
+    let mut swept = Swept {
+        session: Some(session),
+        expired: 0,
+        failed: Vec::new(),
+        locked: Vec::new(),
+        locked_items: BTreeSet::new(),
+    };
     let Err(stop) = swept.go(bounds, &due, patient, envelope).await else { return swept };
     let alarmed = matches!(stop, Stop::Trouble(Trouble::Alarm(_)) | Stop::Broken(..));
     swept.clear_up(bounds, &stop).await;
@@ -253,10 +307,11 @@ impl<S: Session> Swept<S> {
         envelope: &Envelope,
     ) -> Result<(), Stop> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        let (expired, had) = expire(session, bounds, due, patient, envelope).await?;
-        meters::swept(expired);
-        self.expired += expired;
-        self.locked.extend(due.iter().filter(|(id, _)| !had.contains(id)).cloned());
+        let Expired { count, holds, locked_items } = expire(session, bounds, due, patient, envelope).await?;
+        meters::swept(count);
+        self.expired += count;
+        self.locked.extend(due.iter().filter(|(id, _)| !holds.contains(id)).cloned());
+        self.locked_items.extend(locked_items);
         Ok(())
     }
 
@@ -290,14 +345,23 @@ impl<S: Session> Swept<S> {
     }
 }
 
-/// How many were expired, and of which of the holds everything was locked.
+/// What one transaction came to.
+#[derive(Default)]
+struct Expired {
+    count: usize,
+    /// Holds of which everything was locked.
+    holds: BTreeSet<ReservationId>,
+    /// Items that others have locked.
+    locked_items: BTreeSet<ItemKey>,
+}
+
 async fn expire<S: Session>(
     session: &mut S,
     bounds: &Bounds,
     due: &[Due],
     patient: bool,
     envelope: &Envelope,
-) -> Result<(usize, BTreeSet<ReservationId>), Stop> {
+) -> Result<Expired, Stop> {
     let halls: BTreeSet<&ItemKey> =
         due.iter().flat_map(|(_, held)| held.units.iter().map(|(key, _)| key)).collect();
     // Of items whose units have ids the units are locked, and not the item.
@@ -311,20 +375,26 @@ async fn expire<S: Session>(
         holds: due.iter().map(|(id, _)| *id).collect(),
         ..Wants::default()
     };
+    put_units(&mut wants, due);
+    let mut locked_items = BTreeSet::new();
     let locked = in_time(bounds.batch_deadline, async {
         if !patient {
-            let free = session.lock_free(&wants.items, &wants.holds).await?;
-            let had = |key: &ItemKey| free.items.contains(key) || halls.contains(key);
-            let whole = |(id, held): &&Due| free.holds.contains(id) && held.items.iter().all(had);
-            wants.holds = due.iter().filter(whole).map(|(id, _)| *id).collect();
-            wants.items = free.items;
-        }
-        for (key, units) in
-            due.iter().filter(|(id, _)| wants.holds.contains(id)).flat_map(|(_, held)| &*held.units)
-        {
-            wants.seen.insert(key.clone());
-            let of_item = wants.units.entry(key.clone()).or_default();
-            of_item.named.extend(units.all().iter().map(|unit| unit.id.clone()));
+            let free = session.lock_free(&wants).await?;
+            let item = |key: &ItemKey| free.items.contains(key) || halls.contains(key);
+            let units = |(key, units): &(ItemKey, Arc<LineUnits>)| {
+                units.all().iter().all(|unit| free.units.contains(&(key.clone(), unit.id.clone())))
+            };
+            let whole = |(id, held): &&Due| {
+                free.holds.contains(id) && held.items.iter().all(item) && held.units.iter().all(units)
+            };
+            let had: Vec<Due> = due.iter().filter(whole).cloned().collect();
+            locked_items.extend(wants.items.difference(&free.items).cloned());
+            wants = Wants {
+                items: free.items,
+                holds: had.iter().map(|(id, _)| *id).collect(),
+                ..Wants::default()
+            };
+            put_units(&mut wants, &had);
         }
         if wants.holds.is_empty() {
             session.roll_back().await?;
@@ -332,7 +402,9 @@ async fn expire<S: Session>(
         }
         session.lock(&wants).await.map(Some)
     });
-    let Some(Locked { now, serial, rows }) = locked.await? else { return Ok((0, BTreeSet::new())) };
+    let Some(Locked { now, serial, rows }) = locked.await? else {
+        return Ok(Expired { locked_items, ..Expired::default() });
+    };
     let active = rows.holds.iter().filter(|hold| hold.status == Status::Active);
     let deadlines: BTreeSet<Deadline> = active.map(|hold| (hold.expires_at, hold.id)).collect();
     let room = deadlines.len() + 1;
@@ -362,7 +434,16 @@ async fn expire<S: Session>(
     } else {
         commit(session, bounds, &slice.changes(&effects, serial, bounds.part)).await?;
     }
-    Ok((expired, wants.holds))
+    Ok(Expired { count: expired, holds: wants.holds, locked_items })
+}
+
+/// Units of these holds: they are locked by their names, and their items seen and not locked.
+fn put_units(wants: &mut Wants, due: &[Due]) {
+    for (key, units) in due.iter().flat_map(|(_, held)| &*held.units) {
+        wants.seen.insert(key.clone());
+        let of_item = wants.units.entry(key.clone()).or_default();
+        of_item.named.extend(units.all().iter().map(|unit| unit.id.clone()));
+    }
 }
 
 #[cfg(test)]
@@ -375,39 +456,48 @@ mod tests {
         (ReservationId::from_u128(number), held)
     }
 
+    fn key(sku: &str) -> ItemKey {
+        due(1, &[sku]).1.items[0].clone()
+    }
+
     fn ids(due: &[Due]) -> Vec<u128> {
         due.iter().map(|(id, _)| id.as_u128()).collect()
     }
 
-    #[test]
-    fn what_others_have_locked_is_waited_for_with_those_that_wait_for_the_same() {
-        let locked = || vec![due(1, &["a"]), due(2, &["b"]), due(3, &["b", "a"]), due(4, &["c"])];
-        let mut hasty = Round::new(false, false);
-        assert_eq!(ids(&hasty.locked_out(locked(), false)), []);
-        assert!(hasty.locked.is_empty());
-        let mut round = Round::new(false, true);
-        assert_eq!(ids(&round.locked_out(locked(), false)), []);
-        let parts: Vec<_> = round.locked.iter().map(|part| ids(part)).collect();
-        assert_eq!(parts, [vec![1, 3], vec![2], vec![4]]);
+    /// `a` and `b` are locked.
+    fn met(sweeper: &mut Sweeper, patient: bool, now: Moment) {
+        let holds = vec![due(1, &["a"]), due(2, &["b"]), due(3, &["b", "a"])];
+        sweeper.locked_out(&[key("a"), key("b")].into(), holds, patient, now);
     }
 
     #[test]
-    fn one_look_waits_for_so_many_and_in_vain_for_fewer() {
-        let names: Vec<String> = (0..MOST_WAITS + 9).map(|n| n.to_string()).collect();
-        let locked = (1..).zip(&names).map(|(number, name)| due(number, &[name])).collect();
-        let mut round = Round::new(true, true);
-        assert_eq!(ids(&round.locked_out(locked, false)), []);
-        assert_eq!(round.locked.len(), MOST_WAITS);
-        for number in 1..MOST_IN_VAIN as u128 {
-            let part = round.locked.pop_front().unwrap();
-            assert_eq!(ids(&round.locked_out(part, true)), [number], "it alone is left alone");
-        }
-        let part = round.locked.pop_front().unwrap();
-        let alone = round.locked_out(part, true);
-        assert_eq!(
-            (alone.len(), round.locked.len()),
-            (MOST_WAITS + 1 - MOST_IN_VAIN, 0),
-            "so are all that are left"
-        );
+    fn what_others_have_locked_is_passed_by_for_a_while_with_all_of_its_holds() {
+        let (mut sweeper, now) = (Sweeper::new().unwrap(), Moment::now());
+        met(&mut sweeper, false, now);
+        assert_eq!(sweeper.left_alone(now).len(), 3);
+        let mut more = vec![due(4, &["a"]), due(5, &["c"]), due(6, &["c", "b"])];
+        assert_eq!((sweeper.pass_by(&mut more), ids(&more)), (2, vec![5]));
+        assert_eq!(sweeper.left_alone(now).len(), 5);
+        assert!(sweeper.next_wait(now).is_none());
+        assert!(sweeper.left_alone(now + PASSED_BY).is_empty());
+        assert_eq!(sweeper.pass_by(&mut vec![due(4, &["a"])]), 0);
+    }
+
+    #[test]
+    fn it_is_waited_for_item_by_item_and_left_alone_for_longer_when_that_was_in_vain() {
+        let (mut sweeper, begun) = (Sweeper::new().unwrap(), Moment::now());
+        met(&mut sweeper, true, begun);
+        let first = sweeper.next_wait(begun).unwrap();
+        assert_eq!(ids(&first), [1, 3]);
+        assert!(sweeper.next_wait(begun).is_none(), "one at a time");
+        let later = begun + PASSED_BY * 2;
+        met(&mut sweeper, true, later);
+        sweeper.has_waited(&first, later);
+        assert_eq!(ids(&sweeper.next_wait(later).unwrap()), [2, 3]);
+        sweeper.has_waited(&[], later);
+        assert!(sweeper.next_wait(later).is_none(), "each stands in the line once");
+        assert_eq!(sweeper.left_alone(later + PASSED_BY).len(), 2, "those of the first");
+        let mut more = vec![due(4, &["a"]), due(5, &["b"])];
+        assert_eq!((sweeper.pass_by(&mut more), ids(&more)), (1, vec![5]));
     }
 }

@@ -45,11 +45,7 @@ impl Connection {
         }
         statements::items(&mut script, &wants.items, Lock::Wait);
         statements::holds(&mut script, &wants.holds, Lock::Wait);
-        for (number, (item, wanted)) in wants.units.iter().enumerate() {
-            if !wanted.named.is_empty() {
-                statements::named_units(&mut script, number, item, &wanted.named);
-            }
-        }
+        named_units(&mut script, wants, Lock::Wait);
         for (number, item, most) in short_of_units(wants) {
             statements::lock_free_units(&mut script, number, item, most);
         }
@@ -64,20 +60,24 @@ impl Connection {
         Ok(Locked { now, serial: 0, rows })
     }
 
-    /// Locks those of the items and of the reservations that nobody else has locked.
-    pub(super) async fn lock_what_is_free(
-        &mut self,
-        items: &BTreeSet<ItemKey>,
-        holds: &BTreeSet<ReservationId>,
-    ) -> Result<Free, Trouble> {
+    /// Locks those of the items, the reservations and the named units that nobody else has locked.
+    pub(super) async fn lock_what_is_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
         let mut script = Script::new();
         statements::begin(&mut script, false, false);
-        statements::items(&mut script, items, Lock::Skip);
-        statements::free_holds(&mut script, holds);
+        statements::items(&mut script, &wants.items, Lock::Skip);
+        statements::free_holds(&mut script, &wants.holds);
+        named_units(&mut script, wants, Lock::Skip);
         let answered = self.begin(&script).await?;
         self.begun = true;
-        let Loaded { rows, free_holds, .. } = loaded(answered, &Wants::default())?;
-        Ok(Free { items: rows.items.into_iter().map(|item| item.key).collect(), holds: free_holds })
+        let Loaded { rows, free_holds, .. } = loaded(answered, wants)?;
+        let named = |(item, units): (ItemKey, UnitRows)| {
+            units.named.into_iter().map(move |unit| (item.clone(), unit.id))
+        };
+        Ok(Free {
+            items: rows.items.into_iter().map(|item| item.key).collect(),
+            holds: free_holds,
+            units: rows.units.into_iter().flat_map(named).collect(),
+        })
     }
 
     /// Gives items whose units have ids their figures.
@@ -108,6 +108,14 @@ impl Connection {
         statements::any_due(&mut script, limit);
         let Loaded { now, rows, .. } = loaded(self.begin(&script).await?, &Wants::default())?;
         Ok((now.ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?, rows))
+    }
+}
+
+/// Locks units by their ids.
+fn named_units(script: &mut Script<Part>, wants: &Wants, lock: Lock) {
+    let named = wants.units.iter().enumerate().filter(|(_, (_, wanted))| !wanted.named.is_empty());
+    for (number, (item, wanted)) in named {
+        statements::named_units(script, number, item, &wanted.named, lock);
     }
 }
 

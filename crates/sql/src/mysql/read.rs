@@ -16,7 +16,7 @@ use crate::engine::{
 };
 use core::cmp::Ordering;
 use mysql_async::Row;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
 use stockhold_store::{EventRow, Shelf};
 
@@ -170,12 +170,8 @@ impl Session for Connection {
         Ok((now, rows.any_due.into_iter().take_while(|(due, _)| *due <= now).collect()))
     }
 
-    async fn lock_free(
-        &mut self,
-        items: &BTreeSet<ItemKey>,
-        holds: &BTreeSet<ReservationId>,
-    ) -> Result<Free, Trouble> {
-        self.lock_what_is_free(items, holds).await
+    async fn lock_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
+        self.lock_what_is_free(wants).await
     }
 
     async fn active_holds(&mut self) -> Result<u64, Trouble> {

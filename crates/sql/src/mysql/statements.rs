@@ -152,7 +152,13 @@ fn of_item(text: &mut String, item: &ItemKey) {
 /// Units of the item of this number, locked in the order of their ids, each with its entry in the order of claims: whoever walks
 /// along that passes by an entry that is locked, and keeps the lock of one that is not until it ends, though it can't have the
 /// unit. Whoever has the unit has to change the entry.
-pub(super) fn named_units(script: &mut Script<Part>, number: usize, item: &ItemKey, ids: &BTreeSet<Label>) {
+pub(super) fn named_units(
+    script: &mut Script<Part>,
+    number: usize,
+    item: &ItemKey,
+    ids: &BTreeSet<Label>,
+    lock: Lock,
+) {
     let columns = UNIT_COLUMNS.replace(',', ",stockhold_units.");
     let mut head = format!(
         "SELECT stockhold_units.{columns} FROM stockhold_units FORCE INDEX (PRIMARY) \
@@ -169,7 +175,7 @@ pub(super) fn named_units(script: &mut Script<Part>, number: usize, item: &ItemK
             text.push_str(if nth > 0 { "," } else { "" });
             hex(text, id.as_str().as_bytes());
         }
-        text.push_str(") FOR UPDATE");
+        text.push_str(lock.tail());
     }
 }
 
@@ -462,7 +468,7 @@ pub fn plans(rows: u32) -> Vec<Plan> {
     let hall = item(1);
     let named = |script: &mut Script<Part>| {
         if let Some(item) = &hall {
-            named_units(script, 0, item, &ids_of_units);
+            named_units(script, 0, item, &ids_of_units, Lock::Wait);
         }
     };
     let free = |script: &mut Script<Part>| {

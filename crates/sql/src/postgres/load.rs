@@ -6,7 +6,7 @@ use super::units;
 use crate::engine::{Deadline, Free, Locked, Rows, Trouble, Wants, hold_from, key_from};
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord, ReservationId};
+use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
@@ -93,26 +93,24 @@ impl Connection {
         Ok(self.client.batch_execute(statement).await?)
     }
 
-    /// Locks those of the items and of the reservations that nobody else has locked.
-    pub(super) async fn lock_what_is_free(
-        &mut self,
-        items: &BTreeSet<ItemKey>,
-        holds: &BTreeSet<ReservationId>,
-    ) -> Result<Free, Trouble> {
+    /// Locks those of the items, the reservations and the named units that nobody else has locked.
+    pub(super) async fn lock_what_is_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
         let this = &*self;
         let s = &this.statements;
-        let items = ItemArrays::new(items.iter());
-        let holds = HoldArrays::new(holds);
-        let ((), items, holds) = tokio::try_join!(
+        let items = ItemArrays::new(wants.items.iter());
+        let holds = HoldArrays::new(&wants.holds);
+        let ((), items, holds, units) = tokio::try_join!(
             biased;
             async { Ok::<_, Trouble>(this.client.batch_execute(BEGIN).await?) },
             this.query(&s.lock_free_items, items.keys.len(), items.params()),
             this.query(&s.lock_free_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
+            this.lock_named_units(&s.lock_named_units_that_are_free, &wants.units),
         )?;
         self.begun = true;
         Ok(Free {
             items: items.iter().map(|row| Ok(rows::item(row)?.key)).collect::<Result<_, Trouble>>()?,
             holds: holds.iter().map(rows::id).collect::<Result<_, _>>()?,
+            units: units.into_iter().map(|(item, unit)| (item, unit.id)).collect(),
         })
     }
 

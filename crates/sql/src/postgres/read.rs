@@ -13,7 +13,6 @@ use crate::engine::{
     Changes, CommitSent, Committed, Deadline, Free, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
     event_bucket, events_from, serials_from,
 };
-use std::collections::BTreeSet;
 use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
 use stockhold_store::{EventRow, Shelf};
 use tokio_postgres::Row;
@@ -188,12 +187,8 @@ impl Session for Connection {
         Ok((now, overdue))
     }
 
-    async fn lock_free(
-        &mut self,
-        items: &BTreeSet<ItemKey>,
-        holds: &BTreeSet<ReservationId>,
-    ) -> Result<Free, Trouble> {
-        self.lock_what_is_free(items, holds).await
+    async fn lock_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
+        self.lock_what_is_free(wants).await
     }
 
     async fn active_holds(&mut self) -> Result<u64, Trouble> {

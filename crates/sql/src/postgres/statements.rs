@@ -46,7 +46,7 @@ pub struct Plan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [Plan; 19] = [
+pub const PLANS: [Plan; 20] = [
     Plan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     Plan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     Plan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
@@ -60,6 +60,12 @@ pub const PLANS: [Plan; 19] = [
     Plan { name: "a SKU's list", text: SCAN_SKU, index: "holds_by_sku", locks: false },
     Plan { name: "the list of all", text: SCAN_ALL, index: "holds_by_id", locks: false },
     Plan { name: "lock named units", text: LOCK_UNITS, index: "units_pkey", locks: true },
+    Plan {
+        name: "lock named units that are free",
+        text: LOCK_NAMED_UNITS_THAT_ARE_FREE,
+        index: "units_pkey",
+        locks: true,
+    },
     Plan { name: "lock the first free units", text: LOCK_FREE_UNITS, index: "units_in_order", locks: true },
     Plan { name: "read the first free units", text: READ_FREE_UNITS, index: "units_in_order", locks: false },
     Plan { name: "figures of units", text: UNIT_FIGURES, index: "unit_figures_pkey", locks: false },
@@ -72,6 +78,25 @@ macro_rules! item_columns {
     () => {
         "location, sku, mode, total_units, confirmed_sold, held, active, sequence, decided_at,
          safety_stock::text AS safety_stock, default_ttl, max_hold, metadata, version, paused, created_at"
+    };
+}
+
+macro_rules! lock_units {
+    ($how:literal) => {
+        concat!(
+            "SELECT want.number, locked.*
+             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
+                 AS want (bucket, location, sku, id, number)
+             CROSS JOIN LATERAL (
+                 SELECT ",
+            unit_columns!(),
+            " FROM stockhold.units u
+                 WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku
+                     AND u.id = want.id
+                 FOR NO KEY UPDATE ",
+            $how,
+            ") AS locked"
+        )
     };
 }
 
@@ -178,18 +203,8 @@ const LOCK_FREE_HOLDS: &str = "
         SELECT h.id FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS locked";
-const LOCK_UNITS: &str = concat!(
-    "SELECT want.number, locked.*
-     FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
-         AS want (bucket, location, sku, id, number)
-     CROSS JOIN LATERAL (
-         SELECT ",
-    unit_columns!(),
-    " FROM stockhold.units u
-         WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku AND u.id = want.id
-         FOR NO KEY UPDATE
-     ) AS locked"
-);
+const LOCK_UNITS: &str = lock_units!("");
+const LOCK_NAMED_UNITS_THAT_ARE_FREE: &str = lock_units!("SKIP LOCKED");
 /// The first ones in the order of claims that nobody has locked.
 const LOCK_FREE_UNITS: &str = free_units!("FOR NO KEY UPDATE SKIP LOCKED");
 const READ_FREE_UNITS: &str = free_units!("");
@@ -298,6 +313,7 @@ statements! {
     lock_holds: LOCK_HOLDS;
     lock_free_holds: LOCK_FREE_HOLDS;
     lock_units: LOCK_UNITS;
+    lock_named_units_that_are_free: LOCK_NAMED_UNITS_THAT_ARE_FREE;
     lock_free_units: LOCK_FREE_UNITS;
     read_free_units: READ_FREE_UNITS;
     unit_figures: UNIT_FIGURES;

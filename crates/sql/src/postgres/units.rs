@@ -8,8 +8,8 @@ use crate::engine::{
 };
 use std::collections::BTreeMap;
 use stockhold_domain::{Figures, Instant, Item, ItemKey, Label, Mode, Unit, bucket_of};
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
 /// Units by their items.
@@ -29,8 +29,7 @@ impl Connection {
             return Ok(Found::default());
         }
         let locks = async {
-            let (named, free) =
-                tokio::try_join!(biased; self.lock_named_units(wants), self.free_units(wants, true))?;
+            let (named, free) = tokio::try_join!(biased; self.lock_named_units(&self.statements.lock_units, wants), self.free_units(wants, true))?;
             Ok(Found { named, free })
         };
         Box::pin(locks).await
@@ -62,7 +61,11 @@ impl Connection {
     }
 
     /// Locks units by their ids, in the order of the table's key.
-    async fn lock_named_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<ByItem, Trouble> {
+    pub(super) async fn lock_named_units(
+        &self,
+        statement: &Statement,
+        wants: &BTreeMap<ItemKey, UnitWants>,
+    ) -> Result<ByItem, Trouble> {
         let items = ItemArrays::new(wants.keys());
         let (mut keys, mut numbers) = (UnitKeys::default(), Vec::new());
         for (item, number) in items.keys.iter().zip(1_i64..) {
@@ -73,7 +76,7 @@ impl Connection {
         }
         let mut params = keys.params();
         params.push(&numbers);
-        let rows = self.query(&self.statements.lock_units, keys.ids.len(), params).await?;
+        let rows = self.query(statement, keys.ids.len(), params).await?;
         by_item(&items, &rows)
     }
 

@@ -102,7 +102,9 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "lock reservations" | "lock free reservations" | "read reservations" => holds.clone(),
         "look a key up" => keys.clone(),
         "deadlines of an item" => format!("{items}, array_fill(1::bigint, '{{2000}}')"),
-        "lock named units" => format!("{items}, '{{{many}}}', '{{{many}}}'"),
+        "lock named units" | "lock named units that are free" => {
+            format!("{items}, '{{{many}}}', '{{{many}}}'")
+        }
         "lock the first free units" | "read the first free units" => {
             format!("{items}, array_fill(5::bigint, '{{2000}}')")
         }

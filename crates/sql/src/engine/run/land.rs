@@ -16,6 +16,7 @@ use std::sync::Arc;
 use stockhold_domain::Outcome;
 use stockhold_store::{Answer, Failure};
 use tokio::task::Id;
+use tokio::time::Instant as Moment;
 
 impl<D: Dialect> Floor<D> {
     /// Takes a finished task in.
@@ -25,7 +26,7 @@ impl<D: Dialect> Floor<D> {
             Err(error) => (error.id(), None),
         };
         let flight = self.flights.remove(&id);
-        if let Some(Flight::Batch(claims, _) | Flight::Sweep(claims)) = &flight {
+        if let Some(Flight::Batch(claims, _) | Flight::Sweep(claims, _)) = &flight {
             self.combiner.landed(claims);
         }
         if let (None, Some(Flight::Boarding(claims, _))) = (&landed, &flight) {
@@ -44,13 +45,20 @@ impl<D: Dialect> Floor<D> {
             Landed::Boarded(session, batch, boarded) => self.boarded(session, batch, boarded),
             Landed::Swept(swept, waited) => {
                 self.give(swept.session);
-                self.sweeper.failed(&swept.failed);
-                let alone = self.round.locked_out(swept.locked, waited);
-                self.sweeper.leave_alone(alone.into_iter().map(|(id, _)| id));
+                let now = Moment::now();
+                self.sweeper.failed(&swept.failed, now);
                 if swept.expired > 0 {
                     self.chores.has_committed();
                 }
-                self.end_sweep_of(swept.expired);
+                if waited {
+                    self.sweeper.has_waited(&swept.locked, now);
+                } else {
+                    self.round.passed += swept.locked.len();
+                    let patient = self.round.patient;
+                    self.sweeper.locked_out(&swept.locked_items, swept.locked, patient, now);
+                    self.end_sweep_of(swept.expired);
+                }
+                self.wait_for_locks();
             }
             Landed::Resolved(session, units, rows) => {
                 self.resolving = false;
@@ -101,7 +109,8 @@ impl<D: Dialect> Floor<D> {
                 self.mailbox.begun(counted);
                 self.end_sequences(sequences);
             }
-            Flight::Sweep(_) => self.end_sweep_of(0),
+            Flight::Sweep(_, true) => self.sweeper.has_waited(&[], Moment::now()),
+            Flight::Sweep(_, false) => self.end_sweep_of(0),
             Flight::Quick => self.quick_reads -= 1,
             Flight::Slow => self.slow_reads -= 1,
             Flight::Look => self.chores.sweep.done(false),
@@ -231,11 +240,12 @@ impl<D: Dialect> Floor<D> {
 
     /// Whatever is overdue is claimed: at once where nobody works on it, else when whoever does is done.
     fn begin_sweep(&mut self, seen: Seen) {
-        let Seen { due, more, patient, damaged } = seen;
+        let Seen { mut due, more, patient, damaged } = seen;
         for id in &damaged {
             batch::alarm(&format!("reservation {id} can't be read, and so not be expired"));
         }
-        self.sweeper.failed(&damaged);
+        self.sweeper.failed(&damaged, Moment::now());
+        let passed = self.sweeper.pass_by(&mut due);
         let (mut free, mut busy) = (Vec::new(), HashMap::<_, Vec<_>>::new());
         for one in due {
             match one.1.items.iter().find(|item| self.combiner.is_busy(item)) {
@@ -243,12 +253,12 @@ impl<D: Dialect> Floor<D> {
                 Some(item) => busy.entry(item.clone()).or_default().push(one),
             }
         }
-        self.round = Round::new(more, patient);
+        self.round = Round { more, passed, patient, ..Round::default() };
         for due in core::iter::once(free).chain(busy.into_values()).flat_map(in_batches) {
             self.sweep_batch(due, false);
         }
         if self.round.batches == 0 {
-            self.chores.sweep.done(false);
+            self.end_round();
         }
     }
 
@@ -260,22 +270,30 @@ impl<D: Dialect> Floor<D> {
             plan: Plan::default(),
             tries: batch::Tries::default(),
         });
-        self.round.batches += 1;
+        self.round.batches += usize::from(!waits);
     }
 
-    /// One of the round's batches is over. When all are, what others have locked is waited for, one part after the other.
+    /// One of the round's batches is over.
     fn end_sweep_of(&mut self, expired: usize) {
         self.round.batches = self.round.batches.saturating_sub(1);
         self.round.expired += expired;
-        if self.round.batches == 0
-            && !self.mailbox.is_closed()
-            && let Some(locked) = self.round.locked.pop_front()
-        {
-            self.sweep_batch(locked, true);
-        }
         if self.round.batches == 0 {
-            // At once only if this round got anywhere: else others are at it.
-            self.chores.sweep.done(self.round.more && self.round.expired > 0);
+            self.end_round();
+        }
+    }
+
+    /// The next look comes at once only if this one got anywhere: else others are at it.
+    fn end_round(&mut self) {
+        let Round { more, expired, passed, .. } = self.round;
+        self.chores.sweep.done(more && expired + passed > 0);
+    }
+
+    /// Goes on waiting for what others have locked.
+    fn wait_for_locks(&mut self) {
+        if self.mailbox.is_closed() {
+            self.sweeper.wait_for_nothing();
+        } else if let Some(due) = self.sweeper.next_wait(Moment::now()) {
+            self.sweep_batch(due, true);
         }
     }
 
@@ -294,13 +312,13 @@ impl<D: Dialect> Floor<D> {
     pub(super) fn refuse_all(&mut self, why: &str) {
         let failure = Failure::Unavailable(why.to_owned());
         let mut post = Post::default();
-        self.round.locked.clear();
         let (batches, mut units) = self.combiner.drain();
         units.append(&mut self.unresolved);
         for batch in batches {
             match batch.task {
                 Task::Commands(of_batch) => units.extend(of_batch),
-                Task::Sweep { .. } => self.end_sweep_of(0),
+                Task::Sweep { waits: true, .. } => self.sweeper.wait_for_nothing(),
+                Task::Sweep { waits: false, .. } => self.end_sweep_of(0),
             }
         }
         for unit in units {

@@ -2,9 +2,12 @@
 
 use super::{hall, hall_of, ids, units};
 use crate::books::{Shop, adds_up};
-use crate::fixture::{Desk, item, reservation, run, sold_out};
+use crate::fixture::{Desk, hold, item, reservation, run, sold_out, wait_until};
+use crate::shared::{later, open};
 use crate::workload::makers;
-use stockhold_domain::ItemKey;
+use std::time::Duration;
+use stockhold_domain::{ItemKey, Status};
+use stockhold_sql::Options;
 use stockhold_store::conformance::maker;
 
 pub(super) fn a_claim_does_not_wait_for_its_items_row<S: Shop>(shop: &mut S) {
@@ -47,6 +50,30 @@ fn lock(hall: &ItemKey, id: &str) -> String {
 fn locking(hall: &ItemKey, ids: &[&str]) -> String {
     let locks = ids.iter().map(|id| format!("; {}", lock(hall, id)));
     "BEGIN".to_owned() + &locks.collect::<String>()
+}
+
+pub(super) fn a_unit_that_somebody_keeps_locked_keeps_its_own_hold_only<S: Shop>(shop: &mut S) {
+    let (sweep_every, lock_timeout) = (Some(Duration::from_millis(20)), Some(Duration::from_secs(1)));
+    let store = open(shop, Options { sweep_every, lock_timeout, ..shop.options() });
+    let mut makers = makers(1, 129, "kept-");
+    let hall = hall(&*store, &mut makers[0], 1, 20);
+    let held = (0..20).map(|_| {
+        let made = run(&*store, makers[0].wrap(maker::reserve_for(60, &[(&hall, 1)])));
+        reservation(&made).unwrap_or_else(|| panic!("{made:?}")).id
+    });
+    let held: Vec<_> = held.collect();
+    let mut holder = shop.somebody();
+    holder(&locking(&hall, &["r00-07"]));
+    for seconds in [61, 90] {
+        shop.set_clock(later(seconds));
+        wait_until(|| item(&*store, &hall).unwrap().figures.held == 1);
+    }
+    let active = held.iter().filter(|id| hold(&*store, **id).unwrap().status == Status::Active);
+    assert_eq!(active.collect::<Vec<_>>(), [&held[7]]);
+    shop.wait_until_locked_out(1);
+    holder("COMMIT");
+    shop.audit();
+    adds_up(shop);
 }
 
 pub(super) fn a_claim_passes_by_what_others_have_locked<S: Shop>(shop: &mut S) {

@@ -25,6 +25,7 @@ for_every_dialect! { halls:
         whatever_callers_do_adds_up;
     locks:
         a_claim_does_not_wait_for_its_items_row
+        a_unit_that_somebody_keeps_locked_keeps_its_own_hold_only
         a_claim_passes_by_what_others_have_locked
         a_claim_that_waits_does_not_hold_up_another_of_its_instance
         nobody_is_refused_what_may_come_back

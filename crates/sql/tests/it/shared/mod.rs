@@ -66,12 +66,12 @@ for_every_dialect! { shared:
         half_an_hour_at_four_instances;
 }
 
-fn later(seconds: i64) -> Instant {
+pub(crate) fn later(seconds: i64) -> Instant {
     Instant::from_micros(START.micros() + seconds * 1_000_000)
 }
 
 /// A store with options of its own.
-fn open<S: Shop>(shop: &S, options: Options) -> Arc<dyn Store> {
+pub(crate) fn open<S: Shop>(shop: &S, options: Options) -> Arc<dyn Store> {
     stockhold_sql::open(&shop.url(), options).unwrap()
 }
 
