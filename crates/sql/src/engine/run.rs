@@ -341,25 +341,13 @@ impl<D: Dialect> Floor<D> {
         }
     }
 
-    /// The rarest first, so that none waits for one that is always due.
+    /// Numbering, which has its pauses, ahead of sweeps, which have none while there is a crowd.
     fn do_chores(&mut self) {
         if self.mailbox.is_closed() {
             return;
         }
         let now = tokio::time::Instant::now();
         let deadline = self.options.batch_deadline;
-        if self.chores.keys.is_due(now)
-            && let Some(mut session) = self.pool.take()
-        {
-            self.chores.keys.at_work = true;
-            let retention = self.options.key_retention;
-            self.spawn(Flight::Forget, async move {
-                match forget_keys(&mut session, retention, deadline).await {
-                    Ok(more) => Landed::Forgot(Some(session), more),
-                    Err(trouble) => Landed::Forgot(read::after(session, trouble, deadline).await.1, false),
-                }
-            });
-        }
         if self.chores.number.is_due(now)
             && let Some(mut session) = self.pool.take()
         {
@@ -387,6 +375,18 @@ impl<D: Dialect> Floor<D> {
             self.spawn(Flight::Look, async move {
                 let (session, seen) = look(session, most, &left_alone, deadline).await;
                 Landed::Looked(session, seen)
+            });
+        }
+        if self.chores.keys.is_due(now)
+            && let Some(mut session) = self.pool.take()
+        {
+            self.chores.keys.at_work = true;
+            let retention = self.options.key_retention;
+            self.spawn(Flight::Forget, async move {
+                match forget_keys(&mut session, retention, deadline).await {
+                    Ok(more) => Landed::Forgot(Some(session), more),
+                    Err(trouble) => Landed::Forgot(read::after(session, trouble, deadline).await.1, false),
+                }
             });
         }
     }

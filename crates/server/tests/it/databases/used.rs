@@ -62,9 +62,10 @@ pub(super) fn a_sale_over_a_database_from_the_first_item_to_the_recount<D: Datab
         assert_eq!(shown.status, stockhold_api::wire::Status::Confirmed);
     });
     // The same names as of the embedded store; what is counted is counted at the start.
-    let metrics = wait_for("active reservations", || {
+    let metrics = wait_for("active reservations, and a look for what is overdue", || {
         let metrics = server.metrics();
-        metrics.contains("stockhold_active_holds ").then_some(metrics)
+        let all = ["\nstockhold_active_holds ", "\nstockhold_sweeper_lag_seconds "];
+        all.iter().all(|name| metrics.contains(name)).then_some(metrics)
     });
     let active = format!("stockhold_active_holds {}", verdict["reservations"]["active"]);
     for line in [active.as_str(), "stockhold_queue_depth 0", "stockhold_sweeper_lag_seconds 0"] {
