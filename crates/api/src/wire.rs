@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use stockhold_domain::{Instant, ReservationId};
 
-pub use stockhold_domain::Setting;
+pub use stockhold_domain::Patch;
 
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -274,7 +274,7 @@ fn is_all(partial: &bool) -> bool {
 
 /// One wish of a basket, or one line of a return.
 #[derive(Clone, Debug, Serialize)]
-pub struct Want {
+pub struct RequestedLine {
     /// What.
     pub sku: String,
     /// Where; `default` when absent.
@@ -298,18 +298,18 @@ pub struct Stock {
     pub safety_stock: Option<u64>,
     /// Time to live of a hold that names none, in seconds.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
-    pub default_ttl_seconds: Setting<u32>,
+    pub default_ttl_seconds: Patch<u32>,
     /// Longest hold in seconds.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
-    pub max_hold_seconds: Setting<u32>,
+    pub max_hold_seconds: Patch<u32>,
     /// The caller's own data: an object.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
-    pub metadata: Setting<serde_json::Value>,
+    pub metadata: Patch<serde_json::Value>,
 }
 
 /// How ids, times and words stand in JSON.
 mod form {
-    use super::Setting;
+    use super::Patch;
     use serde::Serialize;
     use serde::de::{Deserialize, Deserializer, Error};
     use std::borrow::Cow;
@@ -346,18 +346,18 @@ mod form {
         time(from).map(Some)
     }
 
-    pub(super) fn stays<T>(setting: &Setting<T>) -> bool {
-        matches!(setting, Setting::Stays)
+    pub(super) fn stays<T>(setting: &Patch<T>) -> bool {
+        matches!(setting, Patch::Keep)
     }
 
     /// One that is left out where it [`stays`].
     pub(super) fn setting<T: Serialize, S: serde::Serializer>(
-        setting: &Setting<T>,
+        setting: &Patch<T>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         match setting {
-            Setting::To(value) => to.serialize_some(value),
-            Setting::Unset | Setting::Stays => to.serialize_none(),
+            Patch::Set(value) => to.serialize_some(value),
+            Patch::Clear | Patch::Keep => to.serialize_none(),
         }
     }
 

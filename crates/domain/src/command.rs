@@ -2,7 +2,6 @@
 //! and of its request, who asks. What can't be written down here can't be asked.
 
 use crate::bug;
-use crate::choice::Choice;
 use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
 use crate::item::{ItemKey, Mode};
 use crate::label::Label;
@@ -10,6 +9,7 @@ use crate::limits::BASKET_LINES;
 use crate::state::Scope;
 use crate::time::Seconds;
 use crate::unit::Attributes;
+use crate::unit_selection::UnitSelection;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -21,9 +21,9 @@ pub struct Envelope {
     /// What is asked.
     pub command: Command,
     /// The caller's idempotency key, if one was given.
-    pub key: Option<KeyUse>,
+    pub key: Option<IdempotencyKey>,
     /// Ids for whatever the command makes; given here so that deciding stays pure.
-    pub fresh: Fresh,
+    pub fresh: GeneratedIds,
     /// Who asks.
     pub origin: Origin,
 }
@@ -31,7 +31,7 @@ pub struct Envelope {
 impl Envelope {
     /// The idempotency key, where the command takes one: setting stock, adding and
     /// retiring units, pausing and sweeping are the same done twice.
-    pub fn key_in_use(&self) -> Option<KeyUse> {
+    pub fn key_in_use(&self) -> Option<IdempotencyKey> {
         match self.command {
             Command::SetStock(_)
             | Command::AddUnits(_)
@@ -45,7 +45,7 @@ impl Envelope {
 
 /// An idempotency key in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyUse {
+pub struct IdempotencyKey {
     /// What it is stored under.
     pub hash: KeyHash,
     /// What was asked under it.
@@ -54,7 +54,7 @@ pub struct KeyUse {
 
 /// Ids for what a command makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fresh {
+pub struct GeneratedIds {
     /// Of the reservation.
     pub reservation: ReservationId,
     /// Of the command's own event; those of holds that it expires have theirs.
@@ -145,7 +145,7 @@ pub enum Fulfilment {
 
 /// One wish: an item and how many units of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Want {
+pub struct RequestedLine {
     /// Which item.
     pub item: ItemKey,
     /// How many units; at least 1, judged against the limit by the rules.
@@ -155,9 +155,9 @@ pub struct Want {
 /// What a reserve asks for: 1 to [`BASKET_LINES`] wishes, summed to one per item, each at least 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Basket {
-    wants: Box<[Want]>,
+    lines: Box<[RequestedLine]>,
     /// What is said of units, wish by wish; absent when nothing is.
-    choices: Option<Box<[Option<Choice>]>>,
+    selections: Option<Box<[Option<UnitSelection>]>>,
 }
 
 /// Why wishes are no basket.
@@ -178,77 +178,81 @@ pub enum BasketError {
 impl Basket {
     /// Sums wishes for the same item, keeping the order in which items were first named. A sum past a `u64` stays at
     /// its end, which is past any limit.
-    pub fn new(wants: Vec<Want>) -> Result<Self, BasketError> {
-        if wants.is_empty() {
+    pub fn new(lines: Vec<RequestedLine>) -> Result<Self, BasketError> {
+        if lines.is_empty() {
             return Err(BasketError::Empty);
         }
-        if wants.len() > BASKET_LINES {
-            return Err(BasketError::TooMany(wants.len()));
+        if lines.len() > BASKET_LINES {
+            return Err(BasketError::TooMany(lines.len()));
         }
-        if let Some(line) = wants.iter().position(|want| want.quantity == 0) {
+        if let Some(line) = lines.iter().position(|line| line.quantity == 0) {
             return Err(BasketError::Zero(line));
         }
-        if wants.len() == 1 {
-            return Ok(Self { wants: wants.into(), choices: None });
+        if lines.len() == 1 {
+            return Ok(Self { lines: lines.into(), selections: None });
         }
         if bug!("lines-are-not-summed") {
-            return Ok(Self { wants: wants.into(), choices: None });
+            return Ok(Self { lines: lines.into(), selections: None });
         }
         let mut sums: BTreeMap<ItemKey, u64> = BTreeMap::new();
-        for want in &wants {
-            let sum = sums.entry(want.item.clone()).or_default();
-            *sum = sum.saturating_add(want.quantity);
+        for line in &lines {
+            let sum = sums.entry(line.item.clone()).or_default();
+            *sum = sum.saturating_add(line.quantity);
         }
         // Each item leaves the map with its first wish, so later wishes for it find nothing.
-        let summed = wants.into_iter().filter_map(|want| {
-            let quantity = sums.remove(&want.item)?;
-            Some(Want { quantity, ..want })
+        let summed = lines.into_iter().filter_map(|line| {
+            let quantity = sums.remove(&line.item)?;
+            Some(RequestedLine { quantity, ..line })
         });
-        Ok(Self { wants: summed.collect(), choices: None })
+        Ok(Self { lines: summed.collect(), selections: None })
     }
 
     /// The same for wishes that may say which units. The quantity of one that names them is their number. Lines on one
     /// item that name units are joined, and those that say the same are summed.
-    pub fn choosing(mut wants: Vec<(Want, Option<Choice>)>) -> Result<Self, BasketError> {
-        if wants.iter().all(|(_, choice)| choice.is_none()) {
-            return Self::new(wants.into_iter().map(|(want, _)| want).collect());
+    pub fn with_selections(
+        mut lines: Vec<(RequestedLine, Option<UnitSelection>)>,
+    ) -> Result<Self, BasketError> {
+        if lines.iter().all(|(_, selection)| selection.is_none()) {
+            return Self::new(lines.into_iter().map(|(line, _)| line).collect());
         }
-        let mut joined: BTreeMap<ItemKey, Option<Choice>> = BTreeMap::new();
+        let mut joined: BTreeMap<ItemKey, Option<UnitSelection>> = BTreeMap::new();
         let mut named: BTreeSet<(ItemKey, Label)> = BTreeSet::new();
-        for (line, (want, choice)) in wants.iter_mut().enumerate() {
-            if let Some(Choice::Named(units)) = choice {
-                want.quantity = units.len() as u64;
-                if !units.iter().all(|unit| named.insert((want.item.clone(), unit.clone()))) {
-                    return Err(BasketError::Twice(line));
+        for (number, (line, selection)) in lines.iter_mut().enumerate() {
+            if let Some(UnitSelection::Named(units)) = selection {
+                line.quantity = units.len() as u64;
+                if !units.iter().all(|unit| named.insert((line.item.clone(), unit.clone()))) {
+                    return Err(BasketError::Twice(number));
                 }
             }
-            match (joined.get_mut(&want.item), choice.take()) {
-                (None, choice) => {
-                    joined.insert(want.item.clone(), choice);
+            match (joined.get_mut(&line.item), selection.take()) {
+                (None, selection) => {
+                    joined.insert(line.item.clone(), selection);
                 }
-                (Some(Some(Choice::Named(known))), Some(Choice::Named(more))) => known.extend(more),
-                (Some(known), choice) if *known == choice => {}
-                (Some(_), _) => return Err(BasketError::Differs(line)),
+                (Some(Some(UnitSelection::Named(known))), Some(UnitSelection::Named(more))) => {
+                    known.extend(more)
+                }
+                (Some(known), selection) if *known == selection => {}
+                (Some(_), _) => return Err(BasketError::Differs(number)),
             }
         }
-        let basket = Self::new(wants.into_iter().map(|(want, _)| want).collect())?;
-        let choices = basket.wants.iter().map(|want| joined.remove(&want.item).flatten()).collect();
-        Ok(Self { choices: Some(choices), ..basket })
+        let basket = Self::new(lines.into_iter().map(|(line, _)| line).collect())?;
+        let selections = basket.lines.iter().map(|line| joined.remove(&line.item).flatten()).collect();
+        Ok(Self { selections: Some(selections), ..basket })
     }
 
     /// The wishes, one per item.
-    pub fn wants(&self) -> &[Want] {
-        &self.wants
+    pub fn lines(&self) -> &[RequestedLine] {
+        &self.lines
     }
 
     /// What the wish with this number says of units.
-    pub fn choice(&self, number: usize) -> Option<&Choice> {
-        self.choices.as_deref()?.get(number)?.as_ref()
+    pub fn selection(&self, number: usize) -> Option<&UnitSelection> {
+        self.selections.as_deref()?.get(number)?.as_ref()
     }
 
     /// What is said of units, wish by wish; `None` when nothing is.
-    pub fn choices(&self) -> Option<&[Option<Choice>]> {
-        self.choices.as_deref()
+    pub fn selections(&self) -> Option<&[Option<UnitSelection>]> {
+        self.selections.as_deref()
     }
 }
 
@@ -285,14 +289,14 @@ pub struct Return {
     /// Which reservation.
     pub id: ReservationId,
     /// What comes back.
-    pub returning: Returning,
+    pub selection: ReturnSelection,
     /// Why.
     pub reason: Label,
 }
 
 /// What comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Returning {
+pub enum ReturnSelection {
     /// Everything that has not come back yet.
     All,
     /// So many units of these items, or the units that are named.
@@ -301,34 +305,34 @@ pub enum Returning {
     Units(Vec<Label>),
 }
 
-/// What becomes of something that an item may have of its own.
+/// A change of one optional setting of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Setting<T> {
-    /// It stays as it is; a new item has none.
+pub enum Patch<T> {
+    /// Leave it as it is. A new item has none.
     #[default]
-    Stays,
-    /// The item has none of its own any more.
-    Unset,
-    /// The item has this.
-    To(T),
+    Keep,
+    /// Clear it: the item has no value of its own afterwards.
+    Clear,
+    /// Set it to this value.
+    Set(T),
 }
 
-impl<T> Setting<T> {
+impl<T> Patch<T> {
     /// The same of another kind of value.
-    pub fn map<U>(self, value: impl FnOnce(T) -> U) -> Setting<U> {
+    pub fn map<U>(self, value: impl FnOnce(T) -> U) -> Patch<U> {
         match self {
-            Self::Stays => Setting::Stays,
-            Self::Unset => Setting::Unset,
-            Self::To(old) => Setting::To(value(old)),
+            Self::Keep => Patch::Keep,
+            Self::Clear => Patch::Clear,
+            Self::Set(old) => Patch::Set(value(old)),
         }
     }
 
     /// What the item has then, which had `before`.
     pub fn over(self, before: Option<T>) -> Option<T> {
         match self {
-            Self::Stays => before,
-            Self::Unset => None,
-            Self::To(value) => Some(value),
+            Self::Keep => before,
+            Self::Clear => None,
+            Self::Set(value) => Some(value),
         }
     }
 }
@@ -346,39 +350,39 @@ pub struct SetStock {
     /// Units kept from sale.
     pub safety_stock: Option<u64>,
     /// Time to live of a hold that names none.
-    pub default_ttl: Setting<Seconds>,
+    pub default_ttl: Patch<Seconds>,
     /// Longest hold.
-    pub max_hold: Setting<Seconds>,
+    pub max_hold: Patch<Seconds>,
     /// The caller's own data.
-    pub metadata: Setting<Arc<str>>,
+    pub metadata: Patch<Arc<str>>,
     /// What the item has to be like.
-    pub expected: Option<Expected>,
+    pub expected: Option<Precondition>,
 }
 
 /// What an item has to be like for a change to be made to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expected {
+pub enum Precondition {
     /// It is not there.
     Absent,
     /// It is there, whatever its version.
-    There,
+    Exists,
     /// It is there at one of these versions; at none of them when there is none.
-    Versions(Box<[u64]>),
+    VersionIn(Box<[u64]>),
 }
 
-impl Expected {
+impl Precondition {
     /// It is there at this version.
     pub fn version(version: u64) -> Self {
-        Self::Versions([version].into())
+        Self::VersionIn([version].into())
     }
 
     /// Whether an item of this version is so; `None` is an item that is not there.
     pub fn is_met(&self, version: Option<u64>) -> bool {
         match (self, version) {
             (Self::Absent, version) => version.is_none(),
-            (Self::There, version) => version.is_some(),
-            (Self::Versions(versions), Some(version)) => versions.contains(&version),
-            (Self::Versions(_), None) => false,
+            (Self::Exists, version) => version.is_some(),
+            (Self::VersionIn(versions), Some(version)) => versions.contains(&version),
+            (Self::VersionIn(_), None) => false,
         }
     }
 }
@@ -393,7 +397,7 @@ pub struct AdjustStock {
     /// Why.
     pub reason: Label,
     /// What the item has to be like.
-    pub expected: Option<Expected>,
+    pub expected: Option<Precondition>,
 }
 
 /// See [`Command::AddUnits`].

@@ -4,7 +4,7 @@
 use crate::command::Origin;
 use crate::hold::Hold;
 use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
-use crate::item::{Figures, Item, ItemKey};
+use crate::item::{Item, ItemKey, StockCounters};
 use crate::label::Label;
 use crate::state::Scope;
 use crate::time::Instant;
@@ -40,7 +40,7 @@ pub enum Transition {
         /// The reservation after it.
         hold: Hold,
         /// The items of its lines after it, in their order.
-        figures: Box<[Figures]>,
+        figures: Box<[StockCounters]>,
     },
     /// An item was created or changed by an operator.
     Stock {
@@ -121,14 +121,14 @@ pub struct KeyRecord {
     /// What was asked under it.
     pub fingerprint: Fingerprint,
     /// What it made or moved.
-    pub subject: Subject,
+    pub target: KeyTarget,
     /// When.
     pub at: Instant,
 }
 
 /// What a key stands for: a replay shows it as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum KeyTarget {
     /// A reservation.
     Reservation(ReservationId),
     /// An item.

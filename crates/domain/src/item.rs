@@ -74,7 +74,7 @@ pub enum Mode {
 
 /// The numbers of an item that reservations move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct StockCounters {
     /// Units that exist.
     pub total_units: u64,
     /// Units sold, less returns.
@@ -110,7 +110,7 @@ pub struct Item {
     /// How its units are told apart.
     pub mode: Mode,
     /// What reservations move.
-    pub figures: Figures,
+    pub figures: StockCounters,
     /// What an operator set.
     pub settings: Arc<Settings>,
     /// Changes by an operator so far.

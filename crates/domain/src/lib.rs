@@ -24,7 +24,7 @@ mod hold;
 mod item;
 mod unit;
 
-mod choice;
+mod unit_selection;
 
 mod command;
 mod outcome;
@@ -38,22 +38,22 @@ mod state;
 
 mod decide;
 
-pub use choice::{Best, Choice};
 pub use command::{
-    AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Expected, Extend, Fresh,
-    Fulfilment, KeyUse, NewUnit, Origin, Release, Reserve, RetireUnit, Return, Returning, SetSale, SetStock,
-    Setting, Trace, Want,
+    AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Extend, Fulfilment, GeneratedIds,
+    IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve, RetireUnit,
+    Return, ReturnSelection, SetSale, SetStock, Trace,
 };
-pub use decide::{Effects, Halt, decide, footprint};
-pub use event::{Event, HoldChange, KeyRecord, StockChange, Subject, Transition};
+pub use decide::{DecideError, Effects, decide, footprint};
+pub use event::{Event, HoldChange, KeyRecord, KeyTarget, StockChange, Transition};
 pub use hold::{Closing, Extras, Hold, Line, Status, Terms};
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
-pub use item::{Figures, Item, ItemKey, Mode, Settings};
+pub use item::{Item, ItemKey, Mode, Settings, StockCounters};
 pub use label::{Label, LabelError};
-pub use limits::Rules;
+pub use limits::HoldLimits;
 pub use outcome::{Outcome, Reply};
 pub use pool::{Pool, SeatStates, moved};
-pub use rejection::{FieldError, Rejection, Shortage, Taken};
-pub use state::{Got, Missing, Name, Scope, State};
+pub use rejection::{FieldError, Rejection, Shortage, UnavailableUnits};
+pub use state::{Lookup, NotLoaded, Resource, Scope, State};
 pub use time::{Instant, Seconds, SecondsError};
 pub use unit::{Attribute, Attributes, LineUnit, LineUnits, Place, Unit, UnitStatus};
+pub use unit_selection::{BestAvailable, UnitSelection};

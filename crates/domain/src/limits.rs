@@ -56,7 +56,7 @@ const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);
 /// How long holds may last: the service's settings, and the locations that differ. An item's own settings stand
 /// before both.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct HoldLimits {
     /// Time to live of a hold that names none.
     pub default_ttl: Seconds,
     /// Longest hold, extensions included.
@@ -65,7 +65,7 @@ pub struct Rules {
     pub locations: Vec<(Label, Option<Seconds>, Option<Seconds>)>,
 }
 
-impl Default for Rules {
+impl Default for HoldLimits {
     fn default() -> Self {
         Self { default_ttl: Seconds::DEFAULT_TTL, max_hold: Seconds::DEFAULT_MAX_HOLD, locations: Vec::new() }
     }

@@ -30,7 +30,7 @@ pub enum Rejection {
         limit: u64,
     },
     /// Units that were named are held, sold or unknown.
-    UnitsUnavailable(Vec<Taken>),
+    UnitsUnavailable(Vec<UnavailableUnits>),
     /// Less than was asked for is left, and nothing more is due.
     InsufficientInventory(Vec<Shortage>),
 
@@ -113,7 +113,7 @@ pub struct FieldError {
 
 /// An item of which units can't be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct UnavailableUnits {
     /// Which item.
     pub item: ItemKey,
     /// The units that can't, in the order asked for.

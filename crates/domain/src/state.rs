@@ -25,7 +25,7 @@ pub enum Scope {
 /// What a command may touch: the unit of loading and locking. The order of kinds is the one that stores lock in; within a
 /// kind a store may have an order of its own, as long as it is one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Name {
+pub enum Resource {
     /// Whether everything, or a location by this name, is paused.
     Pause(Option<Label>),
     /// An item.
@@ -51,28 +51,28 @@ pub enum Name {
 
 /// Not loaded, which is another thing than not existing: the store loads it and runs the batch again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing(pub Name);
+pub struct NotLoaded(pub Resource);
 
 /// `Ok(None)` means that it does not exist.
-pub type Got<'a, T> = Result<Option<&'a T>, Missing>;
+pub type Lookup<'a, T> = Result<Option<&'a T>, NotLoaded>;
 
 /// The world as the rules see it: all of memory, a slice loaded under locks, or a naive model.
 pub trait State {
     /// An item.
-    fn item(&self, key: &ItemKey) -> Got<'_, Item>;
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item>;
 
     /// A reservation, whatever its status.
-    fn hold(&self, id: ReservationId) -> Got<'_, Hold>;
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold>;
 
     /// An idempotency key that was used.
-    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord>;
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord>;
 
     /// Whether the sale of everything (`None`) or of a location is paused. An item's own pause stands in the item.
-    fn paused(&self, location: Option<&str>) -> Result<bool, Missing>;
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded>;
 
     /// The active reservation with the earliest deadline, due or not, of one item or (`None`) of all; ties go to the
     /// smaller id.
-    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing>;
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded>;
 
     /// Whether the store keeps units with ids at all. One that does not has no item of mode [`crate::Mode::Units`].
     fn keeps_units(&self) -> bool {
@@ -80,23 +80,23 @@ pub trait State {
     }
 
     /// The units of an item, for planning over all of them.
-    fn pool(&self, _item: &ItemKey) -> Got<'_, Pool> {
+    fn pool(&self, _item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(None)
     }
 
     /// One unit of an item.
-    fn unit(&self, item: &ItemKey, id: &Label) -> Got<'_, Unit> {
+    fn unit(&self, item: &ItemKey, id: &Label) -> Lookup<'_, Unit> {
         Ok(self.pool(item)?.and_then(|pool| pool.get(id)))
     }
 
     /// The first units of an item that are free, at most so many.
-    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, Missing> {
+    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         Ok(self.pool(item)?.map(|pool| pool.first_free(most).collect()).unwrap_or_default())
     }
 
     /// The highest position of a unit of an item; 0 when there is none.
-    fn last_position(&self, item: &ItemKey) -> Result<u64, Missing> {
+    fn last_position(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
         Ok(self.pool(item)?.map_or(0, Pool::last_position))
     }
 

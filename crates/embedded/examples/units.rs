@@ -4,13 +4,14 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::{
-    AddUnits, Attributes, Basket, Best, Choice, Command, Envelope, Fresh, Fulfilment, ItemKey, Label, Mode,
-    NewUnit, Origin, Outcome, RequestId, Reserve, SetStock, Setting, Want, bucket_of,
+    AddUnits, Attributes, Basket, BestAvailable, Command, Envelope, Fulfilment, GeneratedIds, ItemKey, Label,
+    Mode, NewUnit, Origin, Outcome, Patch, RequestId, RequestedLine, Reserve, SetStock, UnitSelection,
+    bucket_of,
 };
 use stockhold_embedded::{EmbeddedStore, Options};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::ids::IdSource;
-use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 
 /// Units of the hall.
 const UNITS: usize = 100_000;
@@ -50,7 +51,7 @@ struct Bench {
 impl Bench {
     fn envelope(&mut self, command: Command, item: &ItemKey) -> Envelope {
         let now = self.clock.now();
-        let fresh: Fresh = self.ids.fresh(now, bucket_of(item));
+        let fresh: GeneratedIds = self.ids.fresh(now, bucket_of(item));
         let request_id = RequestId::Made(self.ids.random());
         let origin = Origin { actor: label("bench"), request_id, trace: None };
         Envelope { command, key: None, fresh, origin }
@@ -66,10 +67,10 @@ impl Bench {
         for batch in commands.chunks(TOGETHER) {
             for envelope in batch {
                 let inbox: Arc<dyn Inbox> = answers.clone();
-                let ask = Ask::Command(Box::new(envelope.clone()));
-                self.store.submit(Work { ask, reply: ReplyTo { inbox, ticket: 0 } });
+                let ask = Request::Command(Box::new(envelope.clone()));
+                self.store.submit(Job { ask, reply: ReplyTo { inbox, ticket: 0 } });
             }
-            self.store.kick();
+            self.store.flush();
             handed += batch.len();
             let mut put = answers.put.lock().unwrap();
             while put.0 < handed {
@@ -86,10 +87,11 @@ fn label(text: &str) -> Label {
     Label::new(text).unwrap()
 }
 
-fn reserve(item: &ItemKey, quantity: u64, choice: Option<Choice>) -> Command {
+fn reserve(item: &ItemKey, quantity: u64, choice: Option<UnitSelection>) -> Command {
     Command::Reserve(Reserve {
         owner_id: label("owner-of-some-usual-length-of-36-bytes"),
-        basket: Basket::choosing(vec![(Want { item: item.clone(), quantity }, choice)]).unwrap(),
+        basket: Basket::with_selections(vec![(RequestedLine { item: item.clone(), quantity }, choice)])
+            .unwrap(),
         ttl: None,
         fulfilment: Fulfilment::All,
         pool: None,
@@ -106,9 +108,9 @@ fn set(item: &ItemKey, total_units: Option<u64>, mode: Mode) -> Command {
         total_units,
         mode: Some(mode),
         safety_stock: None,
-        default_ttl: Setting::Stays,
-        max_hold: Setting::Stays,
-        metadata: Setting::Stays,
+        default_ttl: Patch::Keep,
+        max_hold: Patch::Keep,
+        metadata: Patch::Keep,
         expected: None,
     })
 }
@@ -150,7 +152,8 @@ fn one_more(bench: &mut Bench, item: &ItemKey) -> Duration {
         number: None,
         attributes: Attributes::default(),
     };
-    let together = Some(Choice::Best(Best { adjacent: true, ..Best::default() }));
+    let together =
+        Some(UnitSelection::BestAvailable(BestAvailable { adjacent: true, ..BestAvailable::default() }));
     let commands =
         [Command::AddUnits(AddUnits { item: item.clone(), units: vec![unit] }), reserve(item, 2, together)];
     bench.run(item, commands.into_iter())
@@ -170,9 +173,12 @@ fn main() {
         any.push(micros(bench.run(&item, (0..RESERVES).map(|_| reserve(&item, 1, None)))));
         // Spread over what is left of the hall.
         let first = RESERVES as usize;
-        let pick = |n: u32| Some(Choice::Named(vec![id(first + n as usize * 7_919 % (UNITS - first))]));
+        let pick =
+            |n: u32| Some(UnitSelection::Named(vec![id(first + n as usize * 7_919 % (UNITS - first))]));
         named.push(micros(bench.run(&item, (0..RESERVES).map(|n| reserve(&item, 1, pick(n))))));
-        let together = || Some(Choice::Best(Best { adjacent: true, ..Best::default() }));
+        let together = || {
+            Some(UnitSelection::BestAvailable(BestAvailable { adjacent: true, ..BestAvailable::default() }))
+        };
         let pairs = RESERVES / 4;
         let took = bench.run(&item, (0..pairs).map(|_| reserve(&item, 2, together())));
         best.push(took.as_secs_f64() * 1e6 / f64::from(pairs));

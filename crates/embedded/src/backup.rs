@@ -159,7 +159,7 @@ mod tests {
     use crate::testing::Bench;
     use std::os::unix::fs::FileExt;
     use std::sync::Arc;
-    use stockhold_store::clock::HandClock;
+    use stockhold_store::clock::ManualClock;
     use stockhold_store::conformance::maker::{reserve, set_stock};
     use stockhold_store::conformance::{Maker, START};
 
@@ -236,7 +236,7 @@ mod tests {
         // An earlier backup that was whole, and a cut of what came since.
         let continued = cut_after(&copies, 30);
         for image in [fresh.path(), continued.path()] {
-            let clock = Arc::new(HandClock::new(START));
+            let clock = Arc::new(ManualClock::new(START));
             let refusals = [
                 crate::testing::open(image, &clock).map(|_| ()).unwrap_err(),
                 crate::verify(image, |_, _| ()).map(|_| ()).unwrap_err(),

@@ -7,7 +7,7 @@ use crate::core::BATCH_LINES;
 use crate::filter::Filter;
 use crate::index::{EVERYTHING, Index};
 use crate::log::{self, COPIED_AT};
-use crate::mentions::{self, Fresh, Mention, Terms};
+use crate::mentions::{self, Mention, Terms, UnflushedPostings};
 use crate::units;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -44,7 +44,7 @@ pub(crate) struct Behind {
     spare: Chunk,
     keys: Vec<KeyRecord>,
     /// Mentions that wait: readers look there too.
-    mentions: Arc<Mutex<Fresh>>,
+    mentions: Arc<Mutex<UnflushedPostings>>,
     /// Keys and mentions that came since runs were tended.
     untended: (usize, usize),
 }
@@ -61,8 +61,10 @@ impl Behind {
     pub(crate) fn new(index: Index) -> Self {
         let position = index.position;
         let reached = (position.indexed, position.indexed_sum);
-        let mentions =
-            Arc::new(Mutex::new(Fresh::new(Terms::new(index.position.terms_key), index.position.keyed)));
+        let mentions = Arc::new(Mutex::new(UnflushedPostings::new(
+            Terms::new(index.position.terms_key),
+            index.position.keyed,
+        )));
         Self {
             index,
             fold: Fold::default(),
@@ -96,12 +98,12 @@ impl Behind {
         }
     }
 
-    fn mentions(&self) -> MutexGuard<'_, Fresh> {
+    fn mentions(&self) -> MutexGuard<'_, UnflushedPostings> {
         self.mentions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Mentions that no run has yet, for readers.
-    pub(crate) fn fresh(&self) -> Arc<Mutex<Fresh>> {
+    pub(crate) fn fresh(&self) -> Arc<Mutex<UnflushedPostings>> {
         Arc::clone(&self.mentions)
     }
 
@@ -352,7 +354,7 @@ mod tests {
     use crate::shared_keys::SharedKeys;
     use rusqlite::ErrorCode;
     use std::sync::atomic::Ordering;
-    use stockhold_domain::{Command, Event, Fingerprint, Instant, KeyHash, Subject};
+    use stockhold_domain::{Command, Event, Fingerprint, Instant, KeyHash, KeyTarget};
     use stockhold_store::conformance::Maker;
     use tempfile::TempDir;
 
@@ -361,7 +363,7 @@ mod tests {
         let keys = (0..500).map(|n| KeyRecord {
             hash: KeyHash(u128::from(number) << 64 | n),
             fingerprint: Fingerprint(n),
-            subject: Subject::Item(item.clone()),
+            target: KeyTarget::Item(item.clone()),
             at: Instant::from_micros(1),
         });
         let scope = |n| Scope::Location(maker.location(&format!("{number}-{n}-{}", "x".repeat(90))));

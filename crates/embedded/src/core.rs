@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::vec;
 use stockhold_domain::bug;
 use stockhold_domain::{
-    Command, Effects, Envelope, Halt, Instant, Missing, Name, Outcome, Rules, State, decide, limits,
+    Command, DecideError, Effects, Envelope, HoldLimits, Instant, NotLoaded, Outcome, Resource, State,
+    decide, limits,
 };
-use stockhold_store::{Answer, Ask, Failure, ReplyTo, Work};
+use stockhold_store::{Answer, Failure, Job, ReplyTo, Request};
 
 /// Answers that may wait for one commit: the bound of the queue.
 pub(crate) const QUEUE_LIMIT: usize = 16_384;
@@ -28,7 +29,7 @@ const _: () = assert!(limits::BASKET_LINES as u64 + limits::BASKET_UNITS < BATCH
 const _: () = assert!((BATCH_LINES as u64) < UNINDEXED);
 /// Closed reservations and keys that may stand in memory, waiting for the index.
 pub(crate) const TAIL_LIMIT: usize = 2_000_000;
-/// Commands of one [`Ask::Commands`] that are decided before whoever waits for the lock may go first.
+/// Commands of one [`Request::Commands`] that are decided before whoever waits for the lock may go first.
 const COMMANDS_TOGETHER: usize = 256;
 /// Times that a command may come back from a reader before it is given up: a key, its reservation, and once more each.
 const READS_LIMIT: u8 = 8;
@@ -36,7 +37,7 @@ const READS_LIMIT: u8 = 8;
 /// Work and what a reader has brought for it.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    pub(crate) ask: Ask,
+    pub(crate) ask: Request,
     pub(crate) reply: ReplyTo,
     pub(crate) brought: Brought,
     /// How often it came back from a reader.
@@ -71,8 +72,8 @@ impl Deciding {
     }
 }
 
-impl From<Work> for Pending {
-    fn from(Work { ask, reply }: Work) -> Self {
+impl From<Job> for Pending {
+    fn from(Job { ask, reply }: Job) -> Self {
         Self { ask, reply, brought: Brought::default(), reads: 0, done: Vec::new() }
     }
 }
@@ -88,7 +89,7 @@ pub(crate) enum Admitted {
     /// Its answer is known and nothing unsynced stands behind it.
     Answered(ReplyTo, Result<Answer, Failure>),
     /// Something has to be read from the index first.
-    Read(Pending, Name),
+    Read(Pending, Resource),
     /// It goes on when whoever waits has been let in.
     GoesOn(Pending),
 }
@@ -106,7 +107,7 @@ enum Step {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) memory: Memory,
-    rules: Rules,
+    rules: HoldLimits,
     open: Open,
     /// Where the log will stand after the batch that is being committed, or stands.
     head: Head,
@@ -135,7 +136,7 @@ struct Handing {
     later: vec::IntoIter<Pending>,
     /// Whose work is being decided once more.
     deciding: Option<Deciding>,
-    reads: Vec<(Pending, Name)>,
+    reads: Vec<(Pending, Resource)>,
     on: Vec<Pending>,
 }
 
@@ -157,13 +158,13 @@ pub(crate) struct Taken {
     /// Who waits for it.
     pub(crate) waiting: Vec<Waiting>,
     /// What turned out to need a read before it can go into the next batch.
-    pub(crate) reads: Vec<(Pending, Name)>,
+    pub(crate) reads: Vec<(Pending, Resource)>,
     /// What goes on when whoever waits has been let in.
     pub(crate) on: Vec<Pending>,
 }
 
 impl Core {
-    pub(crate) fn new(memory: Memory, rules: Rules, head: Head, unindexed: u64) -> Self {
+    pub(crate) fn new(memory: Memory, rules: HoldLimits, head: Head, unindexed: u64) -> Self {
         let mut core = Self {
             memory,
             rules,
@@ -195,12 +196,12 @@ impl Core {
         }
         self.memory.brought = std::mem::take(&mut pending.brought);
         let decided = match &pending.ask {
-            Ask::Query(query) => queries::find(&self.memory, query).map(Step::Answer),
-            Ask::Command(envelope) => self.command(envelope, clock).map(|decided| match decided {
+            Request::Query(query) => queries::find(&self.memory, query).map(Step::Answer),
+            Request::Command(envelope) => self.command(envelope, clock).map(|decided| match decided {
                 Some(outcome) => Step::Answer(outcome.map(Answer::Outcome)),
                 None => Step::Later,
             }),
-            Ask::Commands(all) => self.commands(all, &mut pending.done, &mut pending.reads, clock),
+            Request::Commands(all) => self.commands(all, &mut pending.done, &mut pending.reads, clock),
         };
         let brought = std::mem::take(&mut self.memory.brought);
         match decided {
@@ -220,7 +221,7 @@ impl Core {
                 Admitted::Waits
             }
             Ok(Step::GoesOn) => Admitted::GoesOn(pending),
-            Err(Missing(name)) => {
+            Err(NotLoaded(name)) => {
                 pending.brought = brought;
                 Admitted::Read(pending, name)
             }
@@ -259,7 +260,7 @@ impl Core {
         done: &mut Vec<Result<Outcome, Failure>>,
         reads: &mut u8,
         clock: Instant,
-    ) -> Result<Step, Missing> {
+    ) -> Result<Step, NotLoaded> {
         for envelope in all.iter().skip(done.len()).take(COMMANDS_TOGETHER) {
             match self.command(envelope, clock)? {
                 None => return Ok(Step::Later),
@@ -278,7 +279,7 @@ impl Core {
         &mut self,
         envelope: &Envelope,
         clock: Instant,
-    ) -> Result<Option<Result<Outcome, Failure>>, Missing> {
+    ) -> Result<Option<Result<Outcome, Failure>>, NotLoaded> {
         if let (Command::Reserve(_), Some(why)) = (&envelope.command, &self.no_reserves) {
             let replay = match envelope.key {
                 Some(key) => self.memory.key(key.hash)?.is_some(),
@@ -307,11 +308,11 @@ impl Core {
                 self.open.at = Some(now);
                 Ok(Some(Ok(outcome)))
             }
-            Err(Halt::Missing(missing)) if self.open.effects.events.len() == before => Err(missing),
+            Err(DecideError::NotLoaded(missing)) if self.open.effects.events.len() == before => Err(missing),
             Err(halt) => {
                 let what = match halt {
-                    Halt::Missing(_) => "something was missing half-way through a command",
-                    Halt::Broken(what) => what,
+                    DecideError::NotLoaded(_) => "something was missing half-way through a command",
+                    DecideError::InvariantViolated(what) => what,
                 };
                 tracing::error!(what, "an invariant is broken");
                 metrics::counter!("stockhold_invariant_alarms_total").increment(1);
@@ -322,7 +323,7 @@ impl Core {
     }
 
     /// What was brought so far is to be committed. Answers whether the committer has to be woken for it.
-    pub(crate) fn kick(&mut self) -> bool {
+    pub(crate) fn flush(&mut self) -> bool {
         self.kicked |= self.has_work();
         (self.kicked || self.poisoned.is_some()) && std::mem::take(&mut self.committer_sleeps)
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::{Command, Envelope, EventId, Label, Origin, Outcome, Reply, RequestId};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
-use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
+use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
 /// How often due holds are looked for: well within the second that is promised.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ impl Housekeeper {
             if self.shared.core().poisoned().is_some() {
                 // The disk is not touched any more. Who panicked could not wake the committer, and it has to tell
                 // everybody.
-                self.shared.kick();
+                self.shared.flush();
                 return;
             }
             if self.sweeps {
@@ -73,9 +73,9 @@ impl Housekeeper {
             };
             fault!("sweep.due");
             let inbox: Arc<dyn Inbox> = answer.clone();
-            let work = Work { ask: Ask::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket: 0 } };
+            let work = Job { ask: Request::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket: 0 } };
             self.shared.admit(work.into());
-            self.shared.kick();
+            self.shared.flush();
             match answer.wait() {
                 // However few it were: others may have used up what the batch may expire.
                 Ok(Answer::Outcome(Outcome::Done(Reply::Swept { .. }))) => {

@@ -44,7 +44,7 @@ impl Lists {
             Query::Events { after, limit } => Ok(Found::Events(self.events(*after, *limit)?)),
             Query::Reservation(_)
             | Query::Items(_)
-            | Query::Shelf(_)
+            | Query::ItemPageRequest(_)
             | Query::Pauses
             | Query::Units(_)
             | Query::Unit { .. }
@@ -157,7 +157,7 @@ impl Lists {
         let mut rows = Vec::new();
         let about = |batch: Batch, rows: &mut Vec<EventRow>| {
             let events = (batch.position..).zip(batch.events);
-            let events = events.filter(|(_, event)| subject(event).is_some_and(|hold| hold.id == id));
+            let events = events.filter(|(_, event)| target(event).is_some_and(|hold| hold.id == id));
             rows.extend(events.map(|(position, event)| EventRow { position, event }));
         };
         // Several batches may have been decided at the same instant.
@@ -223,7 +223,7 @@ fn lost(id: ReservationId) -> Damage {
 }
 
 /// The reservation that an event is about.
-fn subject(event: &Event) -> Option<&Hold> {
+fn target(event: &Event) -> Option<&Hold> {
     match &event.transition {
         Transition::Hold { hold, .. } => Some(hold),
         Transition::Stock { .. } | Transition::Sale { .. } => None,

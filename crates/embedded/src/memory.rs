@@ -1,5 +1,5 @@
 //! The state that commands are decided on: items, active holds, and the tail of closed holds and used keys that the
-//! index does not have yet. What is neither here nor ruled out is [`Missing`]: a reader brings it from the index.
+//! index does not have yet. What is neither here nor ruled out is [`NotLoaded`]: a reader brings it from the index.
 
 use crate::active::{Active, Deadlines, Earliest, Many};
 use crate::filter::{Filter, Sought};
@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::bug;
 use stockhold_domain::{
-    Event, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name, Pool,
-    ReservationId, Scope, State, Status, StockChange, Transition, Unit,
+    Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool,
+    ReservationId, Resource, Scope, State, Status, StockChange, Transition, Unit,
 };
 use stockhold_store::Pauses;
 
@@ -212,11 +212,11 @@ impl Memory {
 }
 
 impl State for Memory {
-    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item> {
         Ok(self.items.get(key).map(|slot| &slot.item))
     }
 
-    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
         if let Some(hold) = self.known_hold(id) {
             return Ok(Some(hold));
         }
@@ -227,11 +227,11 @@ impl State for Memory {
             {
                 Ok(hold.as_ref())
             }
-            _ => Err(Missing(Name::Hold(id))),
+            _ => Err(NotLoaded(Resource::Hold(id))),
         }
     }
 
-    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
         let sought = Sought::from(hash);
         if let Some(record) = self.keys.get(&sought) {
             return Ok(Some(record));
@@ -247,15 +247,15 @@ impl State for Memory {
             {
                 Ok(record.as_ref())
             }
-            _ => Err(Missing(Name::Key(hash))),
+            _ => Err(NotLoaded(Resource::Key(hash))),
         }
     }
 
-    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded> {
         Ok(location.map_or(self.paused_all, |location| self.paused_locations.contains(location)))
     }
 
-    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
         Ok(match item {
             None => self.earliest.first(),
             Some(key) => self.items.get(key).and_then(|slot| slot.deadlines.earliest()),
@@ -266,7 +266,7 @@ impl State for Memory {
         true
     }
 
-    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.items.get(item).and_then(|slot| slot.pool.as_deref()))
     }
 
@@ -316,7 +316,7 @@ impl State for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{Effects, Envelope, Outcome, Reply, Rules, decide};
+    use stockhold_domain::{Effects, Envelope, HoldLimits, Outcome, Reply, decide};
     use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};
     use stockhold_store::conformance::{Maker, START};
 
@@ -324,7 +324,7 @@ mod tests {
     fn run(memory: &mut Memory, batch: u64, envelope: &Envelope) -> Option<ReservationId> {
         memory.enter_batch(batch);
         let mut effects = Effects::default();
-        match decide(memory, &Rules::default(), envelope, START, &mut effects).unwrap() {
+        match decide(memory, &HoldLimits::default(), envelope, START, &mut effects).unwrap() {
             Outcome::Done(Reply::Reservation(hold)) => Some(hold.id),
             Outcome::Done(_) => None,
             other => panic!("{other:?}"),
@@ -349,7 +349,7 @@ mod tests {
         memory.forget_closed(2);
         assert_eq!(memory.hold(id).unwrap().unwrap().lines[0].returned, 1);
         memory.forget_closed(3);
-        assert_eq!(memory.hold(id), Err(Missing(Name::Hold(id))));
+        assert_eq!(memory.hold(id), Err(NotLoaded(Resource::Hold(id))));
 
         assert!(memory.forget_keys(0, Vec::new()).maps.is_empty());
         assert!(memory.key(hash).unwrap().is_some());
@@ -365,8 +365,8 @@ mod tests {
         memory.forget_keys(2, vec![Arc::new(Filter::of([hash].into_iter()))]);
         memory.brought.holds.push((id, None, 1));
         memory.brought.keys.push((hash, None, 1));
-        assert_eq!(memory.hold(id), Err(Missing(Name::Hold(id))));
-        assert_eq!(memory.key(hash), Err(Missing(Name::Key(hash))));
+        assert_eq!(memory.hold(id), Err(NotLoaded(Resource::Hold(id))));
+        assert_eq!(memory.key(hash), Err(NotLoaded(Resource::Key(hash))));
         memory.brought.holds.push((id, None, 2));
         memory.brought.keys.push((hash, None, 2));
         assert_eq!((memory.hold(id), memory.key(hash)), (Ok(None), Ok(None)));

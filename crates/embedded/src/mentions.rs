@@ -138,7 +138,7 @@ impl Mention {
 
 /// Mentions that no run has yet.
 #[derive(Debug)]
-pub(crate) struct Fresh {
+pub(crate) struct UnflushedPostings {
     pub(crate) terms: Terms,
     mentions: Vec<Mention>,
     /// Every batch up to this one is here or in a run.
@@ -146,7 +146,7 @@ pub(crate) struct Fresh {
     of_items: HashMap<ItemKey, [Term; 2], RandomState>,
 }
 
-impl Fresh {
+impl UnflushedPostings {
     pub(crate) fn new(terms: Terms, reached: u64) -> Self {
         Self { terms, mentions: Vec::new(), reached, of_items: HashMap::default() }
     }
@@ -262,8 +262,8 @@ mod tests {
         Terms::new(7)
     }
 
-    fn fresh_of(mentions: impl Iterator<Item = (Term, u64)>) -> Fresh {
-        let mut fresh = Fresh::new(terms(), 0);
+    fn fresh_of(mentions: impl Iterator<Item = (Term, u64)>) -> UnflushedPostings {
+        let mut fresh = UnflushedPostings::new(terms(), 0);
         mentions.for_each(|(term, batch)| fresh.put(term, batch));
         fresh
     }

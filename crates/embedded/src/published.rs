@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use stockhold_domain::{Event, Item, ItemKey, Label, Scope, Transition};
-use stockhold_store::Shelf;
+use stockhold_store::ItemPageRequest;
 
 type Slots = HashMap<ItemKey, Arc<Mutex<Item>>, RandomState>;
 
@@ -48,7 +48,7 @@ impl Published {
     }
 
     /// A page of items.
-    pub(crate) fn shelf(&self, Shelf { location, after, limit }: &Shelf) -> Vec<Item> {
+    pub(crate) fn shelf(&self, ItemPageRequest { location, after, limit }: &ItemPageRequest) -> Vec<Item> {
         let order = self.order.read().unwrap_or_else(PoisonError::into_inner);
         // No label sorts before a blank.
         let lowest = Label::new(" ").ok();

@@ -1,11 +1,11 @@
 //! What is answered from memory: items, reservations, units with ids.
 
 use crate::memory::Memory;
-use stockhold_domain::{Item, ItemKey, Missing, Mode, Pool, State};
+use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, Pool, State};
 use stockhold_store::{Answer, Failure, Found, Query, SeatMap};
 
 /// The answer to a query that memory can answer, as things are now.
-pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Failure>, Missing> {
+pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Failure>, NotLoaded> {
     let found = match query {
         Query::Reservation(id) => Found::Reservation(memory.hold(*id)?.cloned()),
         Query::Items(keys) => {
@@ -30,7 +30,7 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
             };
             Found::SeatMap(units(memory, item)?.map(map))
         }
-        Query::Shelf(_)
+        Query::ItemPageRequest(_)
         | Query::Reservations(_)
         | Query::History(_)
         | Query::UnitHistory { .. }
@@ -42,7 +42,7 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
 }
 
 /// An item whose units have ids, and those, if there are any.
-fn units<'m>(memory: &'m Memory, key: &ItemKey) -> Result<Option<(&'m Item, Option<&'m Pool>)>, Missing> {
+fn units<'m>(memory: &'m Memory, key: &ItemKey) -> Result<Option<(&'m Item, Option<&'m Pool>)>, NotLoaded> {
     let Some(item) = memory.item(key)?.filter(|item| item.mode == Mode::Units) else { return Ok(None) };
     Ok(Some((item, memory.pool(key)?)))
 }

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
-use stockhold_domain::Name;
+use stockhold_domain::Resource;
 use stockhold_store::fault;
 use stockhold_store::{Answer, Failure, Found, Query, ReplyTo};
 
@@ -25,7 +25,7 @@ pub(crate) const LIST_QUEUE: usize = 1_024;
 const PANICKED: &str = "a reader panicked; a restart recovers";
 
 /// Reads until the store stops.
-pub(crate) fn run(shared: &Arc<Shared>, db: &Connection, queue: &Mutex<Receiver<(Pending, Name)>>) {
+pub(crate) fn run(shared: &Arc<Shared>, db: &Connection, queue: &Mutex<Receiver<(Pending, Resource)>>) {
     while let Some((mut pending, name)) = next(queue) {
         let deciding = pending.deciding();
         pending.reads += 1;
@@ -70,12 +70,12 @@ fn answer((reply, answer): Waiting) {
     reply.answer(answer);
 }
 
-fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Name) {
+fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Resource) {
     match bring(db, &mut pending, name) {
         Ok(()) => {
             fault!("read.brought");
             shared.admit(pending);
-            shared.kick();
+            shared.flush();
         }
         Err(damage) if damage.is_passing() => {
             tracing::warn!(%damage, ?name, "a command can't be decided now");
@@ -89,14 +89,14 @@ fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Name) {
     }
 }
 
-fn bring(db: &Connection, pending: &mut Pending, name: &Name) -> Result<(), Damage> {
+fn bring(db: &Connection, pending: &mut Pending, name: &Resource) -> Result<(), Damage> {
     match name {
-        Name::Hold(id) => {
+        Resource::Hold(id) => {
             fault!("read.hold" => Damage::What("a fault point".to_owned()));
             let (hold, as_of) = find_closed(db, *id)?;
             pending.brought.holds.push((*id, hold, as_of));
         }
-        Name::Key(hash) => {
+        Resource::Key(hash) => {
             fault!("read.key" => Damage::What("a fault point".to_owned()));
             let (record, as_of) = find_key(db, *hash)?;
             pending.brought.keys.push((*hash, record, as_of));

@@ -108,7 +108,7 @@ impl RecentKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{Fingerprint, Instant, ReservationId, Subject};
+    use stockhold_domain::{Fingerprint, Instant, KeyTarget, ReservationId};
 
     /// Any that differ, all over the range.
     fn hash(n: usize) -> KeyHash {
@@ -119,7 +119,7 @@ mod tests {
         KeyRecord {
             hash,
             fingerprint: Fingerprint(0),
-            subject: Subject::Reservation(ReservationId::from_u128(1)),
+            target: KeyTarget::Reservation(ReservationId::from_u128(1)),
             at: Instant::from_micros(at),
         }
     }

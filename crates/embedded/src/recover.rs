@@ -344,7 +344,7 @@ pub fn sync_dir(dir: &Path) -> Result<(), OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{Fingerprint, Instant, KeyHash, KeyRecord, Outcome, Reply, Subject};
+    use stockhold_domain::{Fingerprint, Instant, KeyHash, KeyRecord, KeyTarget, Outcome, Reply};
     use stockhold_store::conformance::Maker;
     use stockhold_store::conformance::maker::{reserve, set_stock};
 
@@ -401,7 +401,7 @@ mod tests {
         let used = |number: u64, day: i64| KeyRecord {
             hash: KeyHash(number.into()),
             fingerprint: Fingerprint(day.unsigned_abs().into()),
-            subject: Subject::Item(shirt.clone()),
+            target: KeyTarget::Item(shirt.clone()),
             at: Instant::from_micros(day * DAY),
         };
         let mut log = Log::open(&bench.dir().join(files::LOG)).unwrap();

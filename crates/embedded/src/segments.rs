@@ -324,7 +324,7 @@ impl Loaded {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use stockhold_domain::{Command, Effects, Instant, Outcome, Reply, Rules, decide};
+    use stockhold_domain::{Command, Effects, HoldLimits, Instant, Outcome, Reply, decide};
     use stockhold_store::conformance::maker::{reserve, set_stock};
     use stockhold_store::conformance::{Maker, Random, START};
     use stockhold_store::model::NaiveState;
@@ -334,7 +334,7 @@ mod tests {
         let shirt = maker.item("shirt");
         let mut run = |command: Command| {
             let envelope = maker.wrap(command);
-            decide(&mut state, &Rules::default(), &envelope, START, &mut Effects::default()).unwrap()
+            decide(&mut state, &HoldLimits::default(), &envelope, START, &mut Effects::default()).unwrap()
         };
         run(set_stock(&shirt, 9));
         match run(reserve(&[(&shirt, 1)])) {

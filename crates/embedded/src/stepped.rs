@@ -24,10 +24,10 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec;
 use stockhold_domain::{
-    Envelope, EventId, Halt, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Name, Outcome, Pool,
-    ReservationId, Rules, State,
+    DecideError, Envelope, EventId, Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Outcome,
+    Pool, ReservationId, Resource, State,
 };
-use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Work};
+use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
 /// What was decided, in order.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Watch {
         &mut self,
         envelope: &Envelope,
         now: Instant,
-        decided: &Result<Outcome, Halt>,
+        decided: &Result<Outcome, DecideError>,
         events: usize,
     ) {
         if let (Some(all), Ok(outcome)) = (&mut self.0, decided) {
@@ -77,7 +77,7 @@ impl Watch {
 #[derive(Clone, Debug)]
 pub struct Start {
     /// How long holds may last.
-    pub rules: Rules,
+    pub rules: HoldLimits,
     /// Events and lines beyond the index that it writes into it before it reads on.
     pub chunk_weight: u64,
     /// Keys beyond the index that it writes into it as a run.
@@ -127,7 +127,7 @@ struct Flight {
 #[derive(Debug)]
 struct Reading {
     pending: Pending,
-    name: Name,
+    name: Resource,
     brought: bool,
 }
 
@@ -235,13 +235,13 @@ impl Machine {
     }
 
     /// Hands something in. Answers with what was decided so far that nothing durable has to follow.
-    pub fn submit(&mut self, ask: Ask, ticket: u64, clock: Instant) -> Vec<Decided> {
+    pub fn submit(&mut self, ask: Request, ticket: u64, clock: Instant) -> Vec<Decided> {
         let inbox: Arc<dyn Inbox> = self.tray.clone();
-        self.admit(Work { ask, reply: ReplyTo { inbox, ticket } }.into(), clock)
+        self.admit(Job { ask, reply: ReplyTo { inbox, ticket } }.into(), clock)
     }
 
     fn admit(&mut self, pending: Pending, clock: Instant) -> Vec<Decided> {
-        let query = matches!(pending.ask, Ask::Query(_)).then_some(pending.reply.ticket);
+        let query = matches!(pending.ask, Request::Query(_)).then_some(pending.reply.ticket);
         let admitted = self.core.admit(pending, clock);
         self.open.extend(self.core.watch.drain());
         match admitted {
@@ -263,13 +263,13 @@ impl Machine {
         Vec::new()
     }
 
-    fn reading(&mut self, pending: Pending, name: Name) {
+    fn reading(&mut self, pending: Pending, name: Resource) {
         let again = match &name {
-            Name::Hold(id) => {
+            Resource::Hold(id) => {
                 self.seen.missing_holds += 1;
                 pending.brought.holds.iter().any(|(found, ..)| found == id)
             }
-            Name::Key(hash) => {
+            Resource::Key(hash) => {
                 self.seen.missing_keys += 1;
                 pending.brought.keys.iter().any(|(found, ..)| found == hash)
             }
@@ -292,10 +292,10 @@ impl Machine {
         }
         let index = &self.disk.index;
         match name {
-            Name::Hold(id) => {
+            Resource::Hold(id) => {
                 pending.brought.holds.push((*id, index.closed.get(id).cloned(), index.indexed));
             }
-            Name::Key(hash) => {
+            Resource::Key(hash) => {
                 let found = index.key(*hash);
                 self.seen.false_positives += u64::from(found.is_none());
                 pending.brought.keys.push((*hash, found, index.keyed));
@@ -314,7 +314,7 @@ impl Machine {
         }
         let reading = self.reads.remove(n);
         let decided = self.admit(reading.pending, clock);
-        self.kick();
+        self.flush();
         decided
     }
 
@@ -322,13 +322,13 @@ impl Machine {
     pub fn go_on(&mut self, clock: Instant) -> Option<Vec<Decided>> {
         let pending = (!self.going_on.is_empty()).then(|| self.going_on.remove(0))?;
         let decided = self.admit(pending, clock);
-        self.kick();
+        self.flush();
         Some(decided)
     }
 
     /// What was handed in is to be committed.
-    pub fn kick(&mut self) {
-        self.core.kick();
+    pub fn flush(&mut self) {
+        self.core.flush();
     }
 
     /// How far the commit under way is, if there is one.

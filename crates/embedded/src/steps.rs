@@ -1,6 +1,6 @@
 //! The fault points of commands: before one is decided, and when it is decided and nothing of it is durable.
 
-use stockhold_domain::{Command, Event, Halt, Outcome};
+use stockhold_domain::{Command, DecideError, Event, Outcome};
 
 /// Before a command is decided.
 #[cfg(not(feature = "faults"))]
@@ -9,7 +9,11 @@ pub(crate) fn deciding(_: &Command) {}
 /// After a command was decided, with its events. What is decided in vain is a broken invariant: nothing of it may become
 /// durable.
 #[cfg(not(feature = "faults"))]
-pub(crate) fn decided(_: &Command, _: &[Event], decided: Result<Outcome, Halt>) -> Result<Outcome, Halt> {
+pub(crate) fn decided(
+    _: &Command,
+    _: &[Event],
+    decided: Result<Outcome, DecideError>,
+) -> Result<Outcome, DecideError> {
     decided
 }
 
@@ -18,11 +22,11 @@ pub(crate) use points::{decided, deciding};
 
 #[cfg(feature = "faults")]
 mod points {
-    use super::{Command, Event, Halt, Outcome};
+    use super::{Command, DecideError, Event, Outcome};
     use stockhold_domain::{HoldChange, Transition};
     use stockhold_store::fault;
 
-    const IN_VAIN: Halt = Halt::Broken("a fault point");
+    const IN_VAIN: DecideError = DecideError::InvariantViolated("a fault point");
 
     pub(crate) fn deciding(command: &Command) {
         match command {
@@ -56,8 +60,8 @@ mod points {
     pub(crate) fn decided(
         command: &Command,
         events: &[Event],
-        decided: Result<Outcome, Halt>,
-    ) -> Result<Outcome, Halt> {
+        decided: Result<Outcome, DecideError>,
+    ) -> Result<Outcome, DecideError> {
         let expired =
             |event: &Event| matches!(&event.transition, Transition::Hold { change: HoldChange::Expired, .. });
         if events.iter().any(expired) {

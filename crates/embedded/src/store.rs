@@ -10,7 +10,7 @@ use crate::index::Index;
 use crate::indexer::{Indexer, Mailbox, Message, retire_before};
 use crate::lists::Lists;
 use crate::log::{self, Log};
-use crate::mentions::Fresh;
+use crate::mentions::UnflushedPostings;
 use crate::published::Published;
 use crate::reader;
 use crate::recover::{Recovered, recover};
@@ -23,17 +23,17 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stockhold_domain::{Item, ItemKey, Label, Name, Rules};
+use stockhold_domain::{HoldLimits, Item, ItemKey, Label, Resource};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
-use stockhold_store::{Answer, Ask, Failure, Found, Query, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Failure, Found, Job, Query, ReplyTo, Request, Store};
 
 /// How the store is to run.
 #[derive(Clone)]
 pub struct Options {
     /// How long holds may last.
-    pub rules: Rules,
+    pub rules: HoldLimits,
     /// How long an idempotency key is kept at least.
     pub key_retention: Duration,
     /// Free bytes on the disk below which no new reservations are taken.
@@ -58,7 +58,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            rules: Rules::default(),
+            rules: HoldLimits::default(),
             key_retention: Self::KEY_RETENTION,
             free_floor: Self::FREE_FLOOR,
             log_room: Self::LOG_ROOM,
@@ -76,7 +76,7 @@ impl fmt::Debug for Options {
 
 /// Where what needs a read waits for its reader.
 struct Queues {
-    reads: SyncSender<(Pending, Name)>,
+    reads: SyncSender<(Pending, Resource)>,
     lists: SyncSender<(Query, ReplyTo)>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Shared {
     committer: Condvar,
     queues: Mutex<Option<Queues>>,
     pub(crate) published: Published,
-    mentions: Arc<Mutex<Fresh>>,
+    mentions: Arc<Mutex<UnflushedPostings>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stopping: AtomicBool,
     /// Whether the stop is to look like a crash.
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     /// Mentions that no run of the index has yet.
-    pub(crate) fn fresh(&self) -> MutexGuard<'_, Fresh> {
+    pub(crate) fn fresh(&self) -> MutexGuard<'_, UnflushedPostings> {
         self.mentions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -137,11 +137,11 @@ impl Shared {
         if let Some((reply, answer)) = settled {
             reply.answer(answer);
         }
-        self.kick();
+        self.flush();
     }
 
     /// Hands something to the readers.
-    pub(crate) fn read(&self, pending: Pending, name: Name) {
+    pub(crate) fn read(&self, pending: Pending, name: Resource) {
         match self.send(|queues| &queues.reads, (pending, name)) {
             Ok(()) => {}
             Err(((pending, _), failure)) => {
@@ -153,8 +153,8 @@ impl Shared {
 
     /// Answers a query from what is published, or hands it to the readers.
     fn query(&self, query: Query, reply: ReplyTo) {
-        if let Query::Shelf(shelf) = &query {
-            let found = Found::Shelf(self.published.shelf(shelf));
+        if let Query::ItemPageRequest(shelf) = &query {
+            let found = Found::ItemPageRequest(self.published.shelf(shelf));
             return reply.answer(Ok(Answer::Found(found)));
         }
         if let Err(((_, reply), failure)) = self.send(|queues| &queues.lists, (query, reply)) {
@@ -176,9 +176,9 @@ impl Shared {
         })
     }
 
-    pub(crate) fn kick(&self) {
+    pub(crate) fn flush(&self) {
         // Woken under the lock, the committer would run into it.
-        let wake = self.core().kick();
+        let wake = self.core().flush();
         if wake {
             self.committer.notify_one();
         }
@@ -297,13 +297,13 @@ impl EmbeddedStore {
     /// Whether a command needs something from the index, as things are now.
     #[cfg(feature = "testing")]
     pub(crate) fn needs_read(&self, envelope: &stockhold_domain::Envelope) -> bool {
-        use stockhold_domain::{Name, State, footprint};
+        use stockhold_domain::{Resource, State, footprint};
         let core = self.shared.core();
         let mut names = Vec::new();
         footprint(&core.memory, envelope, &mut names);
         names.into_iter().any(|name| match name {
-            Name::Hold(id) => core.memory.hold(id).is_err(),
-            Name::Key(hash) => core.memory.key(hash).is_err(),
+            Resource::Hold(id) => core.memory.hold(id).is_err(),
+            Resource::Key(hash) => core.memory.key(hash).is_err(),
             _ => false,
         })
     }
@@ -390,10 +390,10 @@ fn join(thread: Option<JoinHandle<()>>) {
 }
 
 impl Store for EmbeddedStore {
-    fn submit(&self, work: Work) {
+    fn submit(&self, work: Job) {
         match work.ask {
-            Ask::Query(
-                query @ (Query::Shelf(_)
+            Request::Query(
+                query @ (Query::ItemPageRequest(_)
                 | Query::Reservations(_)
                 | Query::History(_)
                 | Query::UnitHistory { .. }
@@ -403,8 +403,8 @@ impl Store for EmbeddedStore {
         }
     }
 
-    fn kick(&self) {
-        self.shared.kick();
+    fn flush(&self) {
+        self.shared.flush();
     }
 
     fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
@@ -415,11 +415,11 @@ impl Store for EmbeddedStore {
         self.shared.published.newest()
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn fatal_error(&self) -> Option<String> {
         self.shared.core().poisoned().map(str::to_owned)
     }
 
-    fn limited(&self) -> Option<String> {
+    fn degraded_reason(&self) -> Option<String> {
         let why = self.shared.core().no_reserves.clone();
         why.map(|why| format!("new reservations are turned away: {why}"))
     }
@@ -449,9 +449,9 @@ mod tests {
             store.shared.checkpoint_failed("the log's", &error)
         };
         assert!(failed(SQLITE_FULL));
-        assert_eq!(store.trouble(), None);
+        assert_eq!(store.fatal_error(), None);
         assert!(!failed(SQLITE_IOERR_FSYNC));
-        assert!(store.trouble().is_some_and(|why| why.contains("checkpoint")));
+        assert!(store.fatal_error().is_some_and(|why| why.contains("checkpoint")));
         for name in ["housekeeper", "copier"] {
             let named = |thread: &&JoinHandle<()>| thread.thread().name() == Some(name);
             let thread = store.others.iter().find(named).unwrap();
@@ -466,8 +466,8 @@ mod tests {
         wait_until(|| store.shared.core().committer_sleeps);
         let answers = Arc::new(Answers::default());
         let shirt = maker.item("shirt");
-        let ask = Ask::Command(Box::new(maker.wrap(set_stock(&shirt, 1))));
-        store.submit(Work { ask, reply: ReplyTo { inbox: answers.clone(), ticket: 0 } });
+        let ask = Request::Command(Box::new(maker.wrap(set_stock(&shirt, 1))));
+        store.submit(Job { ask, reply: ReplyTo { inbox: answers.clone(), ticket: 0 } });
         let shared = Arc::clone(&store.shared);
         let panicked = std::thread::spawn(move || {
             let _core = shared.core();

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use stockhold_domain::{Envelope, Instant, Outcome, Reply, ReservationId};
-use stockhold_store::clock::HandClock;
+use stockhold_store::clock::ManualClock;
 use stockhold_store::conformance::maker::{confirm, reserve, set_stock};
 use stockhold_store::conformance::{CrashWorld, Maker, START, World};
-use stockhold_store::{Answer, Ask, Failure, Found, Inbox, Query, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Failure, Found, Inbox, Job, Query, ReplyTo, Request, Store};
 
 /// Answers by their tickets.
 #[derive(Default)]
@@ -41,14 +41,14 @@ impl Answers {
 }
 
 /// Asks all, in order, and waits for all.
-pub fn ask(store: &EmbeddedStore, asks: Vec<Ask>) -> Vec<Result<Answer, Failure>> {
+pub fn ask(store: &EmbeddedStore, asks: Vec<Request>) -> Vec<Result<Answer, Failure>> {
     let answers = Arc::new(Answers::default());
     let count = asks.len();
     for (ask, ticket) in asks.into_iter().zip(0..) {
         let inbox: Arc<dyn Inbox> = answers.clone();
-        store.submit(Work { ask, reply: ReplyTo { inbox, ticket } });
+        store.submit(Job { ask, reply: ReplyTo { inbox, ticket } });
     }
-    store.kick();
+    store.flush();
     let mut answers = answers.wait(count);
     answers.sort_by_key(|(ticket, _)| *ticket);
     assert!(answers.iter().zip(0..).all(|((ticket, _), n)| *ticket == n), "one answer each");
@@ -58,7 +58,7 @@ pub fn ask(store: &EmbeddedStore, asks: Vec<Ask>) -> Vec<Result<Answer, Failure>
 /// A store on a directory of its own, whose clock is in hand.
 pub struct Bench {
     dir: tempfile::TempDir,
-    clock: Arc<HandClock>,
+    clock: Arc<ManualClock>,
     store: Option<EmbeddedStore>,
     crashes: u64,
     /// Whether the restarts of [`World`] are stops in order.
@@ -69,7 +69,7 @@ impl Bench {
     /// A new directory, and a store on it.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let clock = Arc::new(HandClock::new(START));
+        let clock = Arc::new(ManualClock::new(START));
         let store = open(dir.path(), &clock).unwrap();
         Self { dir, clock, store: Some(store), crashes: 0, in_order: false }
     }
@@ -134,7 +134,7 @@ impl Bench {
 }
 
 /// Opens a directory the way the tests want it: no sweeper, no floor of free space.
-pub fn open(dir: &Path, clock: &Arc<HandClock>) -> Result<EmbeddedStore, OpenError> {
+pub fn open(dir: &Path, clock: &Arc<ManualClock>) -> Result<EmbeddedStore, OpenError> {
     let clock = Arc::clone(clock);
     EmbeddedStore::open(
         dir,
@@ -157,12 +157,12 @@ impl CrashWorld for Bench {
         for (n, envelope) in under_way.into_iter().enumerate() {
             let inbox: Arc<dyn Inbox> = answers.clone();
             let reply = ReplyTo { inbox, ticket: n as u64 };
-            self.store().submit(Work { ask: Ask::Command(Box::new(envelope)), reply });
+            self.store().submit(Job { ask: Request::Command(Box::new(envelope)), reply });
             if n % piece == 0 {
-                self.store().kick();
+                self.store().flush();
             }
         }
-        self.store().kick();
+        self.store().flush();
         // Now and then a commit gets through that nobody waits for.
         let patience = (self.crashes % 4) * 100;
         self.crashes += 1;
@@ -195,7 +195,7 @@ impl World for Bench {
             if alone {
                 answers.extend(ask(self.store(), std::mem::take(&mut together)));
             }
-            together.push(Ask::Command(Box::new(envelope)));
+            together.push(Request::Command(Box::new(envelope)));
             if alone {
                 answers.extend(ask(self.store(), std::mem::take(&mut together)));
             }
@@ -223,7 +223,7 @@ impl World for Bench {
 
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         let count = commands.len();
-        match ask(self.store(), vec![Ask::Commands(commands)]).remove(0) {
+        match ask(self.store(), vec![Request::Commands(commands)]).remove(0) {
             Ok(Answer::Outcomes(outcomes)) => outcomes,
             Ok(other) => panic!("the answer to commands was {other:?}"),
             Err(failure) => vec![Err(failure); count],
@@ -231,7 +231,7 @@ impl World for Bench {
     }
 
     fn find(&mut self, query: Query) -> Result<Found, Failure> {
-        let asked = ask(self.store(), vec![Ask::Query(query.clone())]).remove(0);
+        let asked = ask(self.store(), vec![Request::Query(query.clone())]).remove(0);
         let found = match asked {
             Ok(Answer::Found(found)) => found,
             Ok(other) => panic!("the answer to a query was {other:?}"),

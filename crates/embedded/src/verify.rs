@@ -17,10 +17,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 use stockhold_domain::{
-    Event, EventId, Figures, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status,
-    StockChange, Transition,
+    Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status, StockChange,
+    StockCounters, Transition,
 };
-use stockhold_store::unit_steps;
+use stockhold_store::unit_transitions;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -218,7 +218,7 @@ impl Fold {
 
     fn event(&mut self, event: &Event) {
         self.verdict.events += 1;
-        for what in unit_steps::odd(|item| self.units.get(item), &event.transition) {
+        for what in unit_transitions::violations(|item| self.units.get(item), &event.transition) {
             self.find(what);
         }
         units::apply(&mut self.units, event);
@@ -282,7 +282,7 @@ impl Fold {
         hold: &Hold,
         line: &stockhold_domain::Line,
         at: usize,
-        after: Figures,
+        after: StockCounters,
     ) {
         let Some(before) = self.items.get(&line.item).map(|item| item.figures) else {
             self.find(format!("reservation {} names {:?}, which is not there", hold.id, line.item));

@@ -1,9 +1,9 @@
 //! Settings that are understood and yet hardly meant: said at a start and by `stockhold config`. Nothing is refused here.
 
-use stockhold_domain::Rules;
+use stockhold_domain::HoldLimits;
 
 /// What to look at, a sentence each.
-pub(crate) fn of(rules: &Rules) -> Vec<String> {
+pub(crate) fn of(rules: &HoldLimits) -> Vec<String> {
     let service = (String::new(), Some(rules.default_ttl), Some(rules.max_hold));
     let locations =
         rules.locations.iter().map(|(name, default, max)| (format!("locations.{name}."), *default, *max));
@@ -30,7 +30,7 @@ mod tests {
         let at = |name, default: Option<u64>, max: Option<u64>| {
             (Label::new(name).unwrap(), default.map(seconds), max.map(seconds))
         };
-        let rules = Rules {
+        let rules = HoldLimits {
             default_ttl: seconds(600),
             max_hold: seconds(600),
             locations: vec![at("a", Some(31), Some(30)), at("b", None, Some(30)), at("c", Some(900), None)],
@@ -40,7 +40,7 @@ mod tests {
             only.starts_with("locations.a.default_ttl_seconds 31 is above locations.a.max_hold"),
             "{only}"
         );
-        let rules = Rules { max_hold: seconds(599), locations: Vec::new(), ..rules };
+        let rules = HoldLimits { max_hold: seconds(599), locations: Vec::new(), ..rules };
         assert!(of(&rules)[0].ends_with("get 599 s"));
     }
 }

@@ -48,17 +48,17 @@ impl Backend {
     }
 
     /// Why no commands are taken, if they are not.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub(crate) fn fatal_error(&self) -> Option<String> {
         match self {
-            Self::Embedded(store) => store.trouble(),
-            Self::Sql(store) => store.trouble(),
+            Self::Embedded(store) => store.fatal_error(),
+            Self::Sql(store) => store.fatal_error(),
         }
     }
 
     /// Trouble that only a restart ends. A database that can't be reached comes back by itself.
     pub(crate) fn failure(&self) -> Option<String> {
         match self {
-            Self::Embedded(store) => store.trouble(),
+            Self::Embedded(store) => store.fatal_error(),
             Self::Sql(_) => None,
         }
     }

@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use stockhold_domain::{Label, Rules, Seconds, limits};
+use stockhold_domain::{HoldLimits, Label, Seconds, limits};
 use stockhold_embedded::Options;
 
 /// The file that is read when it is there and no other is named.
@@ -395,7 +395,7 @@ impl Config {
         })
     }
 
-    fn rules(&self) -> Result<Rules, String> {
+    fn rules(&self) -> Result<HoldLimits, String> {
         let seconds =
             |key: &str, value: u64| Seconds::new(value).map_err(|error| format!("{key} {value}: {error}"));
         let optional = |key: String, value: Option<u64>| value.map(|value| seconds(&key, value)).transpose();
@@ -407,7 +407,7 @@ impl Config {
             let max = optional(format!("locations.{name}.max_hold_seconds"), times.max_hold_seconds)?;
             locations.push((label, default, max));
         }
-        Ok(Rules {
+        Ok(HoldLimits {
             default_ttl: seconds("default_ttl_seconds", self.default_ttl_seconds)?,
             max_hold: seconds("max_hold_seconds", self.max_hold_seconds)?,
             locations,

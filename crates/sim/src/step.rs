@@ -19,7 +19,7 @@ pub(crate) enum Step {
     /// A caller sends a request with a key once more: one of the newest.
     Retry(u8),
     /// A caller asks for reservations and items.
-    Ask(u8),
+    Request(u8),
     /// So many holds of one unit, which fall due together, and one who wants all of it then.
     Crowd(u16),
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 use stockhold_domain::{
-    Command, Envelope, Instant, Outcome, RequestId, ReservationId, Rules, Seconds, Status,
+    Command, Envelope, HoldLimits, Instant, Outcome, RequestId, ReservationId, Seconds, Status,
 };
 use stockhold_store::conformance::{Cast, CrashWorld, Op, Random, START};
 use stockhold_store::model::{Model, same, same_hold};
@@ -60,7 +60,7 @@ pub fn run(world: &mut dyn CrashWorld, seed: u64, steps: u32) -> Result<Counters
         world,
         random: Random::new(seed),
         cast: Cast::new(seed ^ 0x51b, &format!("{seed:x}-")),
-        model: Model::new(Rules::default()),
+        model: Model::new(HoldLimits::default()),
         now: START,
         position: 0,
         counters: Counters::default(),

@@ -139,7 +139,7 @@ impl Maker {
     /// Most requests arrive at once.
     fn request(&mut self) -> Step {
         if self.random.one_in(16) {
-            return Step::Ask(self.random.byte());
+            return Step::Request(self.random.byte());
         }
         if self.random.one_in(20) {
             let count = 2 + self.random.below(6);

@@ -37,7 +37,7 @@ fn all(store: &dyn Store, envelopes: Vec<Envelope>) {
     for envelope in envelopes {
         submit(store, &answers, 0, envelope);
     }
-    store.kick();
+    store.flush();
     let mut answered = 0;
     while answered < count {
         answered += answers.take().len();
@@ -56,7 +56,7 @@ fn reserve(store: &dyn Store, maker: &mut Maker, items: &[ItemKey], stop: &Atomi
             waiting.insert(asked, Instant::now());
             submit(store, &answers, asked, envelope);
         }
-        store.kick();
+        store.flush();
     };
     ask(usize::try_from(CALLERS).unwrap(), &mut waiting);
     while !waiting.is_empty() {

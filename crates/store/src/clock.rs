@@ -35,9 +35,9 @@ impl Clock for SteadyClock {
 
 /// A clock that shows what it is told, for tests and simulations.
 #[derive(Debug)]
-pub struct HandClock(Mutex<Instant>);
+pub struct ManualClock(Mutex<Instant>);
 
-impl HandClock {
+impl ManualClock {
     /// Shows `now` until told otherwise.
     pub fn new(now: Instant) -> Self {
         Self(Mutex::new(now))
@@ -49,7 +49,7 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now(&self) -> Instant {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -37,7 +37,7 @@ use crate::{EventRow, Failure, Found, Query};
 use std::io::Write;
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
 
-/// A store under test, with its clock in the suite's hands. Its rules are [`stockhold_domain::Rules::default`].
+/// A store under test, with its clock in the suite's hands. Its rules are [`stockhold_domain::HoldLimits::default`].
 pub trait World {
     /// Whether the whole suite applies, or only reserve, confirm, release, expire and set stock on counted items.
     fn complete(&self) -> bool {
@@ -61,7 +61,7 @@ pub trait World {
     /// Reads.
     fn find(&mut self, query: Query) -> Result<Found, Failure>;
 
-    /// Hands all commands over as one [`crate::Ask::Commands`].
+    /// Hands all commands over as one [`crate::Request::Commands`].
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>>;
 
     /// An item as it is. A world whose store publishes asserts here that it published the same.

@@ -2,7 +2,7 @@
 //! call and none can be guessed from another.
 
 use blake3::OutputReader;
-use stockhold_domain::{EventId, Fresh, Instant, ReservationId};
+use stockhold_domain::{EventId, GeneratedIds, Instant, ReservationId};
 
 /// Bytes of the stream taken at a time.
 const BUFFER: usize = 4096;
@@ -42,8 +42,8 @@ impl IdSource {
     }
 
     /// Ids for what a command may make.
-    pub fn fresh(&mut self, now: Instant, bucket: u16) -> Fresh {
-        Fresh {
+    pub fn fresh(&mut self, now: Instant, bucket: u16) -> GeneratedIds {
+        GeneratedIds {
             reservation: ReservationId::new(now, self.random(), bucket),
             event: EventId::new(now, self.random()),
         }

@@ -2,20 +2,20 @@
 //! [`stockhold_domain::decide`]: load what a batch of commands may touch, decide them in turn, commit everything at
 //! once; then, and only then, it answers. No rule stands in an adapter.
 //!
-//! Reading order: [`Store`], the [`Work`] it is given and the [`Query`] among it; [`codec`], the bytes that events become; [`digest`], how
+//! Reading order: [`Store`], the [`Job`] it is given and the [`Query`] among it; [`codec`], the bytes that events become; [`digest`], how
 //! idempotency keys are found; [`model`], the naive reference; [`conformance`], the suite that every adapter passes.
 
+mod job;
 mod query;
 mod store;
 mod unit_history;
-mod work;
 
 pub mod clock;
 pub mod codec;
 pub mod digest;
 pub mod fault;
 pub mod ids;
-pub mod unit_steps;
+pub mod unit_transitions;
 
 #[cfg(feature = "model")]
 pub mod conformance;
@@ -26,10 +26,10 @@ pub mod model;
 #[cfg(feature = "testing")]
 pub mod parsers;
 
+pub use job::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 pub use query::{
-    Cursor, Filter, Found, Page, Pauses, Query, SeatMap, Shelf, Standing, UNITS_LOOKED_AT, UnitFilter,
-    UnitPage,
+    Cursor, Filter, Found, ItemPageRequest, Page, Pauses, Query, SeatMap, UNITS_LOOKED_AT, UnitFilter,
+    UnitPage, UnitState,
 };
 pub use store::{EventRow, Store};
 pub use unit_history::{UNIT_HISTORY, UnitHistory, each_unit};
-pub use work::{Answer, Ask, Failure, Inbox, ReplyTo, Work};

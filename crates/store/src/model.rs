@@ -20,9 +20,10 @@ pub use naive_state::NaiveState;
 pub use same::{same, same_hold};
 
 use stockhold_domain::{
-    Command, Envelope, EventId, Extras, FieldError, Figures, Fingerprint, Fulfilment, Hold, Instant, Item,
-    ItemKey, KeyHash, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply, ReservationId,
-    Reserve, Rules, Scope, Seconds, Settings, Shortage, Status, Subject, Taken, Terms, limits,
+    Command, Envelope, EventId, Extras, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, Instant, Item,
+    ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
+    ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, Terms,
+    UnavailableUnits, limits,
 };
 
 /// All that a model knows of an item. What is held and sold is not here: it is counted from the reservations.
@@ -45,16 +46,16 @@ struct Record {
 /// or the whole store's) is the store's to choose, so a caller that steps the clock back floors it first.
 #[derive(Clone, Debug)]
 pub struct Model {
-    rules: Rules,
+    rules: HoldLimits,
     records: Vec<Record>,
     holds: Vec<Hold>,
-    used: Vec<(KeyHash, Fingerprint, Subject)>,
+    used: Vec<(KeyHash, Fingerprint, KeyTarget)>,
     paused: Vec<Scope>,
 }
 
 impl Model {
     /// An empty shop.
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: HoldLimits) -> Self {
         Self { rules, records: Vec::new(), holds: Vec::new(), used: Vec::new(), paused: Vec::new() }
     }
 
@@ -71,23 +72,23 @@ impl Model {
         );
         let key = envelope.key.filter(|_| !keyless);
         if let Some(key) = key
-            && let Some((_, fingerprint, subject)) = self.used.iter().find(|(hash, ..)| *hash == key.hash)
+            && let Some((_, fingerprint, target)) = self.used.iter().find(|(hash, ..)| *hash == key.hash)
         {
             if *fingerprint != key.fingerprint {
                 return Outcome::Refused(Rejection::IdempotencyMismatch);
             }
-            return Outcome::Replayed(self.show(subject));
+            return Outcome::Replayed(self.show(target));
         }
         match self.judge(envelope, now) {
             Err(rejection) => Outcome::Refused(rejection),
             Ok(reply) => {
-                let subject = match &reply {
-                    Reply::Reservation(hold) => Some(Subject::Reservation(hold.id)),
-                    Reply::Item { item, .. } => Some(Subject::Item(item.key.clone())),
+                let target = match &reply {
+                    Reply::Reservation(hold) => Some(KeyTarget::Reservation(hold.id)),
+                    Reply::Item { item, .. } => Some(KeyTarget::Item(item.key.clone())),
                     Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => None,
                 };
-                if let (Some(key), Some(subject)) = (key, subject) {
-                    self.used.push((key.hash, key.fingerprint, subject));
+                if let (Some(key), Some(target)) = (key, target) {
+                    self.used.push((key.hash, key.fingerprint, target));
                 }
                 Outcome::Done(reply)
             }
@@ -98,7 +99,7 @@ impl Model {
     /// does not use the key anew, it may be known again later.
     pub fn run_afresh(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
         let known =
-            |used: &(KeyHash, Fingerprint, Subject)| envelope.key.is_some_and(|key| key.hash == used.0);
+            |used: &(KeyHash, Fingerprint, KeyTarget)| envelope.key.is_some_and(|key| key.hash == used.0);
         let forgotten: Vec<_> = self.used.extract_if(.., |used| known(used)).collect();
         let outcome = self.run(envelope, now);
         if !self.used.iter().any(known) {
@@ -114,7 +115,7 @@ impl Model {
         Some(Item {
             key: record.key.clone(),
             mode: record.mode,
-            figures: Figures {
+            figures: StockCounters {
                 total_units: count(record.total),
                 confirmed_sold: count(self.sold(key)),
                 held: count(self.held(key)),
@@ -162,10 +163,12 @@ impl Model {
         }
     }
 
-    fn show(&self, subject: &Subject) -> Reply {
-        match subject {
-            Subject::Reservation(id) => Reply::Reservation(self.hold(*id).expect("a kept reservation")),
-            Subject::Item(key) => Reply::Item { item: self.item(key).expect("a kept item"), created: false },
+    fn show(&self, target: &KeyTarget) -> Reply {
+        match target {
+            KeyTarget::Reservation(id) => Reply::Reservation(self.hold(*id).expect("a kept reservation")),
+            KeyTarget::Item(key) => {
+                Reply::Item { item: self.item(key).expect("a kept item"), created: false }
+            }
         }
     }
 
@@ -216,7 +219,7 @@ impl Model {
     // Reservations.
 
     fn reserve(&mut self, id: ReservationId, asked: &Reserve, now: Instant) -> Result<Hold, Rejection> {
-        let wants = asked.basket.wants();
+        let wants = asked.basket.lines();
         let record_of = |model: &Self, key: &ItemKey| model.records.iter().find(|s| s.key == *key).cloned();
         let known: Vec<Record> = wants.iter().filter_map(|want| record_of(self, &want.item)).collect();
 
@@ -229,7 +232,7 @@ impl Model {
         }
         for (n, want) in wants.iter().enumerate() {
             let counts = |record: Record| record.mode == Mode::Counted;
-            if asked.basket.choice(n).is_some() && record_of(self, &want.item).is_some_and(counts) {
+            if asked.basket.selection(n).is_some() && record_of(self, &want.item).is_some_and(counts) {
                 return Err(invalid(""));
             }
         }
@@ -264,7 +267,7 @@ impl Model {
 
         // Item by item in the basket's order, and of one item the earliest first: the order shows in sequences.
         for (n, (want, record)) in wants.iter().zip(&known).enumerate() {
-            let choice = asked.basket.choice(n);
+            let choice = asked.basket.selection(n);
             while self.offered(record, want, choice).quantity < want.quantity {
                 match self.in_the_way(record, want, choice, now) {
                     Some((deadline, id)) if deadline <= now => self.expire(id, now),
@@ -313,11 +316,15 @@ impl Model {
     }
 
     /// What each wish gets, as things are; where that is not all of it, what falls short and which units are taken.
-    fn granted(&self, asked: &Reserve, known: &[Record]) -> (Vec<Line>, Vec<Shortage>, Vec<Taken>) {
+    fn granted(
+        &self,
+        asked: &Reserve,
+        known: &[Record],
+    ) -> (Vec<Line>, Vec<Shortage>, Vec<UnavailableUnits>) {
         let mut lines = Vec::new();
         let (mut short, mut taken) = (Vec::new(), Vec::new());
-        for (n, (want, record)) in asked.basket.wants().iter().zip(known).enumerate() {
-            let offered = self.offered(record, want, asked.basket.choice(n));
+        for (n, (want, record)) in asked.basket.lines().iter().zip(known).enumerate() {
+            let offered = self.offered(record, want, asked.basket.selection(n));
             if let Some(units) = offered.taken {
                 taken.push(units);
             } else if offered.quantity < want.quantity {

@@ -14,7 +14,7 @@ pub enum Query {
     /// Items, in the order asked for.
     Items(Vec<ItemKey>),
     /// All items, in order of (location, SKU).
-    Shelf(Shelf),
+    ItemPageRequest(ItemPageRequest),
     /// Units of an item, in the order of their claims.
     Units(UnitFilter),
     /// One unit of an item.
@@ -55,7 +55,7 @@ pub enum Query {
 
 /// A page of items.
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct ItemPageRequest {
     /// Only those here.
     pub location: Option<Label>,
     /// Only those after this one.
@@ -70,7 +70,7 @@ pub struct UnitFilter {
     /// Which item.
     pub item: ItemKey,
     /// Only those that stand so, whoever has them.
-    pub status: Option<Standing>,
+    pub status: Option<UnitState>,
     /// Only those of this section.
     pub section: Option<Label>,
     /// Only those after this one: its position and id.
@@ -83,9 +83,9 @@ impl UnitFilter {
     /// Whether a unit belongs on the page, leaving aside where the page begins.
     pub fn matches(&self, unit: &Unit) -> bool {
         let standing = match unit.status {
-            UnitStatus::Available => Standing::Available,
-            UnitStatus::Held(_) => Standing::Held,
-            UnitStatus::Sold(_) => Standing::Sold,
+            UnitStatus::Available => UnitState::Available,
+            UnitStatus::Held(_) => UnitState::Held,
+            UnitStatus::Sold(_) => UnitState::Sold,
         };
         self.status.is_none_or(|asked| asked == standing)
             && self.section.as_ref().is_none_or(|section| unit.place.section.as_ref() == Some(section))
@@ -125,7 +125,7 @@ pub struct UnitPage {
 
 /// Where a unit stands, leaving aside with whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum UnitState {
     /// It can be reserved.
     Available,
     /// It is held.
@@ -211,8 +211,8 @@ pub enum Found {
     Reservation(Option<Hold>),
     /// To [`Query::Items`].
     Items(Vec<Option<Item>>),
-    /// To [`Query::Shelf`]: fewer than the limit only at the end.
-    Shelf(Vec<Item>),
+    /// To [`Query::ItemPageRequest`]: fewer than the limit only at the end.
+    ItemPageRequest(Vec<Item>),
     /// To [`Query::Units`]; `None` when there is no such item, or its units are counted.
     Units(Option<UnitPage>),
     /// To [`Query::Unit`]; `None` when there is no such unit, be it that there is no such item.

@@ -14,7 +14,7 @@ pub use lists::Listed;
 pub use stream::{EventStream, StreamedEvent};
 pub use units::UnitsListed;
 
-use crate::wire::{Availability, Item, Reservation, Sale, Stock, Terms, Want};
+use crate::wire::{Availability, Item, RequestedLine, Reservation, Sale, Stock, Terms};
 use attempt::Retrying;
 use request::Request;
 use serde::Serialize;
@@ -112,13 +112,13 @@ impl Client {
     /// Holds a basket: all of its lines, or as the terms say. A key is made when none is given.
     pub async fn reserve_basket(
         &self,
-        lines: &[Want],
+        lines: &[RequestedLine],
         terms: &Terms,
         key: Option<&str>,
     ) -> Result<Reservation, Error> {
         #[derive(Serialize)]
         struct Body<'a> {
-            lines: &'a [Want],
+            lines: &'a [RequestedLine],
             #[serde(flatten)]
             terms: &'a Terms,
         }
@@ -171,14 +171,14 @@ impl Client {
     pub async fn return_units(
         &self,
         id: ReservationId,
-        lines: Option<&[Want]>,
+        lines: Option<&[RequestedLine]>,
         reason: &str,
         key: Option<&str>,
     ) -> Result<Reservation, Error> {
         #[derive(Serialize)]
         struct Body<'a> {
             #[serde(skip_serializing_if = "Option::is_none")]
-            lines: Option<&'a [Want]>,
+            lines: Option<&'a [RequestedLine]>,
             reason: &'a str,
         }
         let request = Request::new("POST", reservation(id, "/return")).json(&Body { lines, reason })?;

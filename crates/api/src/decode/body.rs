@@ -9,7 +9,7 @@ use super::field::{
 use super::metadata::Metadata;
 use super::units::AttributesField;
 use serde::Deserialize;
-use stockhold_domain::Setting;
+use stockhold_domain::Patch;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,11 +127,11 @@ pub(super) struct StockBody {
     #[serde(default, deserialize_with = "given")]
     pub(super) safety_stock: Option<Stock>,
     #[serde(default, deserialize_with = "setting")]
-    pub(super) default_ttl_seconds: Setting<Ttl>,
+    pub(super) default_ttl_seconds: Patch<Ttl>,
     #[serde(default, deserialize_with = "setting")]
-    pub(super) max_hold_seconds: Setting<Ttl>,
+    pub(super) max_hold_seconds: Patch<Ttl>,
     #[serde(default, deserialize_with = "setting")]
-    pub(super) metadata: Setting<Metadata>,
+    pub(super) metadata: Patch<Metadata>,
 }
 
 #[derive(Deserialize)]

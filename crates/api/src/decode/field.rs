@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::{Fulfilment, Label, Mode, ReservationId, Seconds, Setting};
+use stockhold_domain::{Fulfilment, Label, Mode, Patch, ReservationId, Seconds};
 
 /// A field that was given: `null` is not "left out".
 pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
@@ -16,10 +16,8 @@ pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> 
 }
 
 /// A setting of an item's own: `null` takes it back.
-pub(super) fn setting<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Setting<T>, D::Error> {
-    Ok(Option::deserialize(from)?.map_or(Setting::Unset, Setting::To))
+pub(super) fn setting<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Patch<T>, D::Error> {
+    Ok(Option::deserialize(from)?.map_or(Patch::Clear, Patch::Set))
 }
 
 /// A JSON object. (Derived structs read arrays too, by position.)

@@ -3,7 +3,7 @@
 use super::Invalid;
 use super::explain::clip;
 use std::borrow::Cow;
-use stockhold_domain::Expected;
+use stockhold_domain::Precondition;
 use stockhold_domain::limits::KEY_BYTES;
 
 const KEY_POINTER: &str = "/Idempotency-Key";
@@ -93,7 +93,7 @@ pub enum Match<'a> {
 
 impl Match<'_> {
     /// What it asks for (RFC 9110, 13.1.1 and 13.1.2). A well-formed `ETag` that no version of ours has matches nothing.
-    pub(super) fn expected(self) -> Result<Expected, Invalid> {
+    pub(super) fn expected(self) -> Result<Precondition, Invalid> {
         match self {
             Self::If(header) => {
                 let text = String::from_utf8_lossy(header);
@@ -105,7 +105,7 @@ impl Match<'_> {
                     Invalid::new(MATCH_POINTER, detail)
                 })
             }
-            Self::IfNone(header) if header.trim_ascii() == b"*" => Ok(Expected::Absent),
+            Self::IfNone(header) if header.trim_ascii() == b"*" => Ok(Precondition::Absent),
             Self::IfNone(header) => {
                 let text = String::from_utf8_lossy(header);
                 let detail = format!("must be *, which creates and never overwrites, found {}", clip(&text));
@@ -117,11 +117,11 @@ impl Match<'_> {
 
 /// The versions in a list of `ETag`s. A weak one is never the same as another, and only the form that
 /// [`crate::encode::etag`] gives is a version's.
-fn versions(text: &str) -> Option<Expected> {
+fn versions(text: &str) -> Option<Precondition> {
     const BLANK: [char; 2] = [' ', '\t'];
     let mut rest = text.trim_matches(BLANK);
     if rest == "*" {
-        return Some(Expected::There);
+        return Some(Precondition::Exists);
     }
     let mut versions = Vec::new();
     loop {
@@ -137,14 +137,14 @@ fn versions(text: &str) -> Option<Expected> {
         versions.extend(version.filter(|_| strong));
         rest = after.trim_start_matches(BLANK);
         if rest.is_empty() {
-            return Some(Expected::Versions(versions.into()));
+            return Some(Precondition::VersionIn(versions.into()));
         }
         rest = rest.strip_prefix(',')?.trim_start_matches(BLANK);
     }
 }
 
 /// What a precondition asks for, if there is one.
-pub(super) fn expected(precondition: Option<Match<'_>>) -> Result<Option<Expected>, Invalid> {
+pub(super) fn expected(precondition: Option<Match<'_>>) -> Result<Option<Precondition>, Invalid> {
     precondition.map(Match::expected).transpose()
 }
 

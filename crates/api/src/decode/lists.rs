@@ -5,7 +5,7 @@ use super::explain::clip;
 use super::path;
 use crate::{cursor, encode};
 use stockhold_domain::{Label, Status};
-use stockhold_store::{Filter, Shelf};
+use stockhold_store::{Filter, ItemPageRequest};
 
 /// Most entries of a page.
 pub const PAGE_LIMIT: usize = 1_000;
@@ -31,8 +31,8 @@ pub fn reservations(query: Option<&str>) -> Result<Filter, Invalid> {
 }
 
 /// `GET /v1/inventory?location=&limit=&starting_after=`
-pub fn shelf(query: Option<&str>) -> Result<Shelf, Invalid> {
-    let mut shelf = Shelf { location: None, after: None, limit: PAGE_DEFAULT };
+pub fn shelf(query: Option<&str>) -> Result<ItemPageRequest, Invalid> {
+    let mut shelf = ItemPageRequest { location: None, after: None, limit: PAGE_DEFAULT };
     path::parameters(query, &["location", "limit", "starting_after"], |at, text| {
         match at {
             0 => shelf.location = Some(label(text)?),

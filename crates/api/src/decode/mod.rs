@@ -32,7 +32,7 @@ use std::sync::LazyLock;
 use stockhold_domain::limits::BASKET_LINES;
 use stockhold_domain::{
     AdjustStock, Basket, BasketError, Command, Confirm, Extend, FieldError, ItemKey, Label, Release,
-    ReservationId, Reserve, Return, Returning, Scope, SetSale, SetStock, Want,
+    RequestedLine, ReservationId, Reserve, Return, ReturnSelection, Scope, SetSale, SetStock,
 };
 
 /// Longest body of most routes in bytes.
@@ -142,15 +142,15 @@ pub fn extend<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed
 /// `POST /v1/reservations/{id}/return`; without `lines` and `units` everything comes back.
 pub fn return_units<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let (id, body) = both(reservation(id, query), body::read::<ReturnBody<'a>>(body))?;
-    let returning = match (body.lines, body.units) {
-        (None, None) => Returning::All,
-        (Some(lines), None) => Returning::Lines(returned_lines(lines)?),
-        (None, Some(units)) => Returning::Units(units::named(units, "/units")?),
+    let selection = match (body.lines, body.units) {
+        (None, None) => ReturnSelection::All,
+        (Some(lines), None) => ReturnSelection::Lines(returned_lines(lines)?),
+        (None, Some(units)) => ReturnSelection::Units(units::named(units, "/units")?),
         (Some(_), Some(_)) => {
             return Err(Invalid::new("/units", "is given beside lines: give one of them, or units of lines"));
         }
     };
-    let command = Command::Return(Return { id, returning, reason: body.reason.0 });
+    let command = Command::Return(Return { id, selection, reason: body.reason.0 });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
 
@@ -241,7 +241,7 @@ static DEFAULT_LOCATION: LazyLock<Label> = LazyLock::new(|| match Label::new(Lab
 /// A wish for units of one item.
 fn single(item: ItemKey, wish: Wish) -> Result<Basket, Invalid> {
     let (quantity, choice) = units::wish(wish, "")?;
-    Basket::choosing(vec![(Want { item, quantity }, choice)])
+    Basket::with_selections(vec![(RequestedLine { item, quantity }, choice)])
         .map_err(|error| basket_error(error, "/quantity"))
 }
 
@@ -258,9 +258,9 @@ fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, Wish)>) -> Result<Ba
         } else {
             units::wish(wish, &format!("/lines/{number}"))?
         };
-        wants.push((Want { item, quantity }, choice));
+        wants.push((RequestedLine { item, quantity }, choice));
     }
-    Basket::choosing(wants).map_err(|error| basket_error(error, "/lines"))
+    Basket::with_selections(wants).map_err(|error| basket_error(error, "/lines"))
 }
 
 /// A line's item, and what is wished of it.

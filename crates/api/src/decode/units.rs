@@ -12,9 +12,10 @@ use std::collections::HashSet;
 use std::fmt;
 use stockhold_domain::limits::{ATTRIBUTES, LINE_UNITS, SECTIONS, UNITS_AT_ONCE};
 use stockhold_domain::{
-    AddUnits, Attribute, Attributes, Best, Choice, Command, ItemKey, Label, NewUnit, RetireUnit,
+    AddUnits, Attribute, Attributes, BestAvailable, Command, ItemKey, Label, NewUnit, RetireUnit,
+    UnitSelection,
 };
-use stockhold_store::{Standing, UnitFilter};
+use stockhold_store::{UnitFilter, UnitState};
 
 /// Longest body of `POST /v1/inventory/{sku}/units` in bytes.
 pub const UNITS_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -50,7 +51,7 @@ impl Wish {
 }
 
 /// How many units, and which. `prefix` is the pointer of the object that says it.
-pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<Choice>), Invalid> {
+pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<UnitSelection>), Invalid> {
     let chosen = wish.chosen();
     let Wish { quantity, units, adjacent, sections, min_together, attributes } = wish;
     if let Some(units) = units {
@@ -64,7 +65,7 @@ pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<Choice>), In
             let detail = format!("must be left out, or be the number of units named, which is {count}");
             return Err(Invalid::new(format!("{prefix}/quantity"), detail));
         }
-        return Ok((count, Some(Choice::Named(units))));
+        return Ok((count, Some(UnitSelection::Named(units))));
     }
     let quantity = quantity.map_or(1, |quantity| quantity.0);
     if !chosen.iter().any(|(_, given)| *given) {
@@ -81,13 +82,13 @@ pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<Choice>), In
             sections.into_iter().map(|section| section.0).collect()
         }
     };
-    let best = Best {
+    let best = BestAvailable {
         adjacent: adjacent.is_some_and(|adjacent| adjacent.0),
         sections,
         min_together: min_together.map(|together| together.0),
         attributes: attributes.map(|attributes| attributes.0).unwrap_or_default(),
     };
-    Ok((quantity, Some(Choice::Best(best))))
+    Ok((quantity, Some(UnitSelection::BestAvailable(best))))
 }
 
 /// Units by their ids, each named once.
@@ -247,11 +248,11 @@ pub fn units(sku: &str, query: Option<&str>) -> Result<UnitFilter, Invalid> {
     Ok(UnitFilter { item, status, section, after, limit })
 }
 
-fn standing(text: &str) -> Result<Standing, String> {
+fn standing(text: &str) -> Result<UnitState, String> {
     match text {
-        "available" => Ok(Standing::Available),
-        "held" => Ok(Standing::Held),
-        "sold" => Ok(Standing::Sold),
+        "available" => Ok(UnitState::Available),
+        "held" => Ok(UnitState::Held),
+        "sold" => Ok(UnitState::Sold),
         _ => Err(format!("must be available, held or sold, found \"{}\"", clip(text))),
     }
 }

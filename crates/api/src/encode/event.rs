@@ -3,7 +3,8 @@
 use super::json::{Object, array, put_text};
 use super::{item, status, text_of, units};
 use stockhold_domain::{
-    Event, Figures, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, Trace, Transition,
+    Event, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, StockCounters, Trace,
+    Transition,
 };
 use stockhold_store::EventRow;
 
@@ -74,7 +75,7 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
     object.close();
 }
 
-fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[Figures]) {
+fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[StockCounters]) {
     object.uuid("reservation_id", hold.id.as_u128());
     object.text("owner_id", hold.terms.owner_id.as_str());
     object.word("status", status(hold.status));
@@ -123,7 +124,7 @@ fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[F
     }
 }
 
-fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &Figures)) {
+fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters)) {
     let mut object = Object::open(out);
     text_of(&mut object, &line.item);
     object.number("quantity", u64::from(line.quantity));
@@ -139,7 +140,7 @@ fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &Figures)) {
 }
 
 /// What of an item reservations move, as it is after the event.
-fn put_figures(object: &mut Object<'_>, figures: &Figures, counted: bool) {
+fn put_figures(object: &mut Object<'_>, figures: &StockCounters, counted: bool) {
     if counted {
         object.number("sequence", figures.sequence);
     }

@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_map_s_states_are_read_as_they_were_written() {
         use crate::wire::Stands;
-        use stockhold_domain::{Figures, Instant, ItemKey, Mode, Pool, ReservationId, Settings};
+        use stockhold_domain::{Instant, ItemKey, Mode, Pool, ReservationId, Settings, StockCounters};
         let label = |text: &str| Label::new(text).unwrap();
         let id = ReservationId::from_u128(1);
         let mut pool = Pool::default();
@@ -201,7 +201,7 @@ mod tests {
         };
         pool.add((0..203).map(unit).collect());
         pool.retire(&label("1"));
-        let figures = Figures {
+        let figures = StockCounters {
             total_units: 202,
             confirmed_sold: 0,
             held: 0,

@@ -10,7 +10,7 @@ use crate::decode::{BODY_BYTES, Invalid};
 use crate::problem::{Problem, Reason};
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
-use stockhold_domain::{Rejection, Scope, Shortage, Taken, UnitStatus};
+use stockhold_domain::{Rejection, Scope, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_store::Failure;
 
 /// What the schema of a reason's problems is called.
@@ -220,7 +220,7 @@ pub(super) fn made(reason: Reason) -> Problem {
             next_expiry_at: Some(cart().expires_at),
         }])
         .into(),
-        Reason::UnitsUnavailable => Rejection::UnitsUnavailable(vec![Taken {
+        Reason::UnitsUnavailable => Rejection::UnitsUnavailable(vec![UnavailableUnits {
             item: item_key("default", "concert"),
             units: vec![label("A-12"), label("A-13")],
         }])

@@ -5,9 +5,9 @@ use crate::encode;
 use serde_json::Value;
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Event, EventId, Extras, Figures, Hold, HoldChange, Instant, Item,
-    ItemKey, Label, Line, LineUnit, LineUnits, Mode, Origin, Place, Pool, RequestId, ReservationId, Seconds,
-    Settings, Status, StockChange, Terms, Trace, Transition, Unit, UnitStatus,
+    Attribute, Attributes, Closing, Event, EventId, Extras, Hold, HoldChange, Instant, Item, ItemKey, Label,
+    Line, LineUnit, LineUnits, Mode, Origin, Place, Pool, RequestId, ReservationId, Seconds, Settings,
+    Status, StockChange, StockCounters, Terms, Trace, Transition, Unit, UnitStatus,
 };
 use stockhold_store::EventRow;
 
@@ -89,7 +89,8 @@ pub(super) fn seats() -> Hold {
 
 /// A concert whose seats have ids.
 pub(super) fn concert() -> Item {
-    let figures = Figures { total_units: 3, confirmed_sold: 1, held: 1, active: 1, sequence: 0, at: at(0) };
+    let figures =
+        StockCounters { total_units: 3, confirmed_sold: 1, held: 1, active: 1, sequence: 0, at: at(0) };
     let settings = Arc::new(Settings::default());
     Item { key: item_key("default", "concert"), mode: Mode::Units, figures, settings, version: 2, ..item() }
 }
@@ -152,7 +153,7 @@ pub(super) fn item() -> Item {
     Item {
         key: item_key("default", "tea"),
         mode: Mode::Counted,
-        figures: Figures {
+        figures: StockCounters {
             total_units: 100,
             confirmed_sold: 20,
             held: 3,
@@ -195,7 +196,8 @@ pub(super) fn happened(position: u64, id: EventId, transition: Transition) -> Ev
 pub(super) fn history() -> Vec<EventRow> {
     let figures = item().figures;
     let made = Transition::Hold { change: HoldChange::Created, hold: cart(), figures: [figures].into() };
-    let after = Figures { confirmed_sold: 22, held: 1, active: 1, sequence: 42, at: at(120), ..figures };
+    let after =
+        StockCounters { confirmed_sold: 22, held: 1, active: 1, sequence: 42, at: at(120), ..figures };
     let sold = Transition::Hold { change: HoldChange::Confirmed, hold: sold(), figures: [after].into() };
     let mut confirmed = happened(12, event_id(12), sold);
     confirmed.event.at = at(120);

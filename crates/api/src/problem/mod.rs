@@ -13,7 +13,7 @@ pub use page::page_html;
 pub use reason::Reason;
 
 use crate::decode::Invalid;
-use stockhold_domain::{FieldError, Instant, ItemKey, Label, Scope, Shortage, Taken, UnitStatus};
+use stockhold_domain::{FieldError, Instant, ItemKey, Label, Scope, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_store::Failure;
 
 /// The media type of a problem.
@@ -44,7 +44,7 @@ enum Fields {
         requested: u64,
         limit: u64,
     },
-    Taken(Vec<Taken>),
+    UnavailableUnits(Vec<UnavailableUnits>),
     /// Which item, the unit's id, and where it stands.
     Unit(Box<(ItemKey, Label, Option<UnitStatus>)>),
     Shortages(Vec<Shortage>),

@@ -4,7 +4,9 @@ use super::{Fields, NAMED_IN_DETAIL, Problem, Reason, grouped};
 use crate::decode::Invalid;
 use crate::encode::time;
 use std::fmt::Write;
-use stockhold_domain::{ItemKey, Label, Rejection, ReservationId, Scope, Shortage, Taken, UnitStatus};
+use stockhold_domain::{
+    ItemKey, Label, Rejection, ReservationId, Scope, Shortage, UnavailableUnits, UnitStatus,
+};
 
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
@@ -19,7 +21,7 @@ impl From<Rejection> for Problem {
                 too_many(item.as_ref(), requested, limit),
                 Fields::Quantity { item, requested, limit },
             ),
-            Rejection::UnitsUnavailable(lines) => (taken(&lines), Fields::Taken(lines)),
+            Rejection::UnitsUnavailable(lines) => (taken(&lines), Fields::UnavailableUnits(lines)),
             Rejection::UnknownUnit { item, unit } => one_unit(item, unit, None),
             Rejection::UnitInUse { item, unit, status } => one_unit(item, unit, Some(status)),
             Rejection::InsufficientInventory(lines) => (shortages(&lines), Fields::Shortages(lines)),
@@ -120,7 +122,7 @@ fn too_many(item: Option<&ItemKey>, requested: u64, limit: u64) -> String {
     )
 }
 
-fn taken(lines: &[Taken]) -> String {
+fn taken(lines: &[UnavailableUnits]) -> String {
     let mut text = "Units are held, sold or unknown: ".to_owned();
     list(&mut text, lines, "", |text, line| {
         list(text, &line.units, "", |text, unit| {

@@ -51,7 +51,7 @@ impl Fields {
                 object.number("requested_quantity", *requested);
                 object.number("limit", *limit);
             }
-            Self::Taken(lines) => {
+            Self::UnavailableUnits(lines) => {
                 array(object.value("taken"), lines, |out, line| {
                     let mut object = Object::open(out);
                     put_key(&mut object, &line.item);

@@ -1,6 +1,6 @@
 //! Many at once: pages of lists, batches of commands, availabilities.
 
-use super::{Availability, Problem, Reservation, Terms, Want};
+use super::{Availability, Problem, RequestedLine, Reservation, Terms};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
 use stockhold_domain::ReservationId;
@@ -23,7 +23,7 @@ pub enum Command {
     /// Hold a basket.
     Reserve {
         /// The wishes.
-        lines: Vec<Want>,
+        lines: Vec<RequestedLine>,
         /// What goes with them.
         #[serde(flatten)]
         terms: Terms,

@@ -6,7 +6,7 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::wire;
 use stockhold_domain::{
-    Basket, Command, Confirm, Extend, Fulfilment, Release, RequestId, Reserve, Seconds, Want,
+    Basket, Command, Confirm, Extend, Fulfilment, Release, RequestId, RequestedLine, Reserve, Seconds,
 };
 
 fn all(body: &str) -> Vec<Result<Keyed<'_>, Invalid>> {
@@ -36,8 +36,9 @@ fn commands_as_they_are_meant() {
         ] }} "#,
         ID.to_uppercase()
     );
-    let want = |location: &str, sku: &str, quantity: u64| Want { item: key(location, sku), quantity };
-    let basket = |wants: Vec<Want>| Basket::new(wants).unwrap();
+    let want =
+        |location: &str, sku: &str, quantity: u64| RequestedLine { item: key(location, sku), quantity };
+    let basket = |wants: Vec<RequestedLine>| Basket::new(wants).unwrap();
     let full = Reserve {
         owner_id: label("o"),
         basket: basket(vec![want("default", "a", 3), want("hub", "b", 1)]),
@@ -215,7 +216,11 @@ fn results_as_they_are_written_and_read() {
     // What the client sends is what the server takes.
     let commands = vec![
         wire::Command::Reserve {
-            lines: vec![wire::Want { sku: "a".to_owned(), location: Some("hub".to_owned()), quantity: 2 }],
+            lines: vec![wire::RequestedLine {
+                sku: "a".to_owned(),
+                location: Some("hub".to_owned()),
+                quantity: 2,
+            }],
             terms: wire::Terms { owner_id: "o".to_owned(), partial: true, ..wire::Terms::default() },
             idempotency_key: Some("k".to_owned()),
         },

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 use stockhold_api::client::{At, Client, Error, Listed, TRIES, UnitsListed};
 use stockhold_api::encode::List;
-use stockhold_api::wire::{Command, Setting, Stock, Stocked, Terms, Want};
+use stockhold_api::wire::{Command, Patch, RequestedLine, Stock, Stocked, Terms};
 use stockhold_api::{encode, wire};
 use stockhold_domain::{
     Event, EventId, Origin, Place, Pool, RequestId, Scope, Status, Transition, Unit, UnitStatus,
@@ -135,7 +135,7 @@ async fn requests_go_out_as_the_routes_want_them() {
     ]);
     let client = Client::new(&server.base).unwrap();
     let stock =
-        Stock { total_units: Some(9), safety_stock: Some(1), metadata: Setting::Unset, ..Stock::default() };
+        Stock { total_units: Some(9), safety_stock: Some(1), metadata: Patch::Clear, ..Stock::default() };
     assert_eq!(client.put_stock(TEA, &stock, Some(3)).await.unwrap().total_units, 100);
     client.adjust(TEA, -4, "shrinkage", Some("k1")).await.unwrap();
     client.item(At { sku: "tea", location: None }).await.unwrap();
@@ -143,7 +143,7 @@ async fn requests_go_out_as_the_routes_want_them() {
     let partial = Terms { partial: true, ttl_seconds: Some(60), ..terms() };
     let made = client.reserve(TEA, 2, &partial, Some("a\"b\\c")).await.unwrap();
     assert_eq!((made.reservation_id, made.status), (id(), wire::Status::Active));
-    let want = Want { sku: "tea".to_owned(), location: None, quantity: 2 };
+    let want = RequestedLine { sku: "tea".to_owned(), location: None, quantity: 2 };
     client.reserve_basket(std::slice::from_ref(&want), &terms(), Some("k2")).await.unwrap();
     let sold = client.confirm(id(), Some("o-1"), Some("k3")).await.unwrap();
     assert_eq!(sold.status, wire::Status::Confirmed);
@@ -354,7 +354,7 @@ async fn many_at_once_go_out_as_the_routes_want_them() {
     assert_eq!((&*found.data[0].kind, found.next_cursor.as_deref()), ("sale.paused", Some("7")));
     let found = client.availability(&[TEA, At { sku: "x", location: None }]).await.unwrap();
     assert!(matches!(&found[..], [Stocked::Known(known), Stocked::Unknown { .. }] if known.available == 70));
-    let want = Want { sku: "tea".to_owned(), location: None, quantity: 1 };
+    let want = RequestedLine { sku: "tea".to_owned(), location: None, quantity: 1 };
     let reserve =
         Command::Reserve { lines: vec![want], terms: terms(), idempotency_key: Some("k".to_owned()) };
     let release = Command::Release { reservation_id: id(), reason: None, idempotency_key: None };

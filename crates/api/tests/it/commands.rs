@@ -3,8 +3,8 @@
 use crate::samples::{ID, id, key, label};
 use stockhold_api::decode::{self, Keyed, Match};
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Expected, Extend, Fulfilment, Mode, Release, Reserve, Return,
-    Returning, Scope, Seconds, SetSale, SetStock, Setting, Want,
+    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, Patch, Precondition, Release,
+    RequestedLine, Reserve, Return, ReturnSelection, Scope, Seconds, SetSale, SetStock,
 };
 
 fn seconds(n: u64) -> Seconds {
@@ -12,7 +12,7 @@ fn seconds(n: u64) -> Seconds {
 }
 
 fn basket(wants: &[(&str, &str, u64)]) -> Basket {
-    let want = |(location, sku, quantity): &(&str, &str, u64)| Want {
+    let want = |(location, sku, quantity): &(&str, &str, u64)| RequestedLine {
         item: key(location, sku),
         quantity: *quantity,
     };
@@ -90,12 +90,12 @@ fn what_a_reservation_goes_through() {
     let Keyed { command, .. } = decode::return_units(ID, None, br#"{"reason":"broken"}"#).unwrap();
     assert_eq!(
         command,
-        Command::Return(Return { id: id(), returning: Returning::All, reason: reason.clone() })
+        Command::Return(Return { id: id(), selection: ReturnSelection::All, reason: reason.clone() })
     );
     let body = br#"{"reason":"broken","lines":[{"sku":"a","location":"hub","quantity":2}]}"#;
     let Keyed { command, .. } = decode::return_units(ID, None, body).unwrap();
-    let returning = Returning::Lines(basket(&[("hub", "a", 2)]));
-    assert_eq!(command, Command::Return(Return { id: id(), returning, reason }));
+    let selection = ReturnSelection::Lines(basket(&[("hub", "a", 2)]));
+    assert_eq!(command, Command::Return(Return { id: id(), selection, reason }));
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn what_operators_do() {
         total_units: Some(0),
         mode: None,
         safety_stock: None,
-        default_ttl: Setting::Stays,
-        max_hold: Setting::Stays,
-        metadata: Setting::Stays,
+        default_ttl: Patch::Keep,
+        max_hold: Patch::Keep,
+        metadata: Patch::Keep,
         expected: None,
     };
     let command = decode::set_stock("tea", None, None, br#"{"total_units":0}"#).unwrap();
@@ -149,10 +149,10 @@ fn what_operators_do() {
         total_units: Some(1_000_000_000_000),
         mode: Some(Mode::Counted),
         safety_stock: Some(5),
-        default_ttl: Setting::To(seconds(30)),
-        max_hold: Setting::To(seconds(2_592_000)),
-        metadata: Setting::To("{}".into()),
-        expected: Some(Expected::version(7)),
+        default_ttl: Patch::Set(seconds(30)),
+        max_hold: Patch::Set(seconds(2_592_000)),
+        metadata: Patch::Set("{}".into()),
+        expected: Some(Precondition::version(7)),
         ..bare.clone()
     };
     assert_eq!(command, Command::SetStock(full));
@@ -160,9 +160,9 @@ fn what_operators_do() {
     let command = decode::set_stock("tea", None, None, body).unwrap();
     let less = SetStock {
         total_units: None,
-        default_ttl: Setting::Unset,
-        max_hold: Setting::Unset,
-        metadata: Setting::Unset,
+        default_ttl: Patch::Clear,
+        max_hold: Patch::Clear,
+        metadata: Patch::Clear,
         ..bare
     };
     assert_eq!(command, Command::SetStock(less));

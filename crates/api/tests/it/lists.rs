@@ -4,8 +4,8 @@ use crate::samples::{ID, at, full_item, hold, id, item, key, label, refused, wri
 use stockhold_api::encode::{self, List};
 use stockhold_api::{cursor, decode, wire};
 use stockhold_domain::{
-    Event, EventId, Figures, Hold, HoldChange, Instant, Line, Origin, RequestId, Scope, Status, StockChange,
-    Trace, Transition,
+    Event, EventId, Hold, HoldChange, Instant, Line, Origin, RequestId, Scope, Status, StockChange,
+    StockCounters, Trace, Transition,
 };
 use stockhold_store::{Cursor, EventRow};
 
@@ -114,8 +114,8 @@ fn row(transition: Transition) -> EventRow {
     EventRow { position: 1_042, event }
 }
 
-fn figures(sequence: u64) -> Figures {
-    Figures { total_units: 10, confirmed_sold: 4, held: 3, active: 2, sequence, at: at(5) }
+fn figures(sequence: u64) -> StockCounters {
+    StockCounters { total_units: 10, confirmed_sold: 4, held: 3, active: 2, sequence, at: at(5) }
 }
 
 fn held(change: HoldChange, hold: Hold) -> EventRow {

@@ -3,7 +3,7 @@
 use crate::samples::{ID, id, key, refused};
 use std::borrow::Cow;
 use stockhold_api::decode::{self, Invalid, Match};
-use stockhold_domain::{Command, Expected};
+use stockhold_domain::{Command, Precondition};
 
 #[test]
 fn skus_and_locations_are_percent_decoded() {
@@ -114,7 +114,7 @@ fn versions_in_if_match() {
         })
     };
     assert_eq!(version(None), Ok(None));
-    let any_of = |versions: &[u64]| Ok(Some(Expected::Versions(versions.into())));
+    let any_of = |versions: &[u64]| Ok(Some(Precondition::VersionIn(versions.into())));
     for (good, versions) in [
         ("\"3\"", &[3][..]),
         (" \"3\",\t\"4\" ", &[3, 4]),
@@ -130,7 +130,7 @@ fn versions_in_if_match() {
     ] {
         assert_eq!(version(Some(good.as_bytes())), any_of(versions), "{good}");
     }
-    assert_eq!(version(Some(b" * ")), Ok(Some(Expected::There)));
+    assert_eq!(version(Some(b" * ")), Ok(Some(Precondition::Exists)));
     let must = "must be the item's ETag, like \"3\" with its quotation marks, several of them, or *, found ";
     for bad in [
         "",
@@ -156,7 +156,7 @@ fn versions_in_if_match() {
             other => panic!("{other:?}"),
         })
     };
-    assert_eq!(create(b" *"), Ok(Some(Expected::Absent)));
+    assert_eq!(create(b" *"), Ok(Some(Precondition::Absent)));
     for bad in [&b""[..], b"\"3\"", b"* *"] {
         refused(create(bad), &[("/If-None-Match", "must be *, which creates and never overwrites, found ")]);
     }

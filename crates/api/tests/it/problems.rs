@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use stockhold_api::decode::Invalid;
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::wire;
-use stockhold_domain::{FieldError, Rejection, RequestId, Scope, Shortage, Taken, UnitStatus};
+use stockhold_domain::{FieldError, Rejection, RequestId, Scope, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_store::Failure;
 
 /// Asserts the detail, and what stands behind the request id.
@@ -299,7 +299,7 @@ fn failures_say_nothing_of_the_inside() {
 
 #[test]
 fn units() {
-    let units = |sku, ids: &[&str]| Taken {
+    let units = |sku, ids: &[&str]| UnavailableUnits {
         item: key("default", sku),
         units: ids.iter().map(|id| label(id)).collect(),
     };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use stockhold_api::decode::Invalid;
 use stockhold_domain::{
-    Closing, EventId, Extras, Figures, Hold, Instant, Item, ItemKey, Label, Line, Mode, ReservationId,
-    Seconds, Settings, Status, Terms,
+    Closing, EventId, Extras, Hold, Instant, Item, ItemKey, Label, Line, Mode, ReservationId, Seconds,
+    Settings, Status, StockCounters, Terms,
 };
 
 pub(crate) const ID: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
@@ -86,7 +86,7 @@ pub(crate) fn item() -> Item {
     Item {
         key: key("hub/9", "tea"),
         mode: Mode::Counted,
-        figures: Figures {
+        figures: StockCounters {
             total_units: 100,
             confirmed_sold: 20,
             held: 3,

@@ -2,20 +2,20 @@
 //! it comes too late, and no other.
 
 use super::units::next;
-use super::{Halt, Run, add, sub};
+use super::{CommandContext, DecideError, add, sub};
 use crate::bug;
-use crate::choice::Choice;
-use crate::command::{Confirm, Extend, Release, Return, Returning};
-use crate::event::{HoldChange, Subject, Transition};
+use crate::command::{Confirm, Extend, Release, Return, ReturnSelection};
+use crate::event::{HoldChange, KeyTarget, Transition};
 use crate::hold::{Closing, Hold, Line, Status};
 use crate::id::{EventId, ReservationId};
-use crate::item::Figures;
+use crate::item::StockCounters;
 use crate::label::Label;
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::State;
 use crate::time::Instant;
 use crate::unit::{LineUnit, LineUnits};
+use crate::unit_selection::UnitSelection;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -24,15 +24,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub(super) fn confirm<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &Confirm,
     now: Instant,
-) -> Result<Outcome, Halt> {
+) -> Result<Outcome, DecideError> {
     let now = if bug!("a-confirm-succeeds-at-its-deadline") { just_before(now) } else { now };
-    let hold = match open(run, command.id, now)? {
+    let hold = match open(context, command.id, now)? {
         Opened::Active(hold, at) => {
             let closing = Closing { at, reason: None, order_id: command.order_id.clone() };
-            close(run, hold, HoldChange::Confirmed, Status::Confirmed, closing, |figures, line| {
+            close(context, hold, HoldChange::Confirmed, Status::Confirmed, closing, |figures, line| {
                 figures.held = sub(figures.held, u64::from(line.quantity))?;
                 figures.confirmed_sold = add(figures.confirmed_sold, u64::from(line.quantity))?;
                 Ok(())
@@ -46,8 +46,12 @@ pub(super) fn confirm<S: State>(
                 return Ok(Outcome::Refused(ended(&hold)));
             }
             if bug!("a-confirm-sells-twice") {
-                let closing = hold.closing.as_deref().cloned().ok_or(Halt::Broken("a sale has no end"))?;
-                close(run, hold, HoldChange::Confirmed, Status::Confirmed, closing, |figures, line| {
+                let closing = hold
+                    .closing
+                    .as_deref()
+                    .cloned()
+                    .ok_or(DecideError::InvariantViolated("a sale has no end"))?;
+                close(context, hold, HoldChange::Confirmed, Status::Confirmed, closing, |figures, line| {
                     figures.active = add(figures.active, 1)?;
                     figures.confirmed_sold = add(figures.confirmed_sold, u64::from(line.quantity))?;
                     Ok(())
@@ -58,23 +62,23 @@ pub(super) fn confirm<S: State>(
         }
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
     };
-    Ok(done(run, hold, now))
+    Ok(done(context, hold, now))
 }
 
 pub(super) fn release<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &Release,
     now: Instant,
-) -> Result<Outcome, Halt> {
+) -> Result<Outcome, DecideError> {
     let now = if bug!("a-release-cancels-at-its-deadline") { just_before(now) } else { now };
-    let hold = match open(run, command.id, now)? {
+    let hold = match open(context, command.id, now)? {
         Opened::Active(hold, at) => {
             let closing = Closing { at, reason: command.reason.clone(), order_id: None };
-            close(run, hold, HoldChange::Cancelled, Status::Cancelled, closing, give_back)?
+            close(context, hold, HoldChange::Cancelled, Status::Cancelled, closing, give_back)?
         }
         Opened::Ended(hold) if hold.status == Status::Confirmed && bug!("a-release-takes-a-sale-back") => {
             let closing = Closing { at: now, reason: command.reason.clone(), order_id: None };
-            close(run, hold, HoldChange::Cancelled, Status::Cancelled, closing, |figures, line| {
+            close(context, hold, HoldChange::Cancelled, Status::Cancelled, closing, |figures, line| {
                 figures.active = add(figures.active, 1)?;
                 figures.confirmed_sold = sub(figures.confirmed_sold, u64::from(line.quantity))?;
                 Ok(())
@@ -83,7 +87,7 @@ pub(super) fn release<S: State>(
         Opened::Ended(hold) if hold.status == Status::Confirmed => return Ok(Outcome::Refused(ended(&hold))),
         Opened::Ended(hold) if bug!("a-release-gives-back-twice") => {
             let closing = Closing { at: now, reason: command.reason.clone(), order_id: None };
-            close(run, hold, HoldChange::Cancelled, Status::Cancelled, closing, |figures, line| {
+            close(context, hold, HoldChange::Cancelled, Status::Cancelled, closing, |figures, line| {
                 figures.active = add(figures.active, 1)?;
                 figures.held = figures.held.saturating_sub(u64::from(line.quantity));
                 Ok(())
@@ -92,16 +96,16 @@ pub(super) fn release<S: State>(
         Opened::Ended(hold) => hold,
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
     };
-    Ok(done(run, hold, now))
+    Ok(done(context, hold, now))
 }
 
 pub(super) fn extend<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &Extend,
     now: Instant,
-) -> Result<Outcome, Halt> {
+) -> Result<Outcome, DecideError> {
     let now = if bug!("an-extension-revives-at-its-deadline") { just_before(now) } else { now };
-    let (hold, at) = match open(run, command.id, now)? {
+    let (hold, at) = match open(context, command.id, now)? {
         Opened::Active(hold, at) => (hold, at),
         Opened::Ended(hold) => return Ok(Outcome::Refused(ended(&hold))),
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
@@ -114,28 +118,28 @@ pub(super) fn extend<S: State>(
     let expires_at =
         if bug!("an-extension-passes-the-cap") { expires_at } else { expires_at.min(max_expires_at) };
     if expires_at <= hold.expires_at && !bug!("an-extension-shortens") {
-        return Ok(done(run, hold, now));
+        return Ok(done(context, hold, now));
     }
     let mut figures = Vec::with_capacity(hold.lines.len());
     for line in &*hold.lines {
-        let before = figures_of(run, line)?;
+        let before = figures_of(context, line)?;
         let sequence = before.sequence + u64::from(bug!("an-extension-takes-a-sequence"));
-        figures.push(Figures { sequence, at, ..before });
+        figures.push(StockCounters { sequence, at, ..before });
     }
     let previous = hold.last_event;
-    let hold = Hold { expires_at, last_event: run.fresh.event, ..hold };
+    let hold = Hold { expires_at, last_event: context.fresh.event, ..hold };
     let transition =
         Transition::Hold { change: HoldChange::Extended, hold: hold.clone(), figures: figures.into() };
-    run.emit(run.fresh.event, at, Some(previous), transition);
-    Ok(done(run, hold, at))
+    context.emit(context.fresh.event, at, Some(previous), transition);
+    Ok(done(context, hold, at))
 }
 
-pub(super) fn take_back<S: State>(
-    run: &mut Run<'_, S>,
+pub(super) fn return_units<S: State>(
+    context: &mut CommandContext<'_, S>,
     command: &Return,
     now: Instant,
-) -> Result<Outcome, Halt> {
-    let hold = match open(run, command.id, now)? {
+) -> Result<Outcome, DecideError> {
+    let hold = match open(context, command.id, now)? {
         Opened::Ended(hold) if hold.status == Status::Confirmed || bug!("what-was-not-sold-comes-back") => {
             hold
         }
@@ -144,24 +148,26 @@ pub(super) fn take_back<S: State>(
         }
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
     };
-    let back = match coming_back(&hold, &command.returning)? {
+    let back = match returned_lines(&hold, &command.selection)? {
         Ok(back) => back,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
 
-    let at = floored(run, &hold, now)?;
+    let at = clamp_to_item_clock(context, &hold, now)?;
     let mut lines = Vec::with_capacity(hold.lines.len());
     let mut figures = Vec::with_capacity(hold.lines.len());
     for (line, back) in hold.lines.iter().zip(&back) {
         let mut line = line.clone();
-        let mut after = figures_of(run, &line)?;
+        let mut after = figures_of(context, &line)?;
         if back.quantity > 0 {
             after.confirmed_sold = sub(after.confirmed_sold, u64::from(back.quantity))?;
             after.sequence = stepped(&line, after.sequence)?;
             after.at = at;
             line.sequence = after.sequence;
-            line.returned =
-                line.returned.checked_add(back.quantity).ok_or(Halt::Broken("a line returned too much"))?;
+            line.returned = line
+                .returned
+                .checked_add(back.quantity)
+                .ok_or(DecideError::InvariantViolated("a line returned too much"))?;
             line.units = returned_units(&line, &back.units)?;
         }
         lines.push(line);
@@ -174,31 +180,35 @@ pub(super) fn take_back<S: State>(
         Box::default()
     };
     let quantities = back.iter().map(|back| back.quantity).collect();
-    let hold = Hold { lines: lines.into(), last_event: run.fresh.event, ..hold };
+    let hold = Hold { lines: lines.into(), last_event: context.fresh.event, ..hold };
     let change = HoldChange::Returned { quantities, units, reason: command.reason.clone() };
     let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
-    run.emit(run.fresh.event, at, Some(previous), transition);
-    Ok(done(run, hold, at))
+    context.emit(context.fresh.event, at, Some(previous), transition);
+    Ok(done(context, hold, at))
 }
 
 /// What comes back of one line.
 #[derive(Default)]
-struct Back {
+struct ReturnedLine {
     quantity: u32,
     /// Which units, by their places in the line, where they have ids.
     units: Vec<u32>,
 }
 
 /// What comes back of each line.
-fn coming_back(hold: &Hold, returning: &Returning) -> Result<Result<Vec<Back>, Rejection>, Halt> {
-    let left =
-        |line: &Line| line.quantity.checked_sub(line.returned).ok_or(Halt::Broken("returned too much"));
-    let exceeds = |line: &Line, requested: u64| -> Result<Rejection, Halt> {
+fn returned_lines(
+    hold: &Hold,
+    selection: &ReturnSelection,
+) -> Result<Result<Vec<ReturnedLine>, Rejection>, DecideError> {
+    let left = |line: &Line| {
+        line.quantity.checked_sub(line.returned).ok_or(DecideError::InvariantViolated("returned too much"))
+    };
+    let exceeds = |line: &Line, requested: u64| -> Result<Rejection, DecideError> {
         Ok(Rejection::ReturnExceedsSold { item: line.item.clone(), requested, sold: u64::from(left(line)?) })
     };
     let mut all = Vec::with_capacity(hold.lines.len());
-    match returning {
-        Returning::All => {
+    match selection {
+        ReturnSelection::All => {
             for line in &*hold.lines {
                 all.push(first_back(line, left(line)?));
             }
@@ -208,30 +218,30 @@ fn coming_back(hold: &Hold, returning: &Returning) -> Result<Result<Vec<Back>, R
                 return Ok(Err(exceeds(line, u64::from(line.quantity))?));
             }
         }
-        Returning::Lines(basket) => {
+        ReturnSelection::Lines(basket) => {
             let stranger =
-                basket.wants().iter().find(|want| !hold.lines.iter().any(|line| line.item == want.item));
+                basket.lines().iter().find(|want| !hold.lines.iter().any(|line| line.item == want.item));
             if let Some(want) = stranger {
                 let (item, requested) = (want.item.clone(), want.quantity);
                 return Ok(Err(Rejection::ReturnExceedsSold { item, requested, sold: 0 }));
             }
             for line in &*hold.lines {
-                let wanted = basket.wants().iter().enumerate().find(|(_, want)| want.item == line.item);
+                let wanted = basket.lines().iter().enumerate().find(|(_, want)| want.item == line.item);
                 let requested = wanted.map_or(0, |(_, want)| want.quantity);
                 let back = match u32::try_from(requested) {
                     Ok(back) if back <= left(line)? || bug!("more-comes-back-than-was-sold") => back,
                     _ => return Ok(Err(exceeds(line, requested)?)),
                 };
-                match wanted.and_then(|(number, _)| basket.choice(number)) {
-                    Some(Choice::Named(ids)) => match named_back(line, ids) {
+                match wanted.and_then(|(number, _)| basket.selection(number)) {
+                    Some(UnitSelection::Named(ids)) => match named_back(line, ids) {
                         Some(back) => all.push(back),
                         None => return Ok(Err(exceeds(line, requested)?)),
                     },
-                    Some(Choice::Best(_)) | None => all.push(first_back(line, back)),
+                    Some(UnitSelection::BestAvailable(_)) | None => all.push(first_back(line, back)),
                 }
             }
         }
-        Returning::Units(ids) => {
+        ReturnSelection::Units(ids) => {
             if let Some(rejection) = ambiguous(hold, ids) {
                 return Ok(Err(rejection));
             }
@@ -244,7 +254,7 @@ fn coming_back(hold: &Hold, returning: &Returning) -> Result<Result<Vec<Back>, R
                 found.extend(here);
             }
             if found.len() != ids.len() || ids.is_empty() {
-                let line = hold.lines.first().ok_or(Halt::Broken("a hold has no line"))?;
+                let line = hold.lines.first().ok_or(DecideError::InvariantViolated("a hold has no line"))?;
                 return Ok(Err(exceeds(line, ids.len() as u64)?));
             }
         }
@@ -266,13 +276,13 @@ fn ambiguous(hold: &Hold, ids: &[Label]) -> Option<Rejection> {
 }
 
 /// So many units of a line; where they have ids, the first that have not come back.
-fn first_back(line: &Line, quantity: u32) -> Back {
+fn first_back(line: &Line, quantity: u32) -> ReturnedLine {
     let out = line.units().iter().zip(0..).filter(|(unit, _)| !unit.returned).map(|(_, place)| place);
-    Back { quantity, units: out.take(usize::try_from(quantity).unwrap_or(usize::MAX)).collect() }
+    ReturnedLine { quantity, units: out.take(usize::try_from(quantity).unwrap_or(usize::MAX)).collect() }
 }
 
 /// These units of a line, each named once. `None` where one of them is not sold by it any more.
-fn named_back(line: &Line, ids: &[Label]) -> Option<Back> {
+fn named_back(line: &Line, ids: &[Label]) -> Option<ReturnedLine> {
     let places: BTreeMap<&Label, u32> = line
         .units()
         .iter()
@@ -282,33 +292,41 @@ fn named_back(line: &Line, ids: &[Label]) -> Option<Back> {
         .collect();
     let mut units: Vec<u32> = ids.iter().map(|id| places.get(id).copied()).collect::<Option<_>>()?;
     units.sort_unstable();
-    Some(Back { quantity: u32::try_from(units.len()).ok()?, units })
+    Some(ReturnedLine { quantity: u32::try_from(units.len()).ok()?, units })
 }
 
-pub(super) fn sweep<S: State>(run: &mut Run<'_, S>, now: Instant) -> Result<Outcome, Halt> {
+pub(super) fn sweep<S: State>(
+    context: &mut CommandContext<'_, S>,
+    now: Instant,
+) -> Result<Outcome, DecideError> {
     let mut expired = 0;
-    while let Some((due, id)) = run.state.earliest(None)? {
+    while let Some((due, id)) = context.state.earliest(None)? {
         if bug!("a-sweep-leaves-what-is-due-now") && due == now {
             break;
         }
-        if due > now || !run.may_expire() {
+        if due > now || !context.may_expire() {
             break;
         }
-        expire(run, id, now)?;
+        expire(context, id, now)?;
         expired += 1;
     }
     Ok(Outcome::Done(Reply::Swept { expired }))
 }
 
 /// Expires a hold that is due.
-pub(super) fn expire<S: State>(run: &mut Run<'_, S>, id: ReservationId, now: Instant) -> Result<Hold, Halt> {
-    let hold = run.state.hold(id)?.ok_or(Halt::Broken("a due hold is not there"))?.clone();
-    let at = floored(run, &hold, now)?;
+pub(super) fn expire<S: State>(
+    context: &mut CommandContext<'_, S>,
+    id: ReservationId,
+    now: Instant,
+) -> Result<Hold, DecideError> {
+    let hold =
+        context.state.hold(id)?.ok_or(DecideError::InvariantViolated("a due hold is not there"))?.clone();
+    let at = clamp_to_item_clock(context, &hold, now)?;
     if hold.status != Status::Active || !hold.is_due(at) {
-        return Err(Halt::Broken("a hold was to be expired that is not due"));
+        return Err(DecideError::InvariantViolated("a hold was to be expired that is not due"));
     }
     let closing = Closing { at, reason: None, order_id: None };
-    close(run, hold, HoldChange::Expired, Status::Expired, closing, give_back)
+    close(context, hold, HoldChange::Expired, Status::Expired, closing, give_back)
 }
 
 /// A hold as a command finds it.
@@ -321,36 +339,44 @@ enum Opened {
     Unknown,
 }
 
-fn open<S: State>(run: &mut Run<'_, S>, id: ReservationId, now: Instant) -> Result<Opened, Halt> {
-    let Some(hold) = run.state.hold(id)? else { return Ok(Opened::Unknown) };
+fn open<S: State>(
+    context: &mut CommandContext<'_, S>,
+    id: ReservationId,
+    now: Instant,
+) -> Result<Opened, DecideError> {
+    let Some(hold) = context.state.hold(id)? else { return Ok(Opened::Unknown) };
     if hold.status != Status::Active {
         return Ok(Opened::Ended(hold.clone()));
     }
     let hold = hold.clone();
-    let at = if bug!("a-confirm-trusts-the-statement-s-clock") { now } else { floored(run, &hold, now)? };
+    let at = if bug!("a-confirm-trusts-the-statement-s-clock") {
+        now
+    } else {
+        clamp_to_item_clock(context, &hold, now)?
+    };
     if hold.is_due(at) && bug!("expiry-is-a-predicate") {
         return Ok(Opened::Ended(Hold { status: Status::Expired, ..hold }));
     }
     if hold.is_due(at) {
-        return Ok(Opened::Ended(expire(run, id, at)?));
+        return Ok(Opened::Ended(expire(context, id, at)?));
     }
     Ok(Opened::Active(hold, at))
 }
 
 /// Ends a hold: `effect` moves each line's figures.
 fn close<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     hold: Hold,
     change: HoldChange,
     status: Status,
     closing: Closing,
-    effect: impl Fn(&mut Figures, &Line) -> Result<(), Halt>,
-) -> Result<Hold, Halt> {
+    effect: impl Fn(&mut StockCounters, &Line) -> Result<(), DecideError>,
+) -> Result<Hold, DecideError> {
     let at = closing.at;
     let mut lines = Vec::with_capacity(hold.lines.len());
     let mut figures = Vec::with_capacity(hold.lines.len());
     for line in &*hold.lines {
-        let mut after = figures_of(run, line)?;
+        let mut after = figures_of(context, line)?;
         effect(&mut after, line)?;
         after.active = sub(after.active, 1)?;
         if !(change == HoldChange::Expired && bug!("an-expiry-takes-no-sequence")) {
@@ -363,22 +389,22 @@ fn close<S: State>(
     let previous = hold.last_event;
     let event = match change {
         HoldChange::Expired => EventId::of_expiry(hold.id),
-        _ => run.fresh.event,
+        _ => context.fresh.event,
     };
     let hold =
         Hold { status, lines: lines.into(), closing: Some(Box::new(closing)), last_event: event, ..hold };
     let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
-    run.emit(event, at, Some(previous), transition);
+    context.emit(event, at, Some(previous), transition);
     Ok(hold)
 }
 
 /// The sequence of a line's item after one more transition: none where units have versions of their own.
-fn stepped(line: &Line, sequence: u64) -> Result<u64, Halt> {
+fn stepped(line: &Line, sequence: u64) -> Result<u64, DecideError> {
     if line.units.is_some() { Ok(sequence) } else { add(sequence, 1) }
 }
 
 /// A line's units after one more transition of all of them.
-fn moved_on(line: &Line) -> Result<Option<Arc<LineUnits>>, Halt> {
+fn moved_on(line: &Line) -> Result<Option<Arc<LineUnits>>, DecideError> {
     let Some(units) = &line.units else { return Ok(None) };
     let mut moved = Vec::with_capacity(units.all().len());
     for unit in units.all() {
@@ -388,33 +414,40 @@ fn moved_on(line: &Line) -> Result<Option<Arc<LineUnits>>, Halt> {
 }
 
 /// A line's units after those at these places came back.
-fn returned_units(line: &Line, back: &[u32]) -> Result<Option<Arc<LineUnits>>, Halt> {
+fn returned_units(line: &Line, back: &[u32]) -> Result<Option<Arc<LineUnits>>, DecideError> {
     let Some(units) = &line.units else { return Ok(None) };
     let mut moved = units.all().to_vec();
     for place in back {
         let unit = usize::try_from(*place).ok().and_then(|place| moved.get_mut(place));
-        let unit = unit.ok_or(Halt::Broken("a line lacks a unit that came back"))?;
+        let unit = unit.ok_or(DecideError::InvariantViolated("a line lacks a unit that came back"))?;
         unit.version = next(unit.version)?;
         unit.returned = true;
     }
     Ok(Some(Arc::new(LineUnits::new(moved))))
 }
 
-fn give_back(figures: &mut Figures, line: &Line) -> Result<(), Halt> {
+fn give_back(figures: &mut StockCounters, line: &Line) -> Result<(), DecideError> {
     figures.held = sub(figures.held, u64::from(line.quantity))?;
     Ok(())
 }
 
-fn figures_of<S: State>(run: &Run<'_, S>, line: &Line) -> Result<Figures, Halt> {
-    let item = run.state.item(&line.item)?.ok_or(Halt::Broken("a hold names an item that is not there"))?;
+fn figures_of<S: State>(context: &CommandContext<'_, S>, line: &Line) -> Result<StockCounters, DecideError> {
+    let item = context
+        .state
+        .item(&line.item)?
+        .ok_or(DecideError::InvariantViolated("a hold names an item that is not there"))?;
     Ok(item.figures)
 }
 
 /// Now, but not before any instant at which one of the hold's items was decided on.
-fn floored<S: State>(run: &Run<'_, S>, hold: &Hold, now: Instant) -> Result<Instant, Halt> {
+fn clamp_to_item_clock<S: State>(
+    context: &CommandContext<'_, S>,
+    hold: &Hold,
+    now: Instant,
+) -> Result<Instant, DecideError> {
     let mut at = now;
     for line in &*hold.lines {
-        at = at.max(figures_of(run, line)?.at);
+        at = at.max(figures_of(context, line)?.at);
     }
     Ok(at)
 }
@@ -438,7 +471,7 @@ fn ended(hold: &Hold) -> Rejection {
     }
 }
 
-fn done<S: State>(run: &mut Run<'_, S>, hold: Hold, at: Instant) -> Outcome {
-    run.remember(Subject::Reservation(hold.id), at);
+fn done<S: State>(context: &mut CommandContext<'_, S>, hold: Hold, at: Instant) -> Outcome {
+    context.remember(KeyTarget::Reservation(hold.id), at);
     Outcome::Done(Reply::Reservation(hold))
 }

@@ -7,14 +7,14 @@ mod stock;
 mod units;
 
 use crate::bug;
-use crate::command::{Command, Envelope, Fresh, KeyUse, Origin};
-use crate::event::{Event, HoldChange, KeyRecord, Subject, Transition};
+use crate::command::{Command, Envelope, GeneratedIds, IdempotencyKey, Origin};
+use crate::event::{Event, HoldChange, KeyRecord, KeyTarget, Transition};
 use crate::id::EventId;
 use crate::item::Mode;
-use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH, Rules};
+use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH, HoldLimits};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
-use crate::state::{Missing, State};
+use crate::state::{NotLoaded, State};
 use crate::time::Instant;
 use alloc::vec::Vec;
 
@@ -46,67 +46,77 @@ impl Effects {
 
 /// Why a command could not be decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub enum DecideError {
     /// The state lacks something: load it and run the batch again.
-    Missing(Missing),
+    NotLoaded(NotLoaded),
     /// The state contradicts itself. Nothing may be committed on top of it.
-    Broken(&'static str),
+    InvariantViolated(&'static str),
 }
 
-impl From<Missing> for Halt {
-    fn from(missing: Missing) -> Self {
-        Self::Missing(missing)
+impl From<NotLoaded> for DecideError {
+    fn from(missing: NotLoaded) -> Self {
+        Self::NotLoaded(missing)
     }
 }
 
 /// Decides one command.
 ///
 /// The command's events are applied to `state` as they come, so that the next command of the batch sees them, and
-/// are added to `effects`. After a [`Halt`] both may hold half of a command and have to be thrown away.
+/// are added to `effects`. After a [`DecideError`] both may hold half of a command and have to be thrown away.
 ///
 /// `now` is the store's clock; where an item was decided on at a later instant, that instant counts instead.
 pub fn decide<S: State>(
     state: &mut S,
-    rules: &Rules,
+    rules: &HoldLimits,
     envelope: &Envelope,
     now: Instant,
     effects: &mut Effects,
-) -> Result<Outcome, Halt> {
+) -> Result<Outcome, DecideError> {
     let key = envelope.key_in_use();
     if let Some(known) = known_key(state, key)?.filter(|_| !bug!("a-replay-acts-again")) {
         return Ok(known);
     }
-    let mut run =
-        Run { state, rules, effects, fresh: envelope.fresh, origin: &envelope.origin, key: envelope.key };
+    let mut context = CommandContext {
+        state,
+        rules,
+        effects,
+        fresh: envelope.fresh,
+        origin: &envelope.origin,
+        key: envelope.key,
+    };
     match &envelope.command {
-        Command::Reserve(reserve) => reserve::reserve(&mut run, reserve, now),
-        Command::Confirm(confirm) => hold::confirm(&mut run, confirm, now),
-        Command::Release(release) => hold::release(&mut run, release, now),
-        Command::Extend(extend) => hold::extend(&mut run, extend, now),
-        Command::Return(returned) => hold::take_back(&mut run, returned, now),
-        Command::SetStock(set) => stock::set(&mut run, set, now),
-        Command::AdjustStock(adjust) => stock::adjust(&mut run, adjust, now),
-        Command::AddUnits(add) => units::add(&mut run, add, now),
-        Command::RetireUnit(retire) => units::retire(&mut run, retire, now),
-        Command::SetSale(set) => stock::set_sale(&mut run, set, now),
-        Command::Sweep => hold::sweep(&mut run, now),
+        Command::Reserve(reserve) => reserve::reserve(&mut context, reserve, now),
+        Command::Confirm(confirm) => hold::confirm(&mut context, confirm, now),
+        Command::Release(release) => hold::release(&mut context, release, now),
+        Command::Extend(extend) => hold::extend(&mut context, extend, now),
+        Command::Return(returned) => hold::return_units(&mut context, returned, now),
+        Command::SetStock(set) => stock::set(&mut context, set, now),
+        Command::AdjustStock(adjust) => stock::adjust(&mut context, adjust, now),
+        Command::AddUnits(add) => units::add(&mut context, add, now),
+        Command::RetireUnit(retire) => units::retire(&mut context, retire, now),
+        Command::SetSale(set) => stock::set_sale(&mut context, set, now),
+        Command::Sweep => hold::sweep(&mut context, now),
     }
 }
 
 /// A key that was used before is answered before any rule is asked.
-fn known_key<S: State>(state: &S, key: Option<KeyUse>) -> Result<Option<Outcome>, Halt> {
+fn known_key<S: State>(state: &S, key: Option<IdempotencyKey>) -> Result<Option<Outcome>, DecideError> {
     let Some(key) = key else { return Ok(None) };
     let Some(record) = state.key(key.hash)? else { return Ok(None) };
     if record.fingerprint != key.fingerprint && !bug!("fingerprints-are-ignored") {
         return Ok(Some(Outcome::Refused(Rejection::IdempotencyMismatch)));
     }
-    let reply = match &record.subject {
-        Subject::Reservation(id) => {
-            let hold = state.hold(*id)?.ok_or(Halt::Broken("a key names a reservation that is not there"))?;
+    let reply = match &record.target {
+        KeyTarget::Reservation(id) => {
+            let hold = state
+                .hold(*id)?
+                .ok_or(DecideError::InvariantViolated("a key names a reservation that is not there"))?;
             Reply::Reservation(hold.clone())
         }
-        Subject::Item(key) => {
-            let item = state.item(key)?.ok_or(Halt::Broken("a key names an item that is not there"))?;
+        KeyTarget::Item(key) => {
+            let item = state
+                .item(key)?
+                .ok_or(DecideError::InvariantViolated("a key names an item that is not there"))?;
             Reply::Item { item: item.clone(), created: false }
         }
     };
@@ -114,16 +124,16 @@ fn known_key<S: State>(state: &S, key: Option<KeyUse>) -> Result<Option<Outcome>
 }
 
 /// One command being decided.
-struct Run<'a, S> {
+struct CommandContext<'a, S> {
     state: &'a mut S,
-    rules: &'a Rules,
+    rules: &'a HoldLimits,
     effects: &'a mut Effects,
-    fresh: Fresh,
+    fresh: GeneratedIds,
     origin: &'a Origin,
-    key: Option<KeyUse>,
+    key: Option<IdempotencyKey>,
 }
 
-impl<S: State> Run<'_, S> {
+impl<S: State> CommandContext<'_, S> {
     /// Makes it so: the state takes the event in and the batch keeps it.
     fn emit(&mut self, id: EventId, at: Instant, previous: Option<EventId>, transition: Transition) {
         let event = Event { id, at, origin: self.origin.clone(), previous, transition };
@@ -137,9 +147,9 @@ impl<S: State> Run<'_, S> {
     }
 
     /// Keeps the command's key, if it has one, with its effect.
-    fn remember(&mut self, subject: Subject, at: Instant) {
-        let Some(KeyUse { hash, fingerprint }) = self.key else { return };
-        let record = KeyRecord { hash, fingerprint, subject, at };
+    fn remember(&mut self, target: KeyTarget, at: Instant) {
+        let Some(IdempotencyKey { hash, fingerprint }) = self.key else { return };
+        let record = KeyRecord { hash, fingerprint, target, at };
         self.state.remember(&record);
         if !bug!("a-key-is-not-committed") {
             self.effects.keys.push(record);
@@ -158,7 +168,7 @@ impl<S: State> Run<'_, S> {
 }
 
 /// An item's sequence after one more transition. Where units have ids each has a version instead, and there is none.
-fn step(mode: Mode, sequence: u64) -> Result<u64, Halt> {
+fn step(mode: Mode, sequence: u64) -> Result<u64, DecideError> {
     match mode {
         Mode::Counted => add(sequence, 1),
         Mode::Units => Ok(sequence),
@@ -166,11 +176,11 @@ fn step(mode: Mode, sequence: u64) -> Result<u64, Halt> {
 }
 
 /// A figure that would pass the end of its type. Limits keep real figures far away, so the state must be damaged.
-fn add(figure: u64, by: u64) -> Result<u64, Halt> {
-    figure.checked_add(by).ok_or(Halt::Broken("a figure passed its end"))
+fn add(figure: u64, by: u64) -> Result<u64, DecideError> {
+    figure.checked_add(by).ok_or(DecideError::InvariantViolated("a figure passed its end"))
 }
 
 /// A figure that would fall below zero: the state must be damaged.
-fn sub(figure: u64, by: u64) -> Result<u64, Halt> {
-    figure.checked_sub(by).ok_or(Halt::Broken("a figure fell below zero"))
+fn sub(figure: u64, by: u64) -> Result<u64, DecideError> {
+    figure.checked_sub(by).ok_or(DecideError::InvariantViolated("a figure fell below zero"))
 }

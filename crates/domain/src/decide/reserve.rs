@@ -2,58 +2,58 @@
 
 use super::hold::expire;
 use super::units::{Offer, due_holders, offer};
-use super::{Halt, Run, add, step};
+use super::{CommandContext, DecideError, add, step};
 use crate::bug;
-use crate::choice::Choice;
-use crate::command::{Basket, Fulfilment, Reserve, Want};
-use crate::event::{HoldChange, Subject, Transition};
+use crate::command::{Basket, Fulfilment, RequestedLine, Reserve};
+use crate::event::{HoldChange, KeyTarget, Transition};
 use crate::hold::{Extras, Hold, Line, Status, Terms};
 use crate::item::{Item, Mode};
 use crate::label::Label;
-use crate::limits::{BASKET_UNITS, LINE_QUANTITY, LINE_UNITS, Rules};
+use crate::limits::{BASKET_UNITS, HoldLimits, LINE_QUANTITY, LINE_UNITS};
 use crate::outcome::{Outcome, Reply};
-use crate::rejection::{Rejection, Shortage, Taken};
+use crate::rejection::{Rejection, Shortage, UnavailableUnits};
 use crate::state::{Scope, State};
 use crate::time::{Instant, Seconds};
 use crate::unit::{LineUnit, LineUnits};
+use crate::unit_selection::UnitSelection;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub(super) fn reserve<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &Reserve,
     now: Instant,
-) -> Result<Outcome, Halt> {
-    let wants = command.basket.wants();
-    let times = match judge(run, command)? {
+) -> Result<Outcome, DecideError> {
+    let lines = command.basket.lines();
+    let times = match validate(context, command)? {
         Ok(times) => times,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
     let basket = &command.basket;
-    let Some(now) = make_room(run, basket, now)? else { return Ok(Outcome::Later) };
+    let Some(now) = expire_until_it_fits(context, basket, now)? else { return Ok(Outcome::Later) };
 
-    let mut granted = Vec::with_capacity(wants.len());
+    let mut granted = Vec::with_capacity(lines.len());
     let mut short = Vec::new();
     let mut taken = Vec::new();
-    for (number, want) in wants.iter().enumerate() {
-        let item = known(run, want)?;
+    for (number, line) in lines.iter().enumerate() {
+        let item = known(context, line)?;
         let offer = match item.mode {
             Mode::Counted => {
-                let quantity = want.quantity.min(item.available());
+                let quantity = line.quantity.min(item.available());
                 Offer { quantity, ..Offer::default() }
             }
-            Mode::Units => offer(run, item, want, basket.choice(number))?,
+            Mode::Units => offer(context, item, line, basket.selection(number))?,
         };
         if !offer.taken.is_empty() {
-            taken.push(Taken { item: item.key.clone(), units: offer.taken });
-        } else if offer.quantity < want.quantity {
-            short.push((want, offer.quantity));
+            taken.push(UnavailableUnits { item: item.key.clone(), units: offer.taken });
+        } else if offer.quantity < line.quantity {
+            short.push((line, offer.quantity));
         }
-        let quantity = if bug!("a-partial-line-gets-too-much") { want.quantity } else { offer.quantity };
+        let quantity = if bug!("a-partial-line-gets-too-much") { line.quantity } else { offer.quantity };
         if quantity > 0 || bug!("a-partial-line-gets-nothing") {
-            granted.push((want, quantity, offer.units));
+            granted.push((line, quantity, offer.units));
         }
     }
     let refused = match command.fulfilment {
@@ -64,61 +64,64 @@ pub(super) fn reserve<S: State>(
         return Ok(Outcome::Refused(Rejection::UnitsUnavailable(taken)));
     }
     if refused {
-        return shortages(run, &short);
+        return shortages(context, &short);
     }
     // What is left out of the hold does not bound its time.
-    let times = if granted.len() < wants.len() && !bug!("what-is-left-out-bounds-the-time") {
-        bounds(run, granted.iter().map(|(want, ..)| *want))?
+    let times = if granted.len() < lines.len() && !bug!("what-is-left-out-bounds-the-time") {
+        bounds(context, granted.iter().map(|(line, ..)| *line))?
     } else {
         times
     };
-    hold(run, command, granted, times, now)
+    hold(context, command, granted, times, now)
 }
 
 /// How long a hold may last: (its time to live when it names none, its longest).
 type Times = (Seconds, Seconds);
 
 /// The rejections that do not depend on the stock, in their order.
-fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, Rejection>, Halt> {
-    let wants = command.basket.wants();
+fn validate<S: State>(
+    context: &CommandContext<'_, S>,
+    command: &Reserve,
+) -> Result<Result<Times, Rejection>, DecideError> {
+    let lines = command.basket.lines();
     let mut unknown = Vec::new();
     let mut paused = None;
     let mut too_many = None;
     let mut units = 0_u64;
     let mut nameless = None;
     let mut bounds: Option<Times> = None;
-    if run.state.paused(None)? {
+    if context.state.paused(None)? {
         paused = Some(Scope::Everything);
     }
-    for (number, want) in wants.iter().enumerate() {
-        let Some(item) = run.state.item(&want.item)? else {
-            unknown.push(want.item.clone());
+    for (number, line) in lines.iter().enumerate() {
+        let Some(item) = context.state.item(&line.item)? else {
+            unknown.push(line.item.clone());
             continue;
         };
-        let times = item_times(run.rules, item);
+        let times = item_times(context.rules, item);
         bounds = Some(smaller(bounds, times));
         if bug!("the-last-item-alone-bounds-the-time") {
             bounds = Some(times);
         }
         if paused.is_none() {
-            paused = pause_of(run, item)?;
+            paused = pause_of(context, item)?;
         }
         let most = match item.mode {
             Mode::Counted => LINE_QUANTITY,
             Mode::Units => {
-                units = units.saturating_add(want.quantity);
+                units = units.saturating_add(line.quantity);
                 LINE_UNITS
             }
         };
-        if want.quantity > most && too_many.is_none() {
-            too_many = Some((want, most));
+        if line.quantity > most && too_many.is_none() {
+            too_many = Some((line, most));
         }
-        if item.mode == Mode::Counted && command.basket.choice(number).is_some() && nameless.is_none() {
-            nameless = Some(want);
+        if item.mode == Mode::Counted && command.basket.selection(number).is_some() && nameless.is_none() {
+            nameless = Some(line);
         }
     }
 
-    let (default, max) = bounds.unwrap_or((run.rules.default_ttl, run.rules.max_hold));
+    let (default, max) = bounds.unwrap_or((context.rules.default_ttl, context.rules.max_hold));
     if command.ttl.is_some_and(|ttl| ttl > max) {
         let detail = format!("is longer than a hold on these items may last: at most {} seconds", max.get());
         return Ok(Err(Rejection::invalid("/ttl_seconds", detail)));
@@ -127,10 +130,10 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
         let detail = format!("is a pool that none of these items has: {pool}");
         return Ok(Err(Rejection::invalid("/pool", detail)));
     }
-    if let Some(want) = nameless {
+    if let Some(line) = nameless {
         let detail = format!(
             "must ask for a quantity of {:?}, which counts its units and gives them no ids",
-            want.item
+            line.item
         );
         return Ok(Err(Rejection::invalid("", detail)));
     }
@@ -143,9 +146,9 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
     if let Some(scope) = paused {
         return Ok(Err(Rejection::SalePaused(scope)));
     }
-    if let Some((want, limit)) = too_many {
-        let item = Some(want.item.clone());
-        return Ok(Err(Rejection::QuantityLimit { item, requested: want.quantity, limit }));
+    if let Some((line, limit)) = too_many {
+        let item = Some(line.item.clone());
+        return Ok(Err(Rejection::QuantityLimit { item, requested: line.quantity, limit }));
     }
     if units > BASKET_UNITS {
         return Ok(Err(Rejection::QuantityLimit { item: None, requested: units, limit: BASKET_UNITS }));
@@ -154,13 +157,16 @@ fn judge<S: State>(run: &Run<'_, S>, command: &Reserve) -> Result<Result<Times, 
 }
 
 /// The smallest times of all these items.
-fn bounds<'a, S: State>(run: &Run<'_, S>, wants: impl Iterator<Item = &'a Want>) -> Result<Times, Halt> {
+fn bounds<'a, S: State>(
+    context: &CommandContext<'_, S>,
+    lines: impl Iterator<Item = &'a RequestedLine>,
+) -> Result<Times, DecideError> {
     let mut bounds = None;
-    for want in wants {
-        let times = item_times(run.rules, known(run, want)?);
+    for line in lines {
+        let times = item_times(context.rules, known(context, line)?);
         bounds = Some(smaller(bounds, times));
     }
-    Ok(bounds.unwrap_or((run.rules.default_ttl, run.rules.max_hold)))
+    Ok(bounds.unwrap_or((context.rules.default_ttl, context.rules.max_hold)))
 }
 
 fn smaller(bounds: Option<Times>, (default, max): Times) -> Times {
@@ -168,7 +174,7 @@ fn smaller(bounds: Option<Times>, (default, max): Times) -> Times {
 }
 
 /// The nearest setting wins: item, location, service.
-fn item_times(rules: &Rules, item: &Item) -> Times {
+fn item_times(rules: &HoldLimits, item: &Item) -> Times {
     let location = rules.locations.iter().find(|(name, ..)| name.as_str() == item.key.location());
     let (default, max) = location.map_or((None, None), |(_, default, max)| (*default, *max));
     (
@@ -177,9 +183,10 @@ fn item_times(rules: &Rules, item: &Item) -> Times {
     )
 }
 
-fn pause_of<S: State>(run: &Run<'_, S>, item: &Item) -> Result<Option<Scope>, Halt> {
-    if run.state.paused(Some(item.key.location()))? && !bug!("a-location-s-pause-is-ignored") {
-        let location = Label::new(item.key.location()).map_err(|_| Halt::Broken("a location is no label"))?;
+fn pause_of<S: State>(context: &CommandContext<'_, S>, item: &Item) -> Result<Option<Scope>, DecideError> {
+    if context.state.paused(Some(item.key.location()))? && !bug!("a-location-s-pause-is-ignored") {
+        let location = Label::new(item.key.location())
+            .map_err(|_| DecideError::InvariantViolated("a location is no label"))?;
         return Ok(Some(Scope::Location(location)));
     }
     Ok(item.paused.then(|| Scope::Item(item.key.clone())))
@@ -187,38 +194,42 @@ fn pause_of<S: State>(run: &Run<'_, S>, item: &Item) -> Result<Option<Scope>, Ha
 
 /// Expires due holds, earliest first, of the items that fall short, until they fit or none is due; answers with the
 /// instant that counts for the whole basket. `None` when the batch may expire no more and more is due.
-fn make_room<S: State>(run: &mut Run<'_, S>, basket: &Basket, now: Instant) -> Result<Option<Instant>, Halt> {
-    let wants = basket.wants();
-    let mut now = floored(run, wants, now)?;
+fn expire_until_it_fits<S: State>(
+    context: &mut CommandContext<'_, S>,
+    basket: &Basket,
+    now: Instant,
+) -> Result<Option<Instant>, DecideError> {
+    let lines = basket.lines();
+    let mut now = clamp_to_item_clock(context, lines, now)?;
     loop {
-        for (number, want) in wants.iter().enumerate() {
+        for (number, line) in lines.iter().enumerate() {
             // Units that are named can't be had before their holds have ended, and no other hold's end helps.
-            if let Some(Choice::Named(ids)) = basket.choice(number) {
-                for due in due_holders(run, &want.item, ids, now)? {
-                    if !run.may_expire() {
+            if let Some(UnitSelection::Named(ids)) = basket.selection(number) {
+                for due in due_holders(context, &line.item, ids, now)? {
+                    if !context.may_expire() {
                         return Ok(None);
                     }
-                    expire(run, due, now)?;
+                    expire(context, due, now)?;
                 }
             }
-            while !fits(run, want, basket.choice(number), now)? {
-                match run.state.earliest(Some(&want.item))? {
+            while !fits(context, line, basket.selection(number), now)? {
+                match context.state.earliest(Some(&line.item))? {
                     Some((due, _)) if bug!("a-reserve-leaves-what-is-due-now") && due == now => break,
                     Some((due, id)) if due <= now => {
-                        if !run.may_expire() {
+                        if !context.may_expire() {
                             if bug!("a-full-batch-refuses") {
                                 return Ok(Some(now));
                             }
                             return Ok(None);
                         }
-                        expire(run, id, now)?;
+                        expire(context, id, now)?;
                     }
                     _ => break,
                 }
             }
         }
         // A hold that was expired may have had items of its own that were decided on later: then more may be due.
-        let floor = floored(run, wants, now)?;
+        let floor = clamp_to_item_clock(context, lines, now)?;
         if floor == now {
             return Ok(Some(now));
         }
@@ -228,52 +239,65 @@ fn make_room<S: State>(run: &mut Run<'_, S>, basket: &Basket, now: Instant) -> R
 
 /// Whether no due hold's end would help a wish: it could be had in full, or the units that it names are not with one.
 fn fits<S: State>(
-    run: &Run<'_, S>,
-    want: &Want,
-    choice: Option<&Choice>,
+    context: &CommandContext<'_, S>,
+    line: &RequestedLine,
+    selection: Option<&UnitSelection>,
     now: Instant,
-) -> Result<bool, Halt> {
-    let item = known(run, want)?;
-    if item.available() < want.quantity {
+) -> Result<bool, DecideError> {
+    let item = known(context, line)?;
+    if item.available() < line.quantity {
         return Ok(false);
     }
-    match choice {
-        None | Some(Choice::Named(_)) => Ok(true),
-        Some(Choice::Best(_)) => {
+    match selection {
+        None | Some(UnitSelection::Named(_)) => Ok(true),
+        Some(UnitSelection::BestAvailable(_)) => {
             // A plan is made again for the hold itself, so none is made here where nothing is due. A store that has not
             // loaded deadlines is not asked to: it need only where stock falls short.
-            let none_is_due = run
+            let none_is_due = context
                 .state
-                .earliest(Some(&want.item))
+                .earliest(Some(&line.item))
                 .is_ok_and(|first| first.is_none_or(|(due, _)| due > now));
-            Ok(none_is_due || offer(run, item, want, choice)?.quantity == want.quantity)
+            Ok(none_is_due || offer(context, item, line, selection)?.quantity == line.quantity)
         }
     }
 }
 
 /// Now, but not before any instant at which one of the basket's items was decided on.
-fn floored<S: State>(run: &Run<'_, S>, wants: &[Want], now: Instant) -> Result<Instant, Halt> {
+fn clamp_to_item_clock<S: State>(
+    context: &CommandContext<'_, S>,
+    lines: &[RequestedLine],
+    now: Instant,
+) -> Result<Instant, DecideError> {
     let mut at = now;
-    for want in wants {
-        at = at.max(known(run, want)?.figures.at);
+    for line in lines {
+        at = at.max(known(context, line)?.figures.at);
     }
     Ok(at)
 }
 
-fn known<'s, S: State>(run: &'s Run<'_, S>, want: &Want) -> Result<&'s Item, Halt> {
-    run.state.item(&want.item)?.ok_or(Halt::Broken("an item went away within a command"))
+fn known<'s, S: State>(
+    context: &'s CommandContext<'_, S>,
+    line: &RequestedLine,
+) -> Result<&'s Item, DecideError> {
+    context
+        .state
+        .item(&line.item)?
+        .ok_or(DecideError::InvariantViolated("an item went away within a command"))
 }
 
-fn shortages<S: State>(run: &Run<'_, S>, short: &[(&Want, u64)]) -> Result<Outcome, Halt> {
+fn shortages<S: State>(
+    context: &CommandContext<'_, S>,
+    short: &[(&RequestedLine, u64)],
+) -> Result<Outcome, DecideError> {
     let mut lines = Vec::with_capacity(short.len());
-    for (want, available) in short {
+    for (line, available) in short {
         lines.push(Shortage {
-            item: want.item.clone(),
-            requested: want.quantity,
+            item: line.item.clone(),
+            requested: line.quantity,
             available: *available,
-            next_expiry_at: run
+            next_expiry_at: context
                 .state
-                .earliest(if bug!("the-next-expiry-is-anybody-s") { None } else { Some(&want.item) })?
+                .earliest(if bug!("the-next-expiry-is-anybody-s") { None } else { Some(&line.item) })?
                 .map(|(due, _)| due),
         });
     }
@@ -281,16 +305,16 @@ fn shortages<S: State>(run: &Run<'_, S>, short: &[(&Want, u64)]) -> Result<Outco
 }
 
 fn hold<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &Reserve,
-    granted: Vec<(&Want, u64, Option<Vec<LineUnit>>)>,
+    granted: Vec<(&RequestedLine, u64, Option<Vec<LineUnit>>)>,
     (default, max): Times,
     now: Instant,
-) -> Result<Outcome, Halt> {
+) -> Result<Outcome, DecideError> {
     let mut lines = Vec::with_capacity(granted.len());
     let mut figures = Vec::with_capacity(granted.len());
-    for (want, quantity, units) in granted {
-        let item = known(run, want)?;
+    for (line, quantity, units) in granted {
+        let item = known(context, line)?;
         let mut after = item.figures;
         after.held = add(after.held, quantity)?;
         after.active = add(after.active, 1)?;
@@ -298,7 +322,7 @@ fn hold<S: State>(
         after.at = now;
         lines.push(Line {
             item: item.key.clone(),
-            requested: line_units(want.quantity)?,
+            requested: line_units(line.quantity)?,
             quantity: line_units(quantity)?,
             returned: 0,
             sequence: after.sequence,
@@ -313,7 +337,7 @@ fn hold<S: State>(
         expires_at = Instant::from_millis(expires_at.millis() - 1);
     }
     let hold = Hold {
-        id: run.fresh.reservation,
+        id: context.fresh.reservation,
         status: Status::Active,
         expires_at,
         terms: Arc::new(Terms {
@@ -324,17 +348,17 @@ fn hold<S: State>(
         }),
         lines: lines.into(),
         closing: None,
-        last_event: run.fresh.event,
+        last_event: context.fresh.event,
     };
     let reply = Reply::Reservation(hold.clone());
-    run.remember(Subject::Reservation(hold.id), now);
+    context.remember(KeyTarget::Reservation(hold.id), now);
     let transition = Transition::Hold { change: HoldChange::Created, hold, figures: figures.into() };
-    run.emit(run.fresh.event, now, None, transition);
+    context.emit(context.fresh.event, now, None, transition);
     Ok(Outcome::Done(reply))
 }
 
-fn line_units(quantity: u64) -> Result<u32, Halt> {
-    u32::try_from(quantity).map_err(|_| Halt::Broken("a line passed its limit"))
+fn line_units(quantity: u64) -> Result<u32, DecideError> {
+    u32::try_from(quantity).map_err(|_| DecideError::InvariantViolated("a line passed its limit"))
 }
 
 fn extras(command: &Reserve) -> Option<Box<Extras>> {

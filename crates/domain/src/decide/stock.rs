@@ -1,10 +1,10 @@
 //! What operators do: set and adjust stock, pause and resume.
 
-use super::{Halt, Run, add, step};
+use super::{CommandContext, DecideError, add, step};
 use crate::bug;
 use crate::command::{AdjustStock, SetSale, SetStock};
-use crate::event::{StockChange, Subject, Transition};
-use crate::item::{Figures, Item, Mode, Settings};
+use crate::event::{KeyTarget, StockChange, Transition};
+use crate::item::{Item, Mode, Settings, StockCounters};
 use crate::limits::TOTAL_UNITS;
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
@@ -15,8 +15,12 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
 
-pub(super) fn set<S: State>(run: &mut Run<'_, S>, command: &SetStock, now: Instant) -> Result<Outcome, Halt> {
-    if command.mode == Some(Mode::Units) && !run.state.keeps_units() {
+pub(super) fn set<S: State>(
+    context: &mut CommandContext<'_, S>,
+    command: &SetStock,
+    now: Instant,
+) -> Result<Outcome, DecideError> {
+    if command.mode == Some(Mode::Units) && !context.state.keeps_units() {
         let detail = "must be counted or left out: this store keeps counted stock only".to_string();
         return Ok(Outcome::Refused(Rejection::invalid("/mode", detail)));
     }
@@ -24,7 +28,7 @@ pub(super) fn set<S: State>(run: &mut Run<'_, S>, command: &SetStock, now: Insta
         let detail = format!("must be at most {TOTAL_UNITS}");
         return Ok(Outcome::Refused(Rejection::invalid("/total_units", detail)));
     }
-    let before = run.state.item(&command.item)?.cloned();
+    let before = context.state.item(&command.item)?.cloned();
     if let Some(expected) = command.expected.as_ref().filter(|_| !bug!("versions-are-not-compared")) {
         let version = before.as_ref().map(|item| item.version);
         if !expected.is_met(version) {
@@ -35,7 +39,7 @@ pub(super) fn set<S: State>(run: &mut Run<'_, S>, command: &SetStock, now: Insta
         Ok(figures) => figures,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
-    let Some(before) = before else { return Ok(create(run, command, mode, total, now)) };
+    let Some(before) = before else { return Ok(create(context, command, mode, total, now)) };
     if let Some(rejection) = below_committed(&before, total) {
         return Ok(Outcome::Refused(rejection));
     }
@@ -44,7 +48,7 @@ pub(super) fn set<S: State>(run: &mut Run<'_, S>, command: &SetStock, now: Insta
         return Ok(Outcome::Done(Reply::Item { item: before, created: false }));
     }
     let item = Item { settings: Arc::new(settings), ..before };
-    changed(run, item, total, StockChange::Set, now)
+    changed(context, item, total, StockChange::Set, now)
 }
 
 /// How units are told apart, which stays as it was, and how many there are to be.
@@ -78,7 +82,7 @@ fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejec
 }
 
 fn create<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &SetStock,
     mode: Mode,
     total_units: u64,
@@ -87,7 +91,7 @@ fn create<S: State>(
     let item = Item {
         key: command.item.clone(),
         mode,
-        figures: Figures {
+        figures: StockCounters {
             total_units,
             confirmed_sold: 0,
             held: 0,
@@ -100,16 +104,21 @@ fn create<S: State>(
         paused: false,
         created_at: now,
     };
-    run.emit(run.fresh.event, now, None, Transition::Stock { change: StockChange::Set, item: item.clone() });
+    context.emit(
+        context.fresh.event,
+        now,
+        None,
+        Transition::Stock { change: StockChange::Set, item: item.clone() },
+    );
     Outcome::Done(Reply::Item { item, created: true })
 }
 
 pub(super) fn adjust<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &AdjustStock,
     now: Instant,
-) -> Result<Outcome, Halt> {
-    let before = run.state.item(&command.item)?.cloned();
+) -> Result<Outcome, DecideError> {
+    let before = context.state.item(&command.item)?.cloned();
     if let Some(expected) = &command.expected {
         let version = before.as_ref().map(|item| item.version);
         if !expected.is_met(version) {
@@ -137,8 +146,8 @@ pub(super) fn adjust<S: State>(
         return Ok(Outcome::Refused(rejection));
     }
     let change = StockChange::Adjusted { delta: command.delta, reason: command.reason.clone() };
-    run.remember(Subject::Item(before.key.clone()), now.max(before.figures.at));
-    changed(run, before, total, change, now)
+    context.remember(KeyTarget::Item(before.key.clone()), now.max(before.figures.at));
+    changed(context, before, total, change, now)
 }
 
 // The words above name it.
@@ -146,20 +155,20 @@ const _: () = assert!(TOTAL_UNITS == 1_000_000_000_000);
 
 /// Makes an operator's change of an item.
 pub(super) fn changed<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     before: Item,
     total_units: u64,
     change: StockChange,
     now: Instant,
-) -> Result<Outcome, Halt> {
+) -> Result<Outcome, DecideError> {
     let at = now.max(before.figures.at);
     let sequence = step(before.mode, before.figures.sequence)?;
     let item = Item {
-        figures: Figures { total_units, sequence, at, ..before.figures },
+        figures: StockCounters { total_units, sequence, at, ..before.figures },
         version: add(before.version, 1)?,
         ..before
     };
-    run.emit(run.fresh.event, at, None, Transition::Stock { change, item: item.clone() });
+    context.emit(context.fresh.event, at, None, Transition::Stock { change, item: item.clone() });
     Ok(Outcome::Done(Reply::Item { item, created: false }))
 }
 
@@ -170,7 +179,7 @@ fn below_committed(item: &Item, total: u64) -> Option<Rejection> {
 }
 
 fn committed(item: &Item) -> Rejection {
-    let Figures { confirmed_sold, held, total_units, .. } = item.figures;
+    let StockCounters { confirmed_sold, held, total_units, .. } = item.figures;
     Rejection::BelowCommitted { confirmed_sold, held, total_units }
 }
 
@@ -184,21 +193,21 @@ fn merged(before: &Settings, command: &SetStock) -> Settings {
 }
 
 pub(super) fn set_sale<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &SetSale,
     now: Instant,
-) -> Result<Outcome, Halt> {
+) -> Result<Outcome, DecideError> {
     let (before, at) = match &command.scope {
-        Scope::Everything => (run.state.paused(None)?, now),
-        Scope::Location(location) => (run.state.paused(Some(location.as_str()))?, now),
-        Scope::Item(key) => match run.state.item(key)? {
+        Scope::Everything => (context.state.paused(None)?, now),
+        Scope::Location(location) => (context.state.paused(Some(location.as_str()))?, now),
+        Scope::Item(key) => match context.state.item(key)? {
             Some(item) => (item.paused, now.max(item.figures.at)),
             None => return Ok(Outcome::Refused(Rejection::UnknownItem(vec![key.clone()]))),
         },
     };
     if before != command.paused {
         let SetSale { scope, paused, reason } = command.clone();
-        run.emit(run.fresh.event, at, None, Transition::Sale { scope, paused, reason });
+        context.emit(context.fresh.event, at, None, Transition::Sale { scope, paused, reason });
     }
     Ok(Outcome::Done(Reply::Sale { paused: command.paused }))
 }

@@ -2,9 +2,8 @@
 
 use super::hold::expire;
 use super::stock::changed;
-use super::{Halt, Run};
-use crate::choice::Choice;
-use crate::command::{AddUnits, NewUnit, RetireUnit, Want};
+use super::{CommandContext, DecideError};
+use crate::command::{AddUnits, NewUnit, RequestedLine, RetireUnit};
 use crate::event::StockChange;
 use crate::id::ReservationId;
 use crate::item::{Item, ItemKey, Mode};
@@ -15,6 +14,7 @@ use crate::rejection::Rejection;
 use crate::state::State;
 use crate::time::Instant;
 use crate::unit::{LineUnit, Place, Unit, UnitStatus};
+use crate::unit_selection::UnitSelection;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::ToString;
@@ -34,27 +34,28 @@ pub(super) struct Offer {
 
 /// What there is for a wish on an item whose units have ids, as things are.
 pub(super) fn offer<S: State>(
-    run: &Run<'_, S>,
+    context: &CommandContext<'_, S>,
     item: &Item,
-    want: &Want,
-    choice: Option<&Choice>,
-) -> Result<Offer, Halt> {
+    want: &RequestedLine,
+    selection: Option<&UnitSelection>,
+) -> Result<Offer, DecideError> {
     let most = item.available().min(want.quantity);
-    let count = usize::try_from(most).map_err(|_| Halt::Broken("more units than memory has"))?;
+    let count =
+        usize::try_from(most).map_err(|_| DecideError::InvariantViolated("more units than memory has"))?;
     let mut taken = Vec::new();
-    let found: Vec<&Unit> = match choice {
-        None => run.state.free_units(&item.key, u32::try_from(most).unwrap_or(u32::MAX))?,
-        Some(Choice::Best(best)) => match run.state.pool(&item.key)? {
+    let found: Vec<&Unit> = match selection {
+        None => context.state.free_units(&item.key, u32::try_from(most).unwrap_or(u32::MAX))?,
+        Some(UnitSelection::BestAvailable(best)) => match context.state.pool(&item.key)? {
             Some(pool) => {
                 let wanted = usize::try_from(want.quantity).unwrap_or(usize::MAX);
                 pool.best(best, wanted, count)
             }
             None => Vec::new(),
         },
-        Some(Choice::Named(ids)) => {
+        Some(UnitSelection::Named(ids)) => {
             let mut found = Vec::with_capacity(ids.len());
             for id in ids {
-                match run.state.unit(&item.key, id)? {
+                match context.state.unit(&item.key, id)? {
                     Some(unit) if unit.status == UnitStatus::Available => found.push(unit),
                     _ => taken.push(id.clone()),
                 }
@@ -63,8 +64,10 @@ pub(super) fn offer<S: State>(
             found
         }
     };
-    if choice.is_none() && found.len() != count {
-        return Err(Halt::Broken("an item's figures say that other units are free than are"));
+    if selection.is_none() && found.len() != count {
+        return Err(DecideError::InvariantViolated(
+            "an item's figures say that other units are free than are",
+        ));
     }
     let mut units = Vec::with_capacity(found.len());
     for unit in found {
@@ -75,21 +78,26 @@ pub(super) fn offer<S: State>(
 }
 
 /// The version after this one.
-pub(super) fn next(version: u64) -> Result<u64, Halt> {
+pub(super) fn next(version: u64) -> Result<u64, DecideError> {
     super::add(version, 1)
 }
 
 /// The holds that have these units and are due, the earliest first.
 pub(super) fn due_holders<S: State>(
-    run: &Run<'_, S>,
+    context: &CommandContext<'_, S>,
     item: &ItemKey,
     ids: &[Label],
     now: Instant,
-) -> Result<Vec<ReservationId>, Halt> {
+) -> Result<Vec<ReservationId>, DecideError> {
     let mut due = BTreeSet::new();
     for id in ids {
-        let Some(Unit { status: UnitStatus::Held(holder), .. }) = run.state.unit(item, id)? else { continue };
-        let hold = run.state.hold(*holder)?.ok_or(Halt::Broken("a unit's hold is not there"))?;
+        let Some(Unit { status: UnitStatus::Held(holder), .. }) = context.state.unit(item, id)? else {
+            continue;
+        };
+        let hold = context
+            .state
+            .hold(*holder)?
+            .ok_or(DecideError::InvariantViolated("a unit's hold is not there"))?;
         if hold.is_due(now) {
             due.insert((hold.expires_at, *holder));
         }
@@ -97,18 +105,22 @@ pub(super) fn due_holders<S: State>(
     Ok(due.into_iter().map(|(_, id)| id).collect())
 }
 
-pub(super) fn add<S: State>(run: &mut Run<'_, S>, command: &AddUnits, now: Instant) -> Result<Outcome, Halt> {
-    let item = match item_with_ids(run, &command.item)? {
+pub(super) fn add<S: State>(
+    context: &mut CommandContext<'_, S>,
+    command: &AddUnits,
+    now: Instant,
+) -> Result<Outcome, DecideError> {
+    let item = match item_with_ids(context, &command.item)? {
         Ok(item) => item,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
-    if let Err(rejection) = judge(&command.units) {
+    if let Err(rejection) = validate(&command.units) {
         return Ok(Outcome::Refused(rejection));
     }
-    let mut highest = run.state.last_position(&item.key)?;
+    let mut highest = context.state.last_position(&item.key)?;
     let (mut added, mut unchanged) = (Vec::new(), 0_u32);
     for (number, posted) in command.units.iter().enumerate() {
-        if let Some(known) = run.state.unit(&item.key, &posted.id)? {
+        if let Some(known) = context.state.unit(&item.key, &posted.id)? {
             if !same(posted, known) {
                 let detail = format!(
                     "is there already and is another: {}; a unit is never changed, retire it first",
@@ -129,7 +141,8 @@ pub(super) fn add<S: State>(run: &mut Run<'_, S>, command: &AddUnits, now: Insta
         let place = Place { position, section, row, number, attributes };
         added.push(Unit { id, place, status: UnitStatus::Available, version: 1 });
     }
-    let count = u32::try_from(added.len()).map_err(|_| Halt::Broken("more units than a command has"))?;
+    let count = u32::try_from(added.len())
+        .map_err(|_| DecideError::InvariantViolated("more units than a command has"))?;
     if added.is_empty() {
         return Ok(Outcome::Done(Reply::Units { item, added: 0, unchanged }));
     }
@@ -140,7 +153,7 @@ pub(super) fn add<S: State>(run: &mut Run<'_, S>, command: &AddUnits, now: Insta
         );
         return Ok(Outcome::Refused(Rejection::invalid("/units", detail)));
     }
-    match changed(run, item, total_units, StockChange::UnitsAdded(added.into()), now)? {
+    match changed(context, item, total_units, StockChange::UnitsAdded(added.into()), now)? {
         Outcome::Done(Reply::Item { item, .. }) => {
             Ok(Outcome::Done(Reply::Units { item, added: count, unchanged }))
         }
@@ -149,7 +162,7 @@ pub(super) fn add<S: State>(run: &mut Run<'_, S>, command: &AddUnits, now: Insta
 }
 
 /// What is wrong with units by themselves.
-fn judge(units: &[NewUnit]) -> Result<(), Rejection> {
+fn validate(units: &[NewUnit]) -> Result<(), Rejection> {
     if units.is_empty() || units.len() > UNITS_AT_ONCE {
         let detail = format!("must be 1 to {UNITS_AT_ONCE} units, and is {}", units.len());
         return Err(Rejection::invalid("/units", detail));
@@ -178,36 +191,43 @@ fn same(posted: &NewUnit, known: &Unit) -> bool {
 }
 
 pub(super) fn retire<S: State>(
-    run: &mut Run<'_, S>,
+    context: &mut CommandContext<'_, S>,
     command: &RetireUnit,
     now: Instant,
-) -> Result<Outcome, Halt> {
-    let item = match item_with_ids(run, &command.item)? {
+) -> Result<Outcome, DecideError> {
+    let item = match item_with_ids(context, &command.item)? {
         Ok(item) => item,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
     let now = now.max(item.figures.at);
-    for due in due_holders(run, &item.key, core::slice::from_ref(&command.unit), now)? {
-        if !run.may_expire() {
+    for due in due_holders(context, &item.key, core::slice::from_ref(&command.unit), now)? {
+        if !context.may_expire() {
             return Ok(Outcome::Later);
         }
-        expire(run, due, now)?;
+        expire(context, due, now)?;
     }
     let (key, unit) = (item.key.clone(), command.unit.clone());
-    let Some(status) = run.state.unit(&key, &unit)?.map(|unit| unit.status) else {
+    let Some(status) = context.state.unit(&key, &unit)?.map(|unit| unit.status) else {
         return Ok(Outcome::Refused(Rejection::UnknownUnit { item: key, unit }));
     };
     if status != UnitStatus::Available {
         return Ok(Outcome::Refused(Rejection::UnitInUse { item: key, unit, status }));
     }
-    let item = run.state.item(&key)?.ok_or(Halt::Broken("an item went away within a command"))?.clone();
+    let item = context
+        .state
+        .item(&key)?
+        .ok_or(DecideError::InvariantViolated("an item went away within a command"))?
+        .clone();
     let total_units = super::sub(item.figures.total_units, 1)?;
-    changed(run, item, total_units, StockChange::UnitRetired(unit), now)
+    changed(context, item, total_units, StockChange::UnitRetired(unit), now)
 }
 
 /// An item whose units have ids.
-fn item_with_ids<S: State>(run: &Run<'_, S>, key: &ItemKey) -> Result<Result<Item, Rejection>, Halt> {
-    Ok(match run.state.item(key)? {
+fn item_with_ids<S: State>(
+    context: &CommandContext<'_, S>,
+    key: &ItemKey,
+) -> Result<Result<Item, Rejection>, DecideError> {
+    Ok(match context.state.item(key)? {
         None => Err(Rejection::UnknownItem(vec![key.clone()])),
         Some(item) if item.mode != Mode::Units => {
             let detail = "must be an item whose units have ids: this one counts them".to_string();

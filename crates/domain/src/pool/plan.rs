@@ -11,8 +11,8 @@
 
 use super::Pool;
 use super::seats::{Seats, Stretch};
-use crate::choice::Best;
 use crate::unit::Unit;
+use crate::unit_selection::BestAvailable;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -44,7 +44,7 @@ struct Spot {
 
 impl Pool {
     /// The best units for a buyer who wants so many and may have `most` of them at most: as many as can be had.
-    pub fn best(&self, best: &Best, wanted: usize, most: usize) -> Vec<&Unit> {
+    pub fn best(&self, best: &BestAvailable, wanted: usize, most: usize) -> Vec<&Unit> {
         let least = |k: u32| usize::try_from(k).unwrap_or(usize::MAX).clamp(1, wanted.max(1));
         let plan = Plan {
             pool: self,
@@ -57,7 +57,7 @@ impl Pool {
         found.into_iter().filter_map(|place| self.units.get(place)).collect()
     }
 
-    fn stretches(&self, best: &Best) -> Vec<&Stretch> {
+    fn stretches(&self, best: &BestAvailable) -> Vec<&Stretch> {
         if best.sections.is_empty() {
             return vec![self.seats().whole()];
         }
@@ -74,7 +74,7 @@ impl Pool {
 struct Plan<'a> {
     pool: &'a Pool,
     seats: &'a Seats,
-    best: &'a Best,
+    best: &'a BestAvailable,
     /// Shortest run that will do, where several will.
     least: Option<usize>,
     /// Where to look, in order of preference.

@@ -3,31 +3,31 @@
 use crate::shop::Shop;
 use crate::table::{check, instant, item, said};
 use stockhold_domain::{
-    Effects, Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Missing, ReservationId, Rules,
-    State, decide,
+    Effects, Event, Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Lookup, NotLoaded,
+    ReservationId, State, decide,
 };
 
 /// A shop that has said nothing of units.
 struct Counted(Shop);
 
 impl State for Counted {
-    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item> {
         self.0.item(key)
     }
 
-    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
         self.0.hold(id)
     }
 
-    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
         self.0.key(hash)
     }
 
-    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded> {
         State::paused(&self.0, location)
     }
 
-    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
         self.0.earliest(item)
     }
 
@@ -52,7 +52,7 @@ fn no_item_whose_units_have_ids_is_made_where_none_are_kept() {
     ] {
         let envelope = played.envelope(command);
         let mut effects = Effects::default();
-        let outcome = decide(&mut state, &Rules::default(), &envelope, instant("0"), &mut effects);
+        let outcome = decide(&mut state, &HoldLimits::default(), &envelope, instant("0"), &mut effects);
         assert_eq!(said(&outcome.unwrap()), expected, "{command}");
     }
     assert!(!state.0.items.contains_key(&item("hall")));

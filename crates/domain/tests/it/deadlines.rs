@@ -191,11 +191,11 @@ fn extensions_end_at_the_cap() {
 
 #[test]
 fn times_are_the_nearest_settings_and_of_a_basket_the_smallest() {
-    use stockhold_domain::{Rules, Seconds};
+    use stockhold_domain::{HoldLimits, Seconds};
     let seconds = |seconds| Some(Seconds::new(seconds).unwrap());
     let locations = vec![(crate::table::label("hub"), seconds(30), seconds(60))];
     crate::table::check_under(
-        Rules { locations, ..Rules::default() },
+        HoldLimits { locations, ..HoldLimits::default() },
         "
         0 stock a 9                   -> created total=9 available=9 v=1
         0 stock hub/a 9               -> created total=9 available=9 v=1

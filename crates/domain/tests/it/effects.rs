@@ -1,7 +1,7 @@
 //! What a batch has to commit, and how large it has become.
 
 use crate::table::{Played, check, id, instant, item, said};
-use stockhold_domain::{Effects, Subject};
+use stockhold_domain::{Effects, KeyTarget};
 
 const SHOP: &str = "
     0 stock a 9                  -> created total=9 available=9 v=1
@@ -43,10 +43,10 @@ fn there_is_nothing_to_commit_without_an_event_or_a_key() {
 fn a_key_is_committed_with_what_it_stands_for() {
     let mut played = check(SHOP);
     let effects = batch(&mut played, "reserve r a=1 ttl=5 key=k");
-    assert_eq!(effects.keys[0].subject, Subject::Reservation(id("r")));
+    assert_eq!(effects.keys[0].target, KeyTarget::Reservation(id("r")));
     assert_eq!(Some(&effects.keys[0]), played.shop.keys.get(&effects.keys[0].hash));
     let effects = batch(&mut played, "adjust a 1 key=d");
-    assert_eq!(effects.keys[0].subject, Subject::Item(item("a")));
+    assert_eq!(effects.keys[0].target, KeyTarget::Item(item("a")));
     assert_eq!(Some(&effects.keys[0]), played.shop.keys.get(&effects.keys[0].hash));
 }
 

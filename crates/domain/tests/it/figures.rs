@@ -1,7 +1,7 @@
 //! Stock that is set and adjusted, baskets, and where figures end.
 
 use crate::table::{check, item};
-use stockhold_domain::{Basket, BasketError, Want, limits};
+use stockhold_domain::{Basket, BasketError, RequestedLine, limits};
 
 #[test]
 fn no_total_falls_below_what_is_committed() {
@@ -139,16 +139,16 @@ fn lines_on_the_same_item_are_one() {
 #[test]
 fn baskets_have_bounds() {
     let wants = |count: usize, quantity| {
-        (0..count).map(|n| Want { item: item(&n.to_string()), quantity }).collect::<Vec<_>>()
+        (0..count).map(|n| RequestedLine { item: item(&n.to_string()), quantity }).collect::<Vec<_>>()
     };
     assert_eq!(Basket::new(Vec::new()), Err(BasketError::Empty));
     assert_eq!(Basket::new(wants(2_001, 1)), Err(BasketError::TooMany(2_001)));
-    assert_eq!(Basket::new(wants(limits::BASKET_LINES, 1)).unwrap().wants().len(), 2_000);
+    assert_eq!(Basket::new(wants(limits::BASKET_LINES, 1)).unwrap().lines().len(), 2_000);
     let mut with_nothing = wants(3, 1);
     with_nothing[2].quantity = 0;
     assert_eq!(Basket::new(with_nothing), Err(BasketError::Zero(2)));
     assert_eq!(Basket::new(wants(1, 0)), Err(BasketError::Zero(0)));
     let mut same = wants(2, u64::MAX);
     same[1].item = same[0].item.clone();
-    assert_eq!(Basket::new(same).unwrap().wants(), wants(1, u64::MAX));
+    assert_eq!(Basket::new(same).unwrap().lines(), wants(1, u64::MAX));
 }

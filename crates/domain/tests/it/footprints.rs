@@ -5,7 +5,8 @@ use crate::shop::{Shop, Slice};
 use crate::table::{Played, check, id, instant, item};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Effects, Envelope, Halt, Instant, Label, Missing, Name, Outcome, Rules, decide, footprint,
+    DecideError, Effects, Envelope, HoldLimits, Instant, Label, NotLoaded, Outcome, Resource, decide,
+    footprint,
 };
 
 const SHOP: &str = "
@@ -25,7 +26,7 @@ const HALL: &str = "
     0 reserve r hall=[c] ttl=5        -> active until 5000 hall=1(c.2)
 ";
 
-fn names(slice: &Slice, envelope: &Envelope) -> BTreeSet<Name> {
+fn names(slice: &Slice, envelope: &Envelope) -> BTreeSet<Resource> {
     let mut names = Vec::new();
     footprint(slice, envelope, &mut names);
     names.into_iter().collect()
@@ -44,23 +45,23 @@ fn load(slice: &mut Slice, envelope: &Envelope) -> u32 {
 }
 
 /// Decides over a slice, loading what turns out to be missing; returns the outcome and what was loaded that late.
-fn decide_over_slice(shop: &Shop, envelope: &Envelope, now: Instant) -> (Outcome, Shop, Vec<Name>) {
+fn decide_over_slice(shop: &Shop, envelope: &Envelope, now: Instant) -> (Outcome, Shop, Vec<Resource>) {
     let mut loaded = BTreeSet::new();
     let mut late = Vec::new();
     loop {
         let mut slice = Slice { shop: shop.clone(), loaded: loaded.clone(), ..Slice::default() };
         assert!(load(&mut slice, envelope) <= 4, "key, reservation, items, and nothing new");
         let before = slice.loaded.clone();
-        let decided = decide(&mut slice, &Rules::default(), envelope, now, &mut Effects::default());
+        let decided = decide(&mut slice, &HoldLimits::default(), envelope, now, &mut Effects::default());
         match decided {
             Ok(outcome) => return (outcome, slice.shop, late),
-            Err(Halt::Missing(Missing(name))) => {
+            Err(DecideError::NotLoaded(NotLoaded(name))) => {
                 assert!(!before.contains(&name), "{name:?} was loaded and is missing");
                 loaded = before;
                 loaded.insert(name.clone());
                 late.push(name);
             }
-            Err(Halt::Broken(what)) => panic!("{what}"),
+            Err(DecideError::InvariantViolated(what)) => panic!("{what}"),
         }
     }
 }
@@ -99,14 +100,14 @@ fn a_slice_gives_the_same_outcome_as_all_of_memory() {
             let (outcome, after, _) = decide_over_slice(&played.shop, &envelope, instant(at));
             let mut whole = played.shop.clone();
             let expected =
-                decide(&mut whole, &Rules::default(), &envelope, instant(at), &mut Effects::default());
+                decide(&mut whole, &HoldLimits::default(), &envelope, instant(at), &mut Effects::default());
             assert_eq!(Ok(outcome), expected, "{command} at {at}");
             assert_eq!(after, whole, "{command} at {at}");
         }
     }
 }
 
-fn late(played: &mut Played, command: &str, at: &str) -> Vec<Name> {
+fn late(played: &mut Played, command: &str, at: &str) -> Vec<Resource> {
     let envelope = played.envelope(command);
     decide_over_slice(&played.shop, &envelope, instant(at)).2
 }
@@ -118,11 +119,18 @@ fn only_holds_that_fall_due_are_loaded_late() {
     {
         assert_eq!(late(&mut played, command, "1000"), [], "{command}");
         let due = late(&mut played, command, "9000");
-        assert!(due.iter().all(|name| matches!(name, Name::Hold(_) | Name::Item(_))), "{command}: {due:?}");
+        assert!(
+            due.iter().all(|name| matches!(name, Resource::Hold(_) | Resource::Item(_))),
+            "{command}: {due:?}"
+        );
     }
     let basket_of_others = late(&mut played, "reserve x b=3 ttl=5", "9000");
-    let expected =
-        [Name::Hold(id("r")), Name::Item(item("a")), Name::Hold(id("s")), Name::Item(item("hub/c"))];
+    let expected = [
+        Resource::Hold(id("r")),
+        Resource::Item(item("a")),
+        Resource::Hold(id("s")),
+        Resource::Item(item("hub/c")),
+    ];
     assert_eq!(basket_of_others, expected, "the due holds, and their other items");
 }
 
@@ -131,10 +139,11 @@ fn a_footprint_grows_from_id_to_reservation_to_items_and_then_stays() {
     let mut played = check(SHOP);
     let mut slice = Slice { shop: played.shop.clone(), ..Slice::default() };
     let envelope = played.envelope("confirm r");
-    let hold = BTreeSet::from([Name::Hold(id("r"))]);
+    let hold = BTreeSet::from([Resource::Hold(id("r"))]);
     assert_eq!(names(&slice, &envelope), hold, "nothing is loaded");
     slice.loaded.extend(hold);
-    let with_items = BTreeSet::from([Name::Hold(id("r")), Name::Item(item("a")), Name::Item(item("b"))]);
+    let with_items =
+        BTreeSet::from([Resource::Hold(id("r")), Resource::Item(item("a")), Resource::Item(item("b"))]);
     assert_eq!(names(&slice, &envelope), with_items, "the reservation is loaded");
     slice.loaded.extend(with_items.clone());
     assert_eq!(names(&slice, &envelope), with_items, "all is loaded");
@@ -145,22 +154,22 @@ fn a_known_key_leads_to_what_it_made_and_nowhere_else() {
     let mut played = check(SHOP);
     let envelope = played.envelope("reserve x hub/c=1 key=k");
     let mut slice = Slice { shop: played.shop.clone(), ..Slice::default() };
-    let key = Name::Key(envelope.key.unwrap().hash);
+    let key = Resource::Key(envelope.key.unwrap().hash);
     assert!(names(&slice, &envelope).contains(&key), "the key itself");
     slice.loaded.insert(key.clone());
-    let known = BTreeSet::from([key, Name::Hold(id("r"))]);
+    let known = BTreeSet::from([key, Resource::Hold(id("r"))]);
     assert_eq!(names(&slice, &envelope), known, "the reservation, and nothing of the basket");
     let fresh = played.envelope("reserve x hub/c=1,a=1 key=unused");
-    let location = |name: &str| Name::Pause(Some(Label::new(name).unwrap()));
+    let location = |name: &str| Resource::Pause(Some(Label::new(name).unwrap()));
     let expected = BTreeSet::from([
-        Name::Key(fresh.key.unwrap().hash),
-        Name::Pause(None),
+        Resource::Key(fresh.key.unwrap().hash),
+        Resource::Pause(None),
         location("hub"),
         location("default"),
-        Name::Item(item("a")),
-        Name::Due(item("a")),
-        Name::Item(item("hub/c")),
-        Name::Due(item("hub/c")),
+        Resource::Item(item("a")),
+        Resource::Due(item("a")),
+        Resource::Item(item("hub/c")),
+        Resource::Due(item("hub/c")),
     ]);
     assert_eq!(names(&slice, &fresh), expected, "all that a reserve may touch");
 }
@@ -176,16 +185,19 @@ fn a_basket_with_more_units_than_one_may_have_names_none_past_the_limit() {
     for (command, expected) in [
         (
             "reserve x hall=9999,ring=[a]",
-            vec![Name::Unit(item("ring"), Label::new("a").unwrap()), Name::FreeUnits(item("hall"), 9_999)],
+            vec![
+                Resource::Unit(item("ring"), Label::new("a").unwrap()),
+                Resource::FreeUnits(item("hall"), 9_999),
+            ],
         ),
-        ("reserve x hall=9999,ring=[a+b]", vec![Name::FreeUnits(item("hall"), 9_999)]),
+        ("reserve x hall=9999,ring=[a+b]", vec![Resource::FreeUnits(item("hall"), 9_999)]),
         ("reserve x hall=10001,ring=[a]", Vec::new()),
     ] {
         let envelope = played.envelope(command);
-        let loaded = [item("hall"), item("ring")].map(Name::Item).into();
+        let loaded = [item("hall"), item("ring")].map(Resource::Item).into();
         let slice = Slice { shop: played.shop.clone(), loaded, ..Slice::default() };
-        let mut units: Vec<Name> = names(&slice, &envelope).into_iter().collect();
-        units.retain(|name| matches!(name, Name::Unit(..) | Name::FreeUnits(..)));
+        let mut units: Vec<Resource> = names(&slice, &envelope).into_iter().collect();
+        units.retain(|name| matches!(name, Resource::Unit(..) | Resource::FreeUnits(..)));
         assert_eq!(units, expected, "{command}");
     }
 }
@@ -201,10 +213,10 @@ fn the_best_are_planned_once_where_nothing_is_due() {
         load(&mut slice, &envelope);
         if !deadlines {
             // Nor are deadlines loaded for it by who has them only for those that fall short.
-            slice.loaded.remove(&Name::Due(item("hall")));
+            slice.loaded.remove(&Resource::Due(item("hall")));
         }
         let mut effects = Effects::default();
-        let outcome = decide(&mut slice, &Rules::default(), &envelope, instant(at), &mut effects);
+        let outcome = decide(&mut slice, &HoldLimits::default(), &envelope, instant(at), &mut effects);
         assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
         assert_eq!((effects.events.len(), slice.plans.get()), (1, plans), "at {at}, deadlines: {deadlines}");
     }
@@ -222,7 +234,7 @@ fn a_unit_that_has_to_be_free_leads_to_the_reservation_that_has_it() {
         let mut slice = Slice { shop: played.shop.clone(), ..Slice::default() };
         load(&mut slice, &envelope);
         let holds = slice.loaded.iter().filter_map(|name| match name {
-            Name::Hold(id) => Some(*id),
+            Resource::Hold(id) => Some(*id),
             _ => None,
         });
         assert_eq!(holds.collect::<Vec<_>>(), expected, "{command}");

@@ -2,7 +2,7 @@
 //! same units at once.
 
 use stockhold_domain::{
-    Attribute, Attributes, Best, Label, Place, Pool, ReservationId, SeatStates, Unit, UnitStatus,
+    Attribute, Attributes, BestAvailable, Label, Place, Pool, ReservationId, SeatStates, Unit, UnitStatus,
 };
 
 const ROWS: u64 = 6;
@@ -29,9 +29,9 @@ fn seat(row: u64, number: u64) -> Unit {
     }
 }
 
-fn best(wanted: usize, adjacent: bool, least: Option<u32>, section: Option<&str>) -> (usize, Best) {
+fn best(wanted: usize, adjacent: bool, least: Option<u32>, section: Option<&str>) -> (usize, BestAvailable) {
     let sections = section.map(label).into_iter().collect();
-    (wanted, Best { adjacent, sections, min_together: least, attributes: Attributes::default() })
+    (wanted, BestAvailable { adjacent, sections, min_together: least, attributes: Attributes::default() })
 }
 
 /// The same, with some at the position of the one before them.

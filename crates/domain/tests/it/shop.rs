@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Name, Pool, ReservationId,
-    Scope, State, Status, StockChange, Transition, Unit,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, ReservationId,
+    Resource, Scope, State, Status, StockChange, Transition, Unit,
 };
 
 /// Everything in sorted maps.
@@ -18,23 +18,23 @@ pub(crate) struct Shop {
 }
 
 impl State for Shop {
-    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item> {
         Ok(self.items.get(key))
     }
 
-    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
         Ok(self.holds.get(&id))
     }
 
-    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
         Ok(self.keys.get(&hash))
     }
 
-    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded> {
         Ok(self.paused.iter().any(|paused| paused.as_ref().map(Label::as_str) == location))
     }
 
-    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
         let about = |hold: &&Hold| item.is_none_or(|key| hold.lines.iter().any(|line| line.item == *key));
         let active = self.holds.values().filter(|hold| hold.status == Status::Active).filter(about);
         Ok(active.map(|hold| (hold.expires_at, hold.id)).min())
@@ -44,7 +44,7 @@ impl State for Shop {
         true
     }
 
-    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.pools.get(item))
     }
 
@@ -98,44 +98,44 @@ impl State for Shop {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slice {
     pub(crate) shop: Shop,
-    pub(crate) loaded: BTreeSet<Name>,
+    pub(crate) loaded: BTreeSet<Resource>,
     /// How often something was planned over all units of an item.
     pub(crate) plans: Cell<u32>,
 }
 
 impl Slice {
-    fn need(&self, name: Name) -> Result<(), Missing> {
-        if self.loaded.contains(&name) { Ok(()) } else { Err(Missing(name)) }
+    fn need(&self, name: Resource) -> Result<(), NotLoaded> {
+        if self.loaded.contains(&name) { Ok(()) } else { Err(NotLoaded(name)) }
     }
 }
 
 impl State for Slice {
-    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
-        self.need(Name::Item(key.clone()))?;
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item> {
+        self.need(Resource::Item(key.clone()))?;
         self.shop.item(key)
     }
 
-    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
         // A fresh id is looked up to see that it is fresh: nothing has to be loaded for what can't exist.
         if !self.shop.holds.contains_key(&id) {
             return Ok(None);
         }
-        self.need(Name::Hold(id))?;
+        self.need(Resource::Hold(id))?;
         self.shop.hold(id)
     }
 
-    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
-        self.need(Name::Key(hash))?;
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
+        self.need(Resource::Key(hash))?;
         self.shop.key(hash)
     }
 
-    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
-        self.need(Name::Pause(location.map(|location| Label::new(location).unwrap())))?;
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded> {
+        self.need(Resource::Pause(location.map(|location| Label::new(location).unwrap())))?;
         State::paused(&self.shop, location)
     }
 
-    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
-        self.need(item.map_or(Name::AnyDue, |key| Name::Due(key.clone())))?;
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
+        self.need(item.map_or(Resource::AnyDue, |key| Resource::Due(key.clone())))?;
         self.shop.earliest(item)
     }
 
@@ -143,33 +143,34 @@ impl State for Slice {
         true
     }
 
-    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
-        self.need(Name::SeatMap(item.clone()))?;
+    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
+        self.need(Resource::SeatMap(item.clone()))?;
         self.plans.set(self.plans.get() + 1);
         self.shop.pool(item)
     }
 
-    fn unit(&self, item: &ItemKey, id: &Label) -> Got<'_, Unit> {
-        self.need(Name::Unit(item.clone(), id.clone()))?;
+    fn unit(&self, item: &ItemKey, id: &Label) -> Lookup<'_, Unit> {
+        self.need(Resource::Unit(item.clone(), id.clone()))?;
         self.shop.unit(item, id)
     }
 
-    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, Missing> {
-        let enough = |name: &Name| matches!(name, Name::FreeUnits(of, count) if of == item && *count >= most);
+    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
+        let enough =
+            |name: &Resource| matches!(name, Resource::FreeUnits(of, count) if of == item && *count >= most);
         if !self.loaded.iter().any(enough) {
-            return Err(Missing(Name::FreeUnits(item.clone(), most)));
+            return Err(NotLoaded(Resource::FreeUnits(item.clone(), most)));
         }
         self.shop.free_units(item, most)
     }
 
-    fn last_position(&self, item: &ItemKey) -> Result<u64, Missing> {
-        self.need(Name::LastUnit(item.clone()))?;
+    fn last_position(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
+        self.need(Resource::LastUnit(item.clone()))?;
         self.shop.last_position(item)
     }
 
     fn apply(&mut self, event: &Event) {
         if let Transition::Hold { hold, .. } = &event.transition {
-            self.loaded.insert(Name::Hold(hold.id));
+            self.loaded.insert(Resource::Hold(hold.id));
         }
         self.shop.apply(event);
     }

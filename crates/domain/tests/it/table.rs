@@ -20,20 +20,20 @@ use crate::shop::Shop;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attribute, Attributes, Basket, Best, Choice, Command, Confirm, Effects, Envelope,
-    Event, EventId, Expected, Extend, Fingerprint, Fresh, Fulfilment, Hold, Instant, ItemKey, KeyHash,
-    KeyUse, Label, LineUnit, Mode, NewUnit, Origin, Outcome, Rejection, Release, Reply, RequestId,
-    ReservationId, Reserve, RetireUnit, Return, Returning, Rules, Scope, Seconds, SetSale, SetStock, Setting,
-    Status, UnitStatus, Want, decide,
+    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, Effects, Envelope,
+    Event, EventId, Extend, Fingerprint, Fulfilment, GeneratedIds, Hold, HoldLimits, IdempotencyKey, Instant,
+    ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, Origin, Outcome, Patch, Precondition, Rejection,
+    Release, Reply, RequestId, RequestedLine, ReservationId, Reserve, RetireUnit, Return, ReturnSelection,
+    Scope, Seconds, SetSale, SetStock, Status, UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
 pub(crate) fn check(table: &str) -> Played {
-    check_under(Rules::default(), table)
+    check_under(HoldLimits::default(), table)
 }
 
 /// Runs a table under rules of its own.
-pub(crate) fn check_under(rules: Rules, table: &str) -> Played {
+pub(crate) fn check_under(rules: HoldLimits, table: &str) -> Played {
     let mut played = Played { shop: Shop::default(), rules, events: Vec::new(), made: 0 };
     for line in table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         played.line(line);
@@ -47,7 +47,7 @@ pub(crate) fn check_under(rules: Rules, table: &str) -> Played {
 /// What a table led to.
 pub(crate) struct Played {
     pub(crate) shop: Shop,
-    pub(crate) rules: Rules,
+    pub(crate) rules: HoldLimits,
     pub(crate) events: Vec<Event>,
     made: u128,
 }
@@ -92,7 +92,7 @@ impl Played {
             text.hash(&mut hasher);
             u128::from(hasher.finish())
         };
-        let key = named(&words, "key").map(|key| KeyUse {
+        let key = named(&words, "key").map(|key| IdempotencyKey {
             hash: KeyHash(digest(key)),
             fingerprint: Fingerprint(digest(&format!("{command:?}"))),
         });
@@ -100,7 +100,7 @@ impl Played {
         Envelope {
             command,
             key,
-            fresh: Fresh { reservation, event: EventId::from_u128(self.made << 12) },
+            fresh: GeneratedIds { reservation, event: EventId::from_u128(self.made << 12) },
             origin: Origin { actor: label("test"), request_id: RequestId::Made(self.made), trace: None },
         }
     }
@@ -189,10 +189,10 @@ fn seconds(words: &[&str], name: &str) -> Option<Seconds> {
     number(words, name).map(|seconds: u64| Seconds::new(seconds).unwrap())
 }
 
-fn setting(words: &[&str], name: &str) -> Setting<Seconds> {
+fn setting(words: &[&str], name: &str) -> Patch<Seconds> {
     match named(words, name) {
-        Some("none") => Setting::Unset,
-        _ => seconds(words, name).map_or(Setting::Stays, Setting::To),
+        Some("none") => Patch::Clear,
+        _ => seconds(words, name).map_or(Patch::Keep, Patch::Set),
     }
 }
 
@@ -200,28 +200,28 @@ fn labels(text: &str) -> Vec<Label> {
     text.split('+').map(label).collect()
 }
 
-fn basket(text: &str, best: Option<&Best>) -> Basket {
+fn basket(text: &str, best: Option<&BestAvailable>) -> Basket {
     let want = |text: &str| {
         let (name, quantity) = text.rsplit_once('=').unwrap();
         let named = quantity.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         let choice = match named {
-            Some(ids) => Some(Choice::Named(labels(ids))),
-            None => best.cloned().map(Choice::Best),
+            Some(ids) => Some(UnitSelection::Named(labels(ids))),
+            None => best.cloned().map(UnitSelection::BestAvailable),
         };
         let quantity = if named.is_some() { 1 } else { quantity.parse().unwrap() };
-        (Want { item: item(name), quantity }, choice)
+        (RequestedLine { item: item(name), quantity }, choice)
     };
-    Basket::choosing(text.split(',').map(want).collect()).unwrap()
+    Basket::with_selections(text.split(',').map(want).collect()).unwrap()
 }
 
-fn best(words: &[&str]) -> Option<Best> {
-    let best = Best {
+fn best(words: &[&str]) -> Option<BestAvailable> {
+    let best = BestAvailable {
         adjacent: words.contains(&"adjacent"),
         sections: named(words, "sections").map(labels).unwrap_or_default(),
         min_together: number(words, "together"),
         attributes: attributes(named(words, "with").into_iter()),
     };
-    (best != Best::default()).then_some(best)
+    (best != BestAvailable::default()).then_some(best)
 }
 
 fn attributes<'a>(names: impl Iterator<Item = &'a str>) -> Attributes {
@@ -268,12 +268,12 @@ fn command(line: &str) -> Command {
             Command::Extend(Extend { id: id(words[1]), ttl })
         }
         "return" => {
-            let returning = match (words[2], named(words, "units")) {
-                ("all", _) => Returning::All,
-                (_, Some(ids)) => Returning::Units(labels(ids)),
-                (lines, None) => Returning::Lines(basket(lines, None)),
+            let selection = match (words[2], named(words, "units")) {
+                ("all", _) => ReturnSelection::All,
+                (_, Some(ids)) => ReturnSelection::Units(labels(ids)),
+                (lines, None) => ReturnSelection::Lines(basket(lines, None)),
             };
-            Command::Return(Return { id: id(words[1]), returning, reason: label("unwanted") })
+            Command::Return(Return { id: id(words[1]), selection, reason: label("unwanted") })
         }
         "stock" => Command::SetStock(SetStock {
             item: item(words[1]),
@@ -286,14 +286,14 @@ fn command(line: &str) -> Command {
             safety_stock: number(words, "safety"),
             default_ttl: setting(words, "ttl"),
             max_hold: setting(words, "max"),
-            metadata: Setting::Stays,
-            expected: number(words, "version").map(Expected::version),
+            metadata: Patch::Keep,
+            expected: number(words, "version").map(Precondition::version),
         }),
         "adjust" => Command::AdjustStock(AdjustStock {
             item: item(words[1]),
             delta: words[2].parse().unwrap(),
             reason: label("count"),
-            expected: number(words, "version").map(Expected::version),
+            expected: number(words, "version").map(Precondition::version),
         }),
         "pause" | "resume" => {
             let scope = match (words[1], named(words, "at")) {

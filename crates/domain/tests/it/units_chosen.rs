@@ -1,7 +1,7 @@
 //! Best available: side by side, by preference, leaving no single seat where that can be avoided.
 
 use crate::table::{check, item, label};
-use stockhold_domain::{Basket, BasketError, Best, Choice, Want};
+use stockhold_domain::{Basket, BasketError, BestAvailable, RequestedLine, UnitSelection};
 
 /// Two sections; the stalls have a row of six and one of four, the balcony one of five.
 const HALL: &str = "
@@ -116,27 +116,33 @@ fn what_does_not_follow_in_position_is_not_adjacent() {
     );
 }
 
-fn wish(sku: &str, quantity: u64, choice: Option<&Choice>) -> (Want, Option<Choice>) {
-    (Want { item: item(sku), quantity }, choice.cloned())
+fn wish(sku: &str, quantity: u64, choice: Option<&UnitSelection>) -> (RequestedLine, Option<UnitSelection>) {
+    (RequestedLine { item: item(sku), quantity }, choice.cloned())
 }
 
 #[test]
 fn lines_on_one_item_say_the_same_of_its_units() {
-    let side_by_side = Choice::Best(Best { adjacent: true, ..Best::default() });
-    let in_stalls = Choice::Best(Best { sections: vec![label("stalls")], ..Best::default() });
-    let named = |ids: &[&str]| Choice::Named(ids.iter().map(|id| label(id)).collect());
+    let side_by_side =
+        UnitSelection::BestAvailable(BestAvailable { adjacent: true, ..BestAvailable::default() });
+    let in_stalls = UnitSelection::BestAvailable(BestAvailable {
+        sections: vec![label("stalls")],
+        ..BestAvailable::default()
+    });
+    let named = |ids: &[&str]| UnitSelection::Named(ids.iter().map(|id| label(id)).collect());
     let (first, second) = (named(&["a1"]), named(&["a2", "a3"]));
 
-    let summed =
-        Basket::choosing(vec![wish("hall", 2, Some(&side_by_side)), wish("hall", 3, Some(&side_by_side))]);
+    let summed = Basket::with_selections(vec![
+        wish("hall", 2, Some(&side_by_side)),
+        wish("hall", 3, Some(&side_by_side)),
+    ]);
     let summed = summed.unwrap();
-    assert_eq!(summed.wants(), [Want { item: item("hall"), quantity: 5 }]);
-    assert_eq!(summed.choices(), Some(&[Some(side_by_side.clone())][..]));
+    assert_eq!(summed.lines(), [RequestedLine { item: item("hall"), quantity: 5 }]);
+    assert_eq!(summed.selections(), Some(&[Some(side_by_side.clone())][..]));
 
     let joined =
-        Basket::choosing(vec![wish("hall", 1, Some(&first)), wish("hall", 1, Some(&second))]).unwrap();
-    assert_eq!(joined.wants(), [Want { item: item("hall"), quantity: 3 }]);
-    assert_eq!(joined.choice(0), Some(&named(&["a1", "a2", "a3"])));
+        Basket::with_selections(vec![wish("hall", 1, Some(&first)), wish("hall", 1, Some(&second))]).unwrap();
+    assert_eq!(joined.lines(), [RequestedLine { item: item("hall"), quantity: 3 }]);
+    assert_eq!(joined.selection(0), Some(&named(&["a1", "a2", "a3"])));
 
     for (one, other) in [
         (Some(&side_by_side), Some(&in_stalls)),
@@ -147,22 +153,27 @@ fn lines_on_one_item_say_the_same_of_its_units() {
         (Some(&first), None),
         (None, Some(&first)),
     ] {
-        let basket = Basket::choosing(vec![wish("b", 1, None), wish("hall", 1, one), wish("hall", 1, other)]);
+        let basket =
+            Basket::with_selections(vec![wish("b", 1, None), wish("hall", 1, one), wish("hall", 1, other)]);
         assert_eq!(basket, Err(BasketError::Differs(2)), "{one:?} {other:?}");
     }
-    let twice = Basket::choosing(vec![wish("hall", 1, Some(&first)), wish("hall", 1, Some(&first))]);
+    let twice = Basket::with_selections(vec![wish("hall", 1, Some(&first)), wish("hall", 1, Some(&first))]);
     assert_eq!(twice, Err(BasketError::Twice(1)));
 }
 
 #[test]
 fn a_basket_says_of_units_what_its_lines_said() {
-    let side_by_side = Choice::Best(Best { adjacent: true, ..Best::default() });
-    let counted = Basket::choosing(vec![wish("a", 1, None), wish("b", 2, None)]).unwrap();
-    assert_eq!(counted.choices(), None);
-    assert_eq!(counted.choice(0), None);
+    let side_by_side =
+        UnitSelection::BestAvailable(BestAvailable { adjacent: true, ..BestAvailable::default() });
+    let counted = Basket::with_selections(vec![wish("a", 1, None), wish("b", 2, None)]).unwrap();
+    assert_eq!(counted.selections(), None);
+    assert_eq!(counted.selection(0), None);
     let lines = vec![wish("a", 1, None), wish("hall", 2, Some(&side_by_side)), wish("a", 3, None)];
-    let mixed = Basket::choosing(lines).unwrap();
-    assert_eq!(mixed.choices(), Some(&[None, Some(side_by_side.clone())][..]));
-    assert_eq!((mixed.choice(0), mixed.choice(1), mixed.choice(2)), (None, Some(&side_by_side), None));
-    assert_eq!(mixed.wants()[0].quantity, 4);
+    let mixed = Basket::with_selections(lines).unwrap();
+    assert_eq!(mixed.selections(), Some(&[None, Some(side_by_side.clone())][..]));
+    assert_eq!(
+        (mixed.selection(0), mixed.selection(1), mixed.selection(2)),
+        (None, Some(&side_by_side), None)
+    );
+    assert_eq!(mixed.lines()[0].quantity, 4);
 }

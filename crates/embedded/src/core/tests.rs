@@ -4,7 +4,9 @@ use super::*;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use stockhold_domain::{ItemKey, KeyHash, KeyRecord, KeyUse, Reply, ReservationId, Subject, Transition};
+use stockhold_domain::{
+    IdempotencyKey, ItemKey, KeyHash, KeyRecord, KeyTarget, Reply, ReservationId, Transition,
+};
 use stockhold_store::Inbox;
 use stockhold_store::conformance::maker::{confirm, reserve, reserve_for, set_stock};
 use stockhold_store::conformance::{Maker, START};
@@ -21,12 +23,12 @@ impl Inbox for Nobody {
 }
 
 fn core() -> Core {
-    Core::new(Memory::default(), Rules::default(), Head::default(), 0)
+    Core::new(Memory::default(), HoldLimits::default(), Head::default(), 0)
 }
 
 fn pending(envelope: Envelope) -> Pending {
     let reply = ReplyTo { inbox: Arc::new(Nobody::default()), ticket: 0 };
-    Work { ask: Ask::Command(Box::new(envelope)), reply }.into()
+    Job { ask: Request::Command(Box::new(envelope)), reply }.into()
 }
 
 fn later(seconds: i64) -> Instant {
@@ -85,7 +87,7 @@ fn commands_that_go_on_behind_a_full_batch_are_committed_though_nobody_kicks() {
     let mut all: Vec<_> = (0..COMMANDS_TOGETHER).map(|_| maker.wrap(reserve(&[(&shirt, 1)]))).collect();
     all.push(maker.wrap(set_stock(&shirt, 1)));
     let mut many = pending(maker.wrap(Command::Sweep));
-    many.ask = Ask::Commands(all);
+    many.ask = Request::Commands(all);
     assert!(matches!(core.admit(many, START), Admitted::Waits));
     let mut taken = core.take(START);
     let on = taken.on.pop().unwrap();
@@ -160,10 +162,10 @@ impl metrics::Recorder for Trap {
 fn broken(core: &mut Core, maker: &mut Maker) -> Pending {
     let gone = ReservationId::from_u128(9);
     let mut asks = pending(maker.keyed("k", reserve(&[(&maker.clone().item("shirt"), 1)])));
-    let Ask::Command(envelope) = &asks.ask else { panic!() };
-    let KeyUse { hash, fingerprint } = envelope.key.unwrap();
-    let subject = Subject::Reservation(gone);
-    core.memory.remember(&KeyRecord { hash, fingerprint, subject, at: START });
+    let Request::Command(envelope) = &asks.ask else { panic!() };
+    let IdempotencyKey { hash, fingerprint } = envelope.key.unwrap();
+    let target = KeyTarget::Reservation(gone);
+    core.memory.remember(&KeyRecord { hash, fingerprint, target, at: START });
     asks.brought.holds.push((gone, None, u64::MAX));
     asks
 }
@@ -174,8 +176,8 @@ fn of_a_panic_while_a_batch_is_handed_over_everybody_is_told_what_may_be_durable
     let set = |maker: &mut Maker| maker.wrap(set_stock(&maker.clone().item("shirt"), 3));
     let reads = pending(maker.wrap(confirm(maker.clone().no_reservation())));
     let (mut begun, untouched) = (broken(&mut core, &mut maker), pending(set(&mut maker)));
-    let Ask::Command(breaks) = begun.ask else { panic!() };
-    begun.ask = Ask::Commands(vec![set(&mut maker), *breaks]);
+    let Request::Command(breaks) = begun.ask else { panic!() };
+    begun.ask = Request::Commands(vec![set(&mut maker), *breaks]);
     begun.done.push(Ok(Outcome::Done(Reply::Sale { paused: false })));
     core.open.later.extend([reads, begun, untouched]);
     let panicked = catch_unwind(AssertUnwindSafe(|| {

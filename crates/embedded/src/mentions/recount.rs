@@ -1,7 +1,7 @@
 //! A recount of mentions: every batch of the log is to be found by what it mentions. Mentions are many, so they are held
 //! against the runs some millions at a time, sorted, in one pass over every run's pages.
 
-use super::{Fresh, Mention, Mentions, Terms};
+use super::{Mention, Mentions, Terms, UnflushedPostings};
 use crate::batch::Batch;
 use crate::index::Damage;
 use crate::runs;
@@ -13,13 +13,13 @@ const TOGETHER: usize = if cfg!(test) { 100 } else { 4_000_000 };
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Recount {
-    fresh: Fresh,
+    fresh: UnflushedPostings,
     missing: u64,
 }
 
 impl Recount {
     pub(crate) fn new(terms: Terms) -> Self {
-        Self { fresh: Fresh::new(terms, 0), missing: 0 }
+        Self { fresh: UnflushedPostings::new(terms, 0), missing: 0 }
     }
 
     /// Takes a batch in that the runs have.

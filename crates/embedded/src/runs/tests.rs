@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::keys::{self, Keys, write_run};
-use crate::mentions::{self, Fresh, Mentions, Terms};
-use stockhold_domain::{Fingerprint, Instant, KeyRecord, ReservationId, Subject};
+use crate::mentions::{self, GeneratedIds, Mentions, Terms};
+use stockhold_domain::{Fingerprint, Instant, KeyRecord, KeyTarget, ReservationId};
 
 fn record(n: u64, at: i64) -> KeyRecord {
     KeyRecord {
         hash: stockhold_store::digest::key_hash("p", "o", &n.to_string()),
         fingerprint: Fingerprint(n.into()),
-        subject: Subject::Reservation(ReservationId::from_u128(n.into())),
+        target: KeyTarget::Reservation(ReservationId::from_u128(n.into())),
         at: Instant::from_micros(at),
     }
 }
@@ -160,7 +160,7 @@ fn nothing_is_missed_by_who_looks_it_up_while_merges_end_and_runs_are_deleted() 
     let (mut writer, reader) = (open(), open());
     writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;").unwrap();
     writer.execute_batch(&schema::<Mentions>()).unwrap();
-    let mut fresh = Fresh::new(Terms::new(7), 0);
+    let mut fresh = GeneratedIds::new(Terms::new(7), 0);
     let term = fresh.terms.owner("shopper");
     let (mut runs, mut merged_often) = (Vec::new(), 0);
     std::thread::scope(|scope| {

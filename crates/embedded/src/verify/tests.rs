@@ -16,9 +16,9 @@ use crate::units::Change;
 use rusqlite::params;
 use std::path::Path;
 use stockhold_domain::{
-    Closing, Event, EventId, Figures, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
-    KeyRecord, Line, LineUnit, LineUnits, Outcome, Reply, ReservationId, Scope, Status, StockChange, Subject,
-    Transition, UnitStatus,
+    Closing, Event, EventId, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord,
+    KeyTarget, Line, LineUnit, LineUnits, Outcome, Reply, ReservationId, Scope, Status, StockChange,
+    StockCounters, Transition, UnitStatus,
 };
 use stockhold_store::conformance::maker::{
     add_units, confirm, label, pause, release, reserve, reserve_named, return_of, row, set_hall, set_stock,
@@ -94,7 +94,7 @@ impl Shop {
 
     /// A return of one of the tins, as it would be right.
     fn returned(&self) -> Forged {
-        let Figures { confirmed_sold, sequence, .. } = self.tins.figures;
+        let StockCounters { confirmed_sold, sequence, .. } = self.tins.figures;
         let (confirmed_sold, sequence) = (confirmed_sold - 1, sequence + 1);
         let line = &self.sold.lines[0];
         let quantities = vec![1];
@@ -102,7 +102,7 @@ impl Shop {
             at: AT,
             previous: Some(self.sold.last_event),
             change: HoldChange::Returned { quantities, units: Box::default(), reason: label("unwanted") },
-            figures: Figures { confirmed_sold, sequence, at: AT, ..self.tins.figures },
+            figures: StockCounters { confirmed_sold, sequence, at: AT, ..self.tins.figures },
             line: Line { returned: line.returned + 1, sequence, ..line.clone() },
             hold: Hold { last_event: EVENT, ..self.sold.clone() },
         }
@@ -126,7 +126,7 @@ impl Shop {
 fn end(hold: &Hold, item: &Item, change: HoldChange, status: Status) -> Forged {
     let sold = u64::from(change == HoldChange::Confirmed) * hold.quantity();
     let sequence = item.figures.sequence + u64::from(hold.lines[0].units.is_none());
-    let figures = Figures {
+    let figures = StockCounters {
         held: item.figures.held - hold.quantity(),
         confirmed_sold: item.figures.confirmed_sold + sold,
         active: item.figures.active - 1,
@@ -157,7 +157,7 @@ struct Forged {
     change: HoldChange,
     hold: Hold,
     line: Line,
-    figures: Figures,
+    figures: StockCounters,
 }
 
 impl Forged {
@@ -373,10 +373,10 @@ const IN_THE_INDEX: [(&str, Turn); 14] = [
         chunk.units.push(((shop.hall.key.clone(), label("c")), moved));
     }),
     ("idempotency keys", |shop, index, _| {
-        let subject = Subject::Item(shop.tins.key.clone());
+        let target = KeyTarget::Item(shop.tins.key.clone());
         let (hash, fingerprint) = (KeyHash(5), Fingerprint(5));
         let keyed = index.position.keyed;
-        index.write_runs(&mut [KeyRecord { hash, fingerprint, subject, at: AT }], &[], keyed).unwrap();
+        index.write_runs(&mut [KeyRecord { hash, fingerprint, target, at: AT }], &[], keyed).unwrap();
     }),
     ("it has 0 idempotency keys", |_, index, _| {
         index.db.execute_batch("DELETE FROM key_runs; DELETE FROM key_pages").unwrap();

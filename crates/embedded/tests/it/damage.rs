@@ -6,10 +6,10 @@ use std::sync::Arc;
 use stockhold_domain::{Hold, Item, Outcome, Reply, ReservationId};
 use stockhold_embedded::testing::{Bench, ask, open};
 use stockhold_embedded::{EmbeddedStore, OpenError, files, verify};
-use stockhold_store::clock::HandClock;
+use stockhold_store::clock::ManualClock;
 use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
 use stockhold_store::conformance::{Maker, START, World};
-use stockhold_store::{Answer, Ask, Failure, Found, Query};
+use stockhold_store::{Answer, Failure, Found, Query, Request};
 
 /// Flips in each file; each opens a copy of the directory.
 const FLIPS: usize = 60;
@@ -179,7 +179,7 @@ fn serve_copy(dir: &Path, file: &str, offset: usize, items: &[Item], holds: &[Ho
         bytes[offset] ^= 0x40;
         fs::write(&path, bytes).unwrap();
     }
-    match open(copy.path(), &Arc::new(HandClock::new(START))) {
+    match open(copy.path(), &Arc::new(ManualClock::new(START))) {
         Err(error) => {
             assert!(!error.to_string().is_empty());
             Served::Refused
@@ -190,7 +190,7 @@ fn serve_copy(dir: &Path, file: &str, offset: usize, items: &[Item], holds: &[Ho
 
 fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
     for item in items {
-        match ask(store, vec![Ask::Query(Query::Items(vec![item.key.clone()]))]).remove(0) {
+        match ask(store, vec![Request::Query(Query::Items(vec![item.key.clone()]))]).remove(0) {
             Ok(Answer::Found(Found::Items(found))) if found == [Some(item.clone())] => {}
             Ok(other) => return Served::Wrong(format!("{item:?} is served as {other:?}")),
             Err(_) => return Served::Refused,
@@ -207,7 +207,7 @@ fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
 }
 
 fn find(store: &EmbeddedStore, id: ReservationId) -> Result<Option<Hold>, Failure> {
-    match ask(store, vec![Ask::Query(Query::Reservation(id))]).remove(0)? {
+    match ask(store, vec![Request::Query(Query::Reservation(id))]).remove(0)? {
         Answer::Found(Found::Reservation(hold)) => Ok(hold),
         other => panic!("{other:?}"),
     }

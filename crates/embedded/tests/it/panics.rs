@@ -6,10 +6,10 @@ use std::time::Duration;
 use stockhold_domain::Instant;
 use stockhold_embedded::testing::{Answers, ask, open};
 use stockhold_embedded::{EmbeddedStore, Options};
-use stockhold_store::clock::{Clock, HandClock};
+use stockhold_store::clock::{Clock, ManualClock};
 use stockhold_store::conformance::maker::{confirm, set_stock};
 use stockhold_store::conformance::{Maker, START};
-use stockhold_store::{Answer, Ask, Failure, Inbox, Query, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Failure, Inbox, Job, Query, ReplyTo, Request, Store};
 
 /// Panics when it is asked on the thread of this name.
 struct Trap {
@@ -40,9 +40,9 @@ fn trapped() -> (tempfile::TempDir, Arc<Trap>, EmbeddedStore) {
 }
 
 /// Waits until the store says that it is in trouble, which is for ever if it does not.
-fn trouble(store: &EmbeddedStore) -> String {
+fn fatal_error(store: &EmbeddedStore) -> String {
     loop {
-        match store.trouble() {
+        match store.fatal_error() {
             Some(why) => return why,
             None => std::thread::sleep(Duration::from_millis(5)),
         }
@@ -87,17 +87,17 @@ impl Inbox for Gate {
 fn held(store: &EmbeddedStore, maker: &mut Maker) -> Arc<Gate> {
     let gate = Arc::new(Gate::default());
     submit(store, gate.clone(), 0, command(maker, 1));
-    store.kick();
+    store.flush();
     gate.reached();
     gate
 }
 
-fn command(maker: &mut Maker, count: u64) -> Ask {
-    Ask::Command(Box::new(maker.wrap(set_stock(&maker.item("shirt"), count))))
+fn command(maker: &mut Maker, count: u64) -> Request {
+    Request::Command(Box::new(maker.wrap(set_stock(&maker.item("shirt"), count))))
 }
 
-fn submit(store: &EmbeddedStore, inbox: Arc<dyn Inbox>, ticket: u64, ask: Ask) {
-    store.submit(Work { ask, reply: ReplyTo { inbox, ticket } });
+fn submit(store: &EmbeddedStore, inbox: Arc<dyn Inbox>, ticket: u64, ask: Request) {
+    store.submit(Job { ask, reply: ReplyTo { inbox, ticket } });
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn of_a_caller_that_decides_stops_everything_and_answers_who_waits() {
     assert!(panicked.is_err());
     gate.open();
     assert!(matches!(answers.wait(1).remove(0), (0, Err(Failure::Unavailable(_)))));
-    assert!(trouble(&store).contains("panicked"));
+    assert!(fatal_error(&store).contains("panicked"));
     assert!(matches!(ask(&store, vec![command(&mut maker, 3)]).remove(0), Err(Failure::Unavailable(_))));
     assert_eq!(store.newest(), 1, "nothing more was committed");
 }
@@ -127,7 +127,7 @@ fn of_the_committer_answers_what_was_handed_over() {
     trap.set("committer");
     let asked = ask(&store, vec![command(&mut Maker::new(1, ""), 1)]).remove(0);
     assert!(matches!(asked, Err(Failure::Unavailable(_))), "{asked:?}");
-    assert!(trouble(&store).contains("panicked"));
+    assert!(fatal_error(&store).contains("panicked"));
 }
 
 #[test]
@@ -135,16 +135,16 @@ fn of_a_reader_answers_what_it_was_to_read() {
     let (_dir, trap, store) = trapped();
     trap.set("reader");
     let unknown = Maker::new(1, "").no_reservation();
-    let asked = ask(&store, vec![Ask::Query(Query::Reservation(unknown))]).remove(0);
+    let asked = ask(&store, vec![Request::Query(Query::Reservation(unknown))]).remove(0);
     assert!(matches!(asked, Err(Failure::Internal(_))), "{asked:?}");
-    assert!(trouble(&store).contains("panicked"));
+    assert!(fatal_error(&store).contains("panicked"));
 }
 
 #[test]
 fn of_the_indexer_stops_the_store() {
     let (_dir, trap, store) = trapped();
     trap.set("indexer");
-    assert!(trouble(&store).contains("indexer"));
+    assert!(fatal_error(&store).contains("indexer"));
 }
 
 /// Takes one answer and panics at the next.
@@ -164,7 +164,7 @@ impl Inbox for Fragile {
 #[test]
 fn of_the_committer_while_it_answers_leaves_the_others_of_the_batch_with_an_unknown_outcome() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), &Arc::new(HandClock::new(START))).unwrap();
+    let store = open(dir.path(), &Arc::new(ManualClock::new(START))).unwrap();
     let mut maker = Maker::new(1, "");
     let gate = held(&store, &mut maker);
     let (fragile, answers) = (Arc::new(Fragile::default()), Arc::new(Answers::default()));
@@ -172,10 +172,11 @@ fn of_the_committer_while_it_answers_leaves_the_others_of_the_batch_with_an_unkn
         submit(&store, fragile.clone(), ticket, command(&mut maker, 2 + ticket));
     }
     submit(&store, answers.clone(), 7, command(&mut maker, 4));
-    store.kick();
+    store.flush();
     gate.open();
     assert!(matches!(answers.wait(1).remove(0), (7, Err(Failure::OutcomeUnknown))));
-    assert!(trouble(&store).contains("committer"));
-    let late = ask(&store, vec![Ask::Command(Box::new(maker.wrap(confirm(maker.clone().no_reservation()))))]);
+    assert!(fatal_error(&store).contains("committer"));
+    let late =
+        ask(&store, vec![Request::Command(Box::new(maker.wrap(confirm(maker.clone().no_reservation()))))]);
     assert!(matches!(late[0], Err(Failure::Unavailable(_))));
 }

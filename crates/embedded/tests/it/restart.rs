@@ -5,7 +5,7 @@ use std::time::Duration;
 use stockhold_domain::{Instant, Outcome, Rejection, Reply, Scope, Status};
 use stockhold_embedded::testing::{Bench, open, sell};
 use stockhold_embedded::{OpenError, files, verify};
-use stockhold_store::clock::HandClock;
+use stockhold_store::clock::ManualClock;
 use stockhold_store::conformance::maker::{confirm, pause, reserve, return_all, set_stock};
 use stockhold_store::conformance::{Maker, START, World};
 use stockhold_store::{Failure, Store};
@@ -13,7 +13,7 @@ use stockhold_store::{Failure, Store};
 #[test]
 fn a_second_store_on_the_same_directory_is_refused_and_the_first_goes_on() {
     let mut bench = Bench::new();
-    let second = open(&bench.dir(), &Arc::new(HandClock::new(START)));
+    let second = open(&bench.dir(), &Arc::new(ManualClock::new(START)));
     let Err(error @ OpenError::InUse(_)) = second else { panic!("it was opened twice") };
     assert!(error.to_string().contains("in use by another stockhold"), "{error}");
     sell(&mut bench, &mut Maker::new(1, ""), 3);
@@ -138,7 +138,7 @@ fn after_a_commit_that_failed_nothing_is_answered_as_done_until_a_restart() {
     let lost = maker.keyed("lost", set_stock(&shirt, 7));
     assert_eq!(bench.run(lost.clone()), Err(Failure::OutcomeUnknown));
     assert!(matches!(bench.run(maker.wrap(set_stock(&shirt, 8))), Err(Failure::Unavailable(_))));
-    assert!(bench.store().trouble().is_some());
+    assert!(bench.store().fatal_error().is_some());
     let shown = bench.store().published(&shirt).flatten().unwrap();
     assert_eq!(shown.figures.total_units, 2, "what was not committed is not shown");
 

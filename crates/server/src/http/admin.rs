@@ -108,7 +108,7 @@ impl Admin {
         match (page, path) {
             (Some(reason), _) => body(StatusCode::OK, HTML, page_html(reason)),
             (None, "/readyz") => match self.not_ready() {
-                None => match self.store.store().limited() {
+                None => match self.store.store().degraded_reason() {
                     None => body(StatusCode::OK, TEXT, "ready\n"),
                     Some(what) => body(StatusCode::OK, TEXT, format!("ready, but {what}\n")),
                 },
@@ -136,7 +136,7 @@ impl Admin {
         if self.gauges.draining() {
             return Some("the server is stopping".to_owned());
         }
-        self.store.trouble()
+        self.store.fatal_error()
     }
 
     fn scrape(&self) -> String {

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use stockhold_api::decode::{self, Keyed};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
-use stockhold_domain::{Command, Envelope, KeyUse, Origin, bucket_of};
-use stockhold_store::{Answer, Ask, digest};
+use stockhold_domain::{Command, Envelope, IdempotencyKey, Origin, bucket_of};
+use stockhold_store::{Answer, Request, digest};
 
 /// Commands of a batch that are worked on before others have their turn.
 const TURN: usize = 256;
@@ -34,12 +34,12 @@ impl Worker {
         &self,
         who: Who<'_>,
         command: Command,
-        key: Option<KeyUse>,
+        key: Option<IdempotencyKey>,
         shape: Shape,
     ) -> Handled {
         let operation = Operation::of(&command);
         let envelope = self.envelope(who, self.origin(who), command, key);
-        let answer = match self.desk.ask(Ask::Command(Box::new(envelope))).await {
+        let answer = match self.desk.ask(Request::Command(Box::new(envelope))).await {
             Ok(Answer::Outcome(outcome)) => Ok(outcome),
             Ok(_) => return Err(Refused::mixed_up()),
             Err(failure) => Err(failure),
@@ -73,7 +73,7 @@ impl Worker {
         let asks = envelopes.len();
         let outcomes = match asks {
             0 => Vec::new(),
-            _ => match self.desk.ask(Ask::Commands(envelopes)).await {
+            _ => match self.desk.ask(Request::Commands(envelopes)).await {
                 Ok(Answer::Outcomes(outcomes)) if outcomes.len() == asks => outcomes,
                 Ok(_) => return Err(Refused::mixed_up()),
                 Err(failure) => return Err(Refused::failed(&failure)),
@@ -110,13 +110,19 @@ impl Worker {
         Origin { actor: self.principal.clone(), request_id: request_id.clone(), trace: asked.trace() }
     }
 
-    fn envelope(&self, who: Who<'_>, origin: Origin, command: Command, key: Option<KeyUse>) -> Envelope {
+    fn envelope(
+        &self,
+        who: Who<'_>,
+        origin: Origin,
+        command: Command,
+        key: Option<IdempotencyKey>,
+    ) -> Envelope {
         let fresh = self.ids.borrow_mut().fresh(who.0.now, first_bucket(&command));
         Envelope { fresh, command, key, origin }
     }
 
-    fn key_use(&self, command: &Command, key: &str) -> KeyUse {
-        KeyUse {
+    fn key_use(&self, command: &Command, key: &str) -> IdempotencyKey {
+        IdempotencyKey {
             hash: digest::key_hash(self.principal.as_str(), Operation::of(command).name(), key),
             fingerprint: digest::fingerprint(command),
         }
@@ -141,7 +147,7 @@ fn shape(operation: Operation) -> Shape {
 
 fn first_bucket(command: &Command) -> u16 {
     match command {
-        Command::Reserve(reserve) => reserve.basket.wants().first().map_or(0, |want| bucket_of(&want.item)),
+        Command::Reserve(reserve) => reserve.basket.lines().first().map_or(0, |want| bucket_of(&want.item)),
         _ => 0,
     }
 }

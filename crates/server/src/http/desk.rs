@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use stockhold_store::fault;
-use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 use tokio::sync::Notify;
 
 /// Longest wait for an answer, in looks; past it a command's outcome is unknown to the caller.
@@ -88,10 +88,10 @@ impl Desk {
     }
 
     /// Asks the store and waits for its answer. Dropped, it cancels nothing.
-    pub(super) fn ask(self: &Rc<Self>, ask: Ask) -> Waiting {
-        let ticket = self.slots.borrow_mut().open(matches!(ask, Ask::Query(_)));
+    pub(super) fn ask(self: &Rc<Self>, ask: Request) -> Waiting {
+        let ticket = self.slots.borrow_mut().open(matches!(ask, Request::Query(_)));
         let inbox: Arc<dyn Inbox> = self.inbox.clone();
-        self.store.submit(Work { ask, reply: ReplyTo { inbox, ticket } });
+        self.store.submit(Job { ask, reply: ReplyTo { inbox, ticket } });
         self.asked.notify_one();
         Waiting { desk: Rc::clone(self), ticket }
     }
@@ -126,7 +126,7 @@ impl Desk {
                     break;
                 }
             }
-            self.store.kick();
+            self.store.flush();
             fault!("round.ended");
         }
     }
@@ -244,14 +244,14 @@ mod tests {
 
     /// A store that keeps what it is asked and answers nobody.
     #[derive(Default)]
-    struct Silent(Mutex<Vec<Work>>);
+    struct Silent(Mutex<Vec<Job>>);
 
     impl Store for Silent {
-        fn submit(&self, work: Work) {
+        fn submit(&self, work: Job) {
             self.0.lock().unwrap().push(work);
         }
 
-        fn kick(&self) {}
+        fn flush(&self) {}
 
         fn published(&self, _: &ItemKey) -> Option<Option<Item>> {
             None
@@ -261,7 +261,7 @@ mod tests {
             0
         }
 
-        fn trouble(&self) -> Option<String> {
+        fn fatal_error(&self) -> Option<String> {
             None
         }
     }
@@ -275,9 +275,9 @@ mod tests {
         let desk = Desk::new(Arc::new(Silent::default()));
         let sweep = Maker::new(1, "").wrap(Command::Sweep);
         let mut waits = [
-            desk.ask(Ask::Command(Box::new(sweep.clone()))),
-            desk.ask(Ask::Commands(vec![sweep])),
-            desk.ask(Ask::Query(Query::Items(Vec::new()))),
+            desk.ask(Request::Command(Box::new(sweep.clone()))),
+            desk.ask(Request::Commands(vec![sweep])),
+            desk.ask(Request::Query(Query::Items(Vec::new()))),
         ];
         for _ in 0..DEADLINE_LOOKS {
             desk.slots.borrow_mut().give_up();
@@ -295,8 +295,8 @@ mod tests {
     fn a_read_that_a_failed_commit_took_along_has_no_unknown_outcome_either() {
         let store = Arc::new(Silent::default());
         let desk = Desk::new(store.clone());
-        let mut read = desk.ask(Ask::Query(Query::Items(Vec::new())));
-        for Work { reply, .. } in store.0.lock().unwrap().drain(..) {
+        let mut read = desk.ask(Request::Query(Query::Items(Vec::new())));
+        for Job { reply, .. } in store.0.lock().unwrap().drain(..) {
             desk.slots.borrow_mut().answer(reply.ticket, Err(Failure::OutcomeUnknown));
         }
         let read = look(&mut read);
@@ -316,11 +316,11 @@ mod tests {
     fn a_panic_while_answers_are_handed_out_loses_none() {
         let store = Arc::new(Silent::default());
         let desk = Desk::new(store.clone());
-        let [mut first, mut second] = [0, 1].map(|_| desk.ask(Ask::Query(Query::Items(Vec::new()))));
+        let [mut first, mut second] = [0, 1].map(|_| desk.ask(Request::Query(Query::Items(Vec::new()))));
         let bad = Waker::from(Arc::new(Panics));
         assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&bad)).is_pending());
         assert!(look(&mut second).is_pending());
-        for Work { reply, .. } in store.0.lock().unwrap().drain(..) {
+        for Job { reply, .. } in store.0.lock().unwrap().drain(..) {
             reply.answer(Err(Failure::Overloaded));
         }
         let hand_out = || {

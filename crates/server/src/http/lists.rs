@@ -12,7 +12,7 @@ use stockhold_api::problem::Problem;
 use stockhold_domain::{
     FieldError, Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition,
 };
-use stockhold_store::{Answer, Ask, EventRow, Filter, Found, Query, Shelf, UnitFilter};
+use stockhold_store::{Answer, EventRow, Filter, Found, ItemPageRequest, Query, Request, UnitFilter};
 
 /// Bytes after which a page ends, whatever its limit: the one entry that reaches it goes in whole.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -113,10 +113,10 @@ impl Worker {
         Ok(reply::written(out, load))
     }
 
-    pub(super) async fn inventory(&self, mut wanted: Shelf) -> Handled {
+    pub(super) async fn inventory(&self, mut wanted: ItemPageRequest) -> Handled {
         let limit = wanted.limit;
         wanted.limit += 1;
-        let Found::Shelf(items) = self.find(Query::Shelf(wanted)).await? else {
+        let Found::ItemPageRequest(items) = self.find(Query::ItemPageRequest(wanted)).await? else {
             return Err(Refused::mixed_up());
         };
         let mut out = Vec::new();
@@ -287,7 +287,7 @@ impl Worker {
     }
 
     pub(super) async fn find(&self, query: Query) -> Result<Found, Refused> {
-        match self.desk.ask(Ask::Query(query)).await {
+        match self.desk.ask(Request::Query(query)).await {
             Ok(Answer::Found(found)) => Ok(found),
             Ok(_) => Err(Refused::mixed_up()),
             Err(failure) => Err(Refused::failed(&failure)),

@@ -6,7 +6,7 @@ use super::refused::Refused;
 use super::reply::{self, Shape};
 use stockhold_api::encode::{self, Sale};
 use stockhold_domain::{Command, Label, Scope};
-use stockhold_store::{Found, Pauses, Query, Shelf};
+use stockhold_store::{Found, ItemPageRequest, Pauses, Query};
 
 impl Worker {
     /// Pauses or resumes, and says how the sale stands then.
@@ -54,9 +54,9 @@ impl Worker {
     }
 
     async fn has_items(&self, location: &Label) -> Result<bool, Refused> {
-        let first = Shelf { location: Some(location.clone()), after: None, limit: 1 };
-        match self.find(Query::Shelf(first)).await? {
-            Found::Shelf(items) => Ok(!items.is_empty()),
+        let first = ItemPageRequest { location: Some(location.clone()), after: None, limit: 1 };
+        match self.find(Query::ItemPageRequest(first)).await? {
+            Found::ItemPageRequest(items) => Ok(!items.is_empty()),
             _ => Err(Refused::mixed_up()),
         }
     }

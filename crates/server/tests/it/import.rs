@@ -378,7 +378,8 @@ fn reservations_and_events_come_out_too() {
     write(&server, "items.csv", "sku,total_units\na,10\nb,10\n");
     report(&server, &["items.csv"], 0);
     let terms = Terms { owner_id: "o".to_owned(), ..Terms::default() };
-    let want = |sku: &str| stockhold_api::wire::Want { sku: sku.to_owned(), location: None, quantity: 2 };
+    let want =
+        |sku: &str| stockhold_api::wire::RequestedLine { sku: sku.to_owned(), location: None, quantity: 2 };
     server.ask(async |client| client.reserve_basket(&[want("a"), want("b")], &terms, None).await).unwrap();
     sell(&server, "a", 1);
     let csv = |arguments: &[&str]| {

@@ -1,9 +1,9 @@
 //! One event after the other: what each may change, given all before it.
 
 use super::{Checked, broken};
-use stockhold_domain::{Event, Figures, Hold, HoldChange, Item, Line, Mode, Status, Transition};
+use stockhold_domain::{Event, Hold, HoldChange, Item, Line, Mode, Status, StockCounters, Transition};
 use stockhold_store::model::NaiveState;
-use stockhold_store::unit_steps;
+use stockhold_store::unit_transitions;
 
 /// Checks that an event may follow what is.
 pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
@@ -36,7 +36,7 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
 
 /// Checks that units follow from where they stood.
 fn units(state: &NaiveState, event: &Event) -> Checked {
-    match unit_steps::odd(|item| state.pools.get(item), &event.transition).into_iter().next() {
+    match unit_transitions::violations(|item| state.pools.get(item), &event.transition).into_iter().next() {
         Some(odd) => broken("S3", format!("{odd}: {event:?}")),
         None => Ok(()),
     }
@@ -86,7 +86,7 @@ fn same_line(one: &Line, other: &Line) -> bool {
 }
 
 /// Checks what an event did to the item of one line.
-fn counted(item: &Item, change: &HoldChange, line: &Line, n: usize, after: &Figures) -> Checked {
+fn counted(item: &Item, change: &HoldChange, line: &Line, n: usize, after: &StockCounters) -> Checked {
     let (units, back) = (i128::from(line.quantity), returned(change, n));
     let (turn, held, sold) = match change {
         HoldChange::Created => (1, units, 0),

@@ -4,8 +4,8 @@ use super::{AUDIT_EVERY, Checked, Checker, books, broken};
 use crate::counters::{Count, Counters};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, Outcome, Pool, Rejection, Reply, State,
-    Status, StockChange, Subject, Transition, Unit, limits, moved,
+    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, KeyTarget, Outcome, Pool, Rejection,
+    Reply, State, Status, StockChange, Transition, Unit, limits, moved,
 };
 use stockhold_embedded::stepped::{Commit, Decided, Decision};
 use stockhold_store::model::{same, same_hold};
@@ -311,12 +311,12 @@ impl Checker {
                 }
             }
             (Outcome::Done(reply), Some(key)) => {
-                let subject = match reply {
-                    Reply::Reservation(hold) => Subject::Reservation(hold.id),
-                    Reply::Item { item, .. } => Subject::Item(item.key.clone()),
+                let target = match reply {
+                    Reply::Reservation(hold) => KeyTarget::Reservation(hold.id),
+                    Reply::Item { item, .. } => KeyTarget::Item(item.key.clone()),
                     Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => return Ok(()),
                 };
-                let record = KeyRecord { hash: key.hash, fingerprint: key.fingerprint, subject, at: now };
+                let record = KeyRecord { hash: key.hash, fingerprint: key.fingerprint, target, at: now };
                 let kept = rest.keys.next();
                 if kept.as_ref() != Some(&record) {
                     return broken("S6", format!("{:?}\n used {record:?}\n kept {kept:?}", envelope.command));

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use stockhold_domain::{
-    Command, Envelope, EventId, Instant, ItemKey, KeyHash, Label, Line, Outcome, ReservationId, Rules,
+    Command, Envelope, EventId, HoldLimits, Instant, ItemKey, KeyHash, Label, Line, Outcome, ReservationId,
     Seconds,
 };
 use stockhold_store::Found;
@@ -106,7 +106,7 @@ pub(crate) struct Checker {
 impl Checker {
     pub(crate) fn new() -> Self {
         Self {
-            model: Model::new(Rules::default()),
+            model: Model::new(HoldLimits::default()),
             fold: NaiveState::default(),
             number: 0,
             next_position: 1,

@@ -8,7 +8,7 @@ use stockhold_domain::{Command, Envelope, Instant, Status};
 use stockhold_embedded::stepped::Decided;
 use stockhold_store::conformance::Op;
 use stockhold_store::conformance::maker::{PRINCIPAL, reserve, reserve_for, set_stock};
-use stockhold_store::{Ask, Failure, Query};
+use stockhold_store::{Failure, Query, Request};
 
 /// Requests that retries are of: the newest so many.
 const RECENT: usize = 12;
@@ -130,7 +130,7 @@ impl World {
             What::Query(query) => {
                 self.note(format_args!("        {ticket} asks {query:?}"));
                 self.checker.asks(ticket, Asked::Query(query.clone()), Vec::new());
-                let decided = self.machine.submit(Ask::Query(query), ticket, self.now());
+                let decided = self.machine.submit(Request::Query(query), ticket, self.now());
                 self.decided(decided)
             }
             What::One(envelope) => {
@@ -164,7 +164,7 @@ impl World {
         self.note(format_args!("        {ticket} asks {:?}, key {:?}", got.command, got.key));
         self.counters.one(Count::Commands);
         self.checker.asks(ticket, Asked::One(meant.fresh.event), vec![meant]);
-        let decided = self.machine.submit(Ask::Command(Box::new(got)), ticket, now);
+        let decided = self.machine.submit(Request::Command(Box::new(got)), ticket, now);
         self.decided(decided)
     }
 
@@ -176,7 +176,7 @@ impl World {
         self.counters.more(Count::Commands, envelopes.len() as u64);
         let all = envelopes.iter().map(|envelope| envelope.fresh.event).collect();
         self.checker.asks(ticket, Asked::All(all), envelopes.clone());
-        let decided = self.machine.submit(Ask::Commands(envelopes), ticket, self.now());
+        let decided = self.machine.submit(Request::Commands(envelopes), ticket, self.now());
         self.decided(decided)
     }
 

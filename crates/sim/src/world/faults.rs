@@ -118,7 +118,7 @@ impl World {
         }
         self.read()?;
         self.let_go_on()?;
-        self.machine.kick();
+        self.machine.flush();
         if self.machine.poisoned().is_none() || self.machine.take(self.clock.now()) {
             return broken("S17", "after a failed commit the store goes on");
         }

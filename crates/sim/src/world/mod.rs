@@ -14,7 +14,7 @@ use crate::step::Step;
 use crate::trace::{Trace, TraceHash};
 use callers::{Reply, Sent};
 use std::collections::BTreeMap;
-use stockhold_domain::{Command, Instant, ItemKey, Rules, Status};
+use stockhold_domain::{Command, HoldLimits, Instant, ItemKey, Status};
 use stockhold_embedded::stepped::{Decided, Disk, Machine, Stage, Start};
 use stockhold_store::conformance::{Cast, Maker};
 
@@ -132,7 +132,7 @@ impl World {
             Step::Send { op, key } => self.send(op, *key),
             Step::SendAll(ops) => self.send_all(ops),
             Step::Retry(n) => self.retry(*n),
-            Step::Ask(n) => self.ask(*n),
+            Step::Request(n) => self.ask(*n),
             Step::Crowd(count) => return self.crowd(*count),
             Step::Arrive(n) => return self.arrive(*n),
             Step::LoseRequest(n) => self.requests.lose(*n, &mut self.counters),
@@ -183,7 +183,7 @@ impl World {
         }
         match self.machine.stage() {
             None => {
-                self.machine.kick();
+                self.machine.flush();
                 if !self.machine.take(self.clock.now()) {
                     return Ok(false);
                 }
@@ -277,7 +277,7 @@ impl World {
         let ticket = self.ticket();
         self.sweeper = Some(ticket);
         self.command(ticket, envelope.clone(), envelope, now)?;
-        self.machine.kick();
+        self.machine.flush();
         Ok(())
     }
 
@@ -312,7 +312,7 @@ impl World {
 
 fn start(writes: bool, flaw: Option<Flaw>) -> Start {
     Start {
-        rules: Rules::default(),
+        rules: HoldLimits::default(),
         chunk_weight: if writes { CHUNK_WEIGHT } else { u64::MAX },
         run_keys: if writes { RUN_KEYS } else { usize::MAX },
         floored: flaw != Some(Flaw::ForgetsTheFloor),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use stockhold_domain::{Envelope, ItemKey, Outcome};
 use stockhold_store::conformance::{Maker, maker};
-use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 
 /// Tickets whose commands were done; anything else ends the benchmark.
 #[derive(Default)]
@@ -34,14 +34,14 @@ impl Answers {
 
 pub(crate) fn submit(store: &dyn Store, answers: &Arc<Answers>, ticket: u64, envelope: Envelope) {
     let inbox: Arc<dyn Inbox> = answers.clone();
-    store.submit(Work { ask: Ask::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket } });
+    store.submit(Job { ask: Request::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket } });
 }
 
 /// One command, done when this returns.
 pub(crate) fn done(store: &dyn Store, envelope: Envelope) {
     let answers = Arc::new(Answers::default());
     submit(store, &answers, 0, envelope);
-    store.kick();
+    store.flush();
     answers.take();
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn reserve(
             let command = maker::reserve_for(600, &[(item, 1)]);
             submit(store, &answers, *keys, maker.keyed(&format!("{keys:032}"), command));
         }
-        store.kick();
+        store.flush();
     };
     let begun = Instant::now();
     ask(callers, &mut asked);

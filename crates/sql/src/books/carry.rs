@@ -8,7 +8,7 @@ use crate::engine::{
 use stockhold_domain::{
     Effects, Event, Instant, ItemKey, KeyRecord, Mode, Scope, State, StockChange, Transition,
 };
-use stockhold_store::Shelf;
+use stockhold_store::ItemPageRequest;
 use tokio::sync::mpsc;
 
 /// Events that go into one transaction.
@@ -49,7 +49,7 @@ pub(crate) async fn take<S: Books>(
     source: &mut Source,
     progress: &mut (dyn FnMut(Taken) + Send),
 ) -> Result<Taken, BooksError> {
-    let shelf = Shelf { location: None, after: None, limit: 1 };
+    let shelf = ItemPageRequest { location: None, after: None, limit: 1 };
     if session.newest().await? > 0 || !session.shelf(&shelf).await?.is_empty() {
         let why = "there is data in the database that is to take over: name an empty one";
         return Err(BooksError::Refused(why.to_owned()));

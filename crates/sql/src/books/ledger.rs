@@ -8,8 +8,8 @@
 use super::Balance;
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    Event, Figures, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Scope, StockChange, Transition, Unit,
-    UnitStatus, moved,
+    Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Scope, StockChange, StockCounters, Transition,
+    Unit, UnitStatus, moved,
 };
 
 /// See the module.
@@ -88,7 +88,7 @@ impl Ledger {
     }
 
     /// The figures of one line's item follow from those before, and are never more than there is.
-    fn line(&mut self, change: &HoldChange, hold: &Hold, line: &Line, at: usize, after: Figures) {
+    fn line(&mut self, change: &HoldChange, hold: &Hold, line: &Line, at: usize, after: StockCounters) {
         let Some(account) = self.items.get_mut(&line.item) else {
             self.findings.push(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
             return;
@@ -130,7 +130,7 @@ impl Ledger {
     }
 
     /// What a transition made of the units of one line.
-    fn units(&mut self, change: &HoldChange, hold: &Hold, line: &Line, number: usize, said: Figures) {
+    fn units(&mut self, change: &HoldChange, hold: &Hold, line: &Line, number: usize, said: StockCounters) {
         let Some(account) = self.items.get_mut(&line.item) else { return };
         let from = match change {
             HoldChange::Created => UnitStatus::Available,
@@ -210,8 +210,11 @@ impl Ledger {
             }
         };
         right &= total == Some(item.figures.total_units) && item.figures.sequence == 0;
-        let figures =
-            Figures { total_units: item.figures.total_units, at: before.at.max(item.figures.at), ..before };
+        let figures = StockCounters {
+            total_units: item.figures.total_units,
+            at: before.at.max(item.figures.at),
+            ..before
+        };
         account.item = Item { figures, ..item.clone() };
         if !right {
             self.findings.push(format!("{:?}: {change:?} does not follow from what it was", item.key));

@@ -9,10 +9,10 @@ use crate::engine::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, EventId, Hold, HoldChange, ItemKey, KeyHash, Mode, ReservationId, Status, Subject, Transition,
+    Event, EventId, Hold, HoldChange, ItemKey, KeyHash, KeyTarget, Mode, ReservationId, Status, Transition,
     Unit, UnitStatus,
 };
-use stockhold_store::Shelf;
+use stockhold_store::ItemPageRequest;
 
 /// Findings that are told; the rest is counted.
 const FINDINGS: usize = 100;
@@ -185,7 +185,7 @@ impl<S: Books> Recount<'_, S> {
 
     /// Every item is as its events left it.
     async fn items(&mut self) -> Result<(), Trouble> {
-        let mut page = Shelf { location: None, after: None, limit: ITEMS_AT_ONCE };
+        let mut page = ItemPageRequest { location: None, after: None, limit: ITEMS_AT_ONCE };
         loop {
             let items = self.session.shelf(&page).await?;
             let more = items.len() == ITEMS_AT_ONCE;
@@ -522,12 +522,12 @@ impl<S: Books> Recount<'_, S> {
                 if (record.hash, record.at) != (row.hash, row.used_at) {
                     self.find(format!("{name}: what it is found by is not what it is"));
                 }
-                match record.subject {
-                    Subject::Reservation(id) => {
+                match record.target {
+                    KeyTarget::Reservation(id) => {
                         wanted.insert(id, row.hash);
                     }
-                    Subject::Item(item) if self.ledger.items.contains_key(&item) => {}
-                    Subject::Item(item) => {
+                    KeyTarget::Item(item) if self.ledger.items.contains_key(&item) => {}
+                    KeyTarget::Item(item) => {
                         self.find(format!("{name} stands for {item:?}, which is not there"));
                     }
                 }

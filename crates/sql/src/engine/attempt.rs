@@ -6,8 +6,8 @@ use super::wants::{Asked, Needs, Plan, explore, named_hold};
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use stockhold_domain::{
-    Command, Effects, Envelope, Halt, ItemKey, Mode, Name, Outcome, Rules, State, Subject, Want, decide,
-    footprint,
+    Command, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Mode, Outcome, RequestedLine,
+    Resource, State, decide, footprint,
 };
 
 /// What bounds an attempt.
@@ -16,7 +16,7 @@ pub(super) struct Bounds {
     /// The part of items' figures that is added to.
     pub(super) part: u16,
     /// How long holds may last.
-    pub(super) rules: Rules,
+    pub(super) rules: HoldLimits,
     /// Up to the commit.
     pub(super) batch_deadline: Duration,
     /// The commit.
@@ -27,7 +27,7 @@ pub(super) struct Bounds {
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The rules asked for what was not loaded; it is in the plan now.
-    Missing,
+    NotLoaded,
     /// It has to lock items that are not the batch's to lock.
     Beyond(BTreeSet<ItemKey>),
     /// A command, by its number within the attempt, found the state to contradict itself.
@@ -69,15 +69,16 @@ impl Room<'_> {
         let Command::Reserve(reserve) = &asked.envelope.command else { return false };
         let mut names = Vec::new();
         footprint(&Slice::default(), &asked.envelope, &mut names);
-        let is_there = |name: &Name| match name {
-            Name::Item(item) => self.wants.items.contains(item),
-            Name::Pause(location) => self.wants.pauses.contains(&Slice::pause_key(location.as_ref())),
+        let is_there = |name: &Resource| match name {
+            Resource::Item(item) => self.wants.items.contains(item),
+            Resource::Pause(location) => self.wants.pauses.contains(&Slice::pause_key(location.as_ref())),
             // What is due is asked for when stock falls short.
-            Name::Key(_) | Name::Due(_) => true,
+            Resource::Key(_) | Resource::Due(_) => true,
             _ => false,
         };
-        let enough = |want: &Want| self.there.get(&want.item).is_some_and(|there| *there >= want.quantity);
-        names.iter().all(is_there) && reserve.basket.wants().iter().all(enough)
+        let enough =
+            |want: &RequestedLine| self.there.get(&want.item).is_some_and(|there| *there >= want.quantity);
+        names.iter().all(is_there) && reserve.basket.lines().iter().all(enough)
     }
 }
 
@@ -136,7 +137,7 @@ pub(super) async fn depart<S: Session>(
     let Boarded { needs, locked: Locked { now, serial, rows }, .. } = boarded;
     let mut slice = Slice::with_maps(&needs.wants, rows, &plan.maps);
     if plan.lose(&slice) {
-        return Err(Stop::Missing);
+        return Err(Stop::NotLoaded);
     }
     check_footprints(first, &needs, &slice, plan, now)?;
     for asked in joined {
@@ -146,7 +147,7 @@ pub(super) async fn depart<S: Session>(
     let deciding = Deciding { rules: &bounds.rules, now, first: first.len() };
     let outcomes = deciding.all(batch, &needs, &mut slice, &mut effects, plan)?;
     if plan.lock_what_was_planned(&slice) {
-        return Err(Stop::Missing);
+        return Err(Stop::NotLoaded);
     }
     if effects.is_empty() {
         in_time(bounds.batch_deadline, async { Ok(session.roll_back().await?) }).await?;
@@ -169,7 +170,7 @@ fn check_footprints(
     for asked in batch {
         footprint(slice, &asked.envelope, &mut names);
     }
-    names.retain(|name| !matches!(name, Name::Due(_)) && !slice.has(name));
+    names.retain(|name| !matches!(name, Resource::Due(_)) && !slice.has(name));
     let mut lacks = plan.extend(names, now);
     if !slice.uncounted.is_empty() {
         plan.expect_halls(slice.uncounted.iter().cloned());
@@ -177,14 +178,14 @@ fn check_footprints(
     }
     lacks |= plan.guard(guarded(batch, needs, slice));
     lacks |= plan.foresee(asked_too_much(batch, slice), slice, now);
-    if lacks { Err(Stop::Missing) } else { Ok(()) }
+    if lacks { Err(Stop::NotLoaded) } else { Ok(()) }
 }
 
 /// Items of which some units are kept from sale: how many are left is a sum over rows that nobody has locked, unless whoever
 /// takes any locks the item.
 fn guarded(batch: &[&Asked], needs: &Needs, slice: &Slice) -> impl Iterator<Item = ItemKey> {
     let wants = batch.iter().filter_map(|asked| match &asked.envelope.command {
-        Command::Reserve(reserve) => Some(reserve.basket.wants()),
+        Command::Reserve(reserve) => Some(reserve.basket.lines()),
         _ => None,
     });
     wants
@@ -203,7 +204,7 @@ fn asked_too_much<'a>(batch: &[&'a Asked], slice: &Slice) -> Vec<(&'a ItemKey, u
     let mut asked_for: HashMap<&ItemKey, u64> = HashMap::new();
     for asked in batch {
         if let Command::Reserve(reserve) = &asked.envelope.command {
-            for want in reserve.basket.wants() {
+            for want in reserve.basket.lines() {
                 let sum = asked_for.entry(&want.item).or_default();
                 *sum = sum.saturating_add(want.quantity);
             }
@@ -218,7 +219,7 @@ fn asked_too_much<'a>(batch: &[&'a Asked], slice: &Slice) -> Vec<(&'a ItemKey, u
 
 /// By what a batch is decided.
 struct Deciding<'a> {
-    rules: &'a Rules,
+    rules: &'a HoldLimits,
     now: stockhold_domain::Instant,
     /// Commands whose keys were read; those behind them have joined.
     first: usize,
@@ -257,11 +258,11 @@ impl Deciding<'_> {
                     }
                     outcomes.push(outcome);
                 }
-                Err(Halt::Missing(missing)) => {
+                Err(DecideError::NotLoaded(missing)) => {
                     plan.learn(&missing, slice, self.now)?;
-                    return Err(Stop::Missing);
+                    return Err(Stop::NotLoaded);
                 }
-                Err(Halt::Broken(what)) => return Err(Stop::Broken(n, what)),
+                Err(DecideError::InvariantViolated(what)) => return Err(Stop::Broken(n, what)),
             }
         }
         Ok(outcomes)
@@ -274,7 +275,7 @@ fn without_key(asked: &Asked, slice: &Slice) -> Option<Envelope> {
     let (id, key) = (named_hold(&asked.envelope.command)?, asked.envelope.key?);
     let record = slice.key(key.hash).ok()??;
     let outlived = record.fingerprint == key.fingerprint
-        && record.subject == Subject::Reservation(id)
+        && record.target == KeyTarget::Reservation(id)
         && slice.hold(id).is_ok_and(|hold| hold.is_none());
     outlived.then(|| Envelope { key: None, ..(*asked.envelope).clone() })
 }
@@ -310,14 +311,14 @@ async fn in_time<T>(deadline: Duration, work: impl Future<Output = Result<T, Sto
 /// commands that wait together are decided in the order given; all others go ahead.
 #[derive(Default)]
 struct Postponed<'a> {
-    names: BTreeSet<&'a Name>,
+    names: BTreeSet<&'a Resource>,
     sequences: BTreeSet<u64>,
 }
 
 impl<'a> Postponed<'a> {
-    fn names(needs: &'a Needs, command: usize) -> impl Iterator<Item = &'a Name> {
+    fn names(needs: &'a Needs, command: usize) -> impl Iterator<Item = &'a Resource> {
         let names = needs.of_command.get(command).into_iter().flatten();
-        names.filter(|name| !matches!(name, Name::Pause(_)))
+        names.filter(|name| !matches!(name, Resource::Pause(_)))
     }
 
     fn concerns(&self, needs: &'a Needs, command: usize, asked: &Asked) -> bool {

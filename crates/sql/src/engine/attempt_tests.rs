@@ -7,8 +7,14 @@ use stockhold_store::conformance::{Maker, maker};
 
 fn item(key: &ItemKey, total_units: u64, mode: Mode) -> Item {
     let at = stockhold_domain::Instant::from_micros(0);
-    let figures =
-        stockhold_domain::Figures { total_units, confirmed_sold: 0, held: 0, active: 0, sequence: 1, at };
+    let figures = stockhold_domain::StockCounters {
+        total_units,
+        confirmed_sold: 0,
+        held: 0,
+        active: 0,
+        sequence: 1,
+        at,
+    };
     Item {
         key: key.clone(),
         mode,

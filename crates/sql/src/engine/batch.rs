@@ -172,7 +172,7 @@ impl<S: Session> Run<'_, S> {
     /// `None` when it is to be run again.
     async fn after(&mut self, stop: Stop, open: &[usize]) -> Option<Verdict> {
         let waits = match stop {
-            Stop::Missing => false,
+            Stop::NotLoaded => false,
             Stop::Beyond(items) => {
                 self.settled.beyond = items;
                 self.settled.tries.reruns += 1;

@@ -12,7 +12,9 @@ use super::slice::Slice;
 use super::wants::{Asked, Plan, named_hold};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use stockhold_domain::{Choice, Command, ItemKey, KeyHash, Name, ReservationId, Want, footprint, limits};
+use stockhold_domain::{
+    Command, ItemKey, KeyHash, RequestedLine, ReservationId, Resource, UnitSelection, footprint, limits,
+};
 
 /// Batches in flight that may claim units of one hall: they lock different ones, as those of two instances do, and while one
 /// is being written and synced the next is decided.
@@ -48,20 +50,20 @@ impl Claims {
         footprint(&Slice::default(), &asked.envelope, &mut names);
         for name in names {
             match name {
-                Name::Item(item) => {
+                Resource::Item(item) => {
                     claims.items.insert(item);
                 }
-                Name::Key(hash) => {
+                Resource::Key(hash) => {
                     claims.keys.insert(hash);
                 }
-                Name::Hold(_)
-                | Name::Due(_)
-                | Name::AnyDue
-                | Name::Pause(_)
-                | Name::Unit(..)
-                | Name::FreeUnits(..)
-                | Name::LastUnit(_)
-                | Name::SeatMap(_) => {}
+                Resource::Hold(_)
+                | Resource::Due(_)
+                | Resource::AnyDue
+                | Resource::Pause(_)
+                | Resource::Unit(..)
+                | Resource::FreeUnits(..)
+                | Resource::LastUnit(_)
+                | Resource::SeatMap(_) => {}
             }
         }
         claims
@@ -210,8 +212,10 @@ impl Asked {
             Command::Reserve(reserve) => Some(&reserve.basket),
             _ => None,
         };
-        let planned = move |n| basket.is_some_and(|basket| matches!(basket.choice(n), Some(Choice::Best(_))));
-        let wants = basket.into_iter().flat_map(stockhold_domain::Basket::wants).enumerate();
+        let planned = move |n| {
+            basket.is_some_and(|basket| matches!(basket.selection(n), Some(UnitSelection::BestAvailable(_))))
+        };
+        let wants = basket.into_iter().flat_map(stockhold_domain::Basket::lines).enumerate();
         let claimed = wants.filter(move |(n, want)| self.halls.contains(&want.item) && !planned(*n));
         claimed.map(|(_, want)| &want.item)
     }
@@ -222,13 +226,14 @@ impl Asked {
 pub(super) fn lines_of(command: &Command, held: Option<&Held>, halls: &HashSet<ItemKey>) -> usize {
     match command {
         Command::Reserve(reserve) => {
-            let lines =
-                reserve.basket.wants().iter().enumerate().map(|(n, want)| match reserve.basket.choice(n) {
-                    Some(Choice::Named(ids)) => 1 + ids.len(),
-                    Some(Choice::Best(_)) => 1 + units_of(want),
+            let lines = reserve.basket.lines().iter().enumerate().map(|(n, want)| {
+                match reserve.basket.selection(n) {
+                    Some(UnitSelection::Named(ids)) => 1 + ids.len(),
+                    Some(UnitSelection::BestAvailable(_)) => 1 + units_of(want),
                     None if halls.contains(&want.item) => 1 + units_of(want),
                     None => 1,
-                });
+                }
+            });
             lines.sum()
         }
         Command::AddUnits(add) => 1 + add.units.len(),
@@ -237,7 +242,7 @@ pub(super) fn lines_of(command: &Command, held: Option<&Held>, halls: &HashSet<I
 }
 
 /// Units that a wish may have where they have ids.
-fn units_of(want: &Want) -> usize {
+fn units_of(want: &RequestedLine) -> usize {
     usize::try_from(want.quantity.min(limits::LINE_UNITS)).unwrap_or(usize::MAX)
 }
 

@@ -3,8 +3,8 @@
 use super::*;
 use std::sync::Mutex;
 use stockhold_domain::{
-    AddUnits, Attributes, Basket, Best, Choice, Confirm, EventId, Fingerprint, Fresh, Fulfilment, Instant,
-    KeyUse, Label, NewUnit, Origin, RequestId, Reserve, Want,
+    AddUnits, Attributes, Basket, BestAvailable, Confirm, EventId, Fingerprint, Fulfilment, GeneratedIds,
+    IdempotencyKey, Instant, Label, NewUnit, Origin, RequestId, RequestedLine, Reserve, UnitSelection,
 };
 use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
 
@@ -28,7 +28,7 @@ fn unit(number: u64, items: &[&str]) -> Unit {
 }
 
 fn keyed(number: u64, items: &[&str], key: Option<u128>) -> Unit {
-    let wants = items.iter().map(|sku| Want { item: item(sku), quantity: 1 });
+    let wants = items.iter().map(|sku| RequestedLine { item: item(sku), quantity: 1 });
     asking(number, reserve(Basket::new(wants.collect()).unwrap()), key, &[])
 }
 
@@ -54,8 +54,11 @@ fn asking(number: u64, command: Command, key: Option<u128>, halls: &[ItemKey]) -
     let now = Instant::from_micros(0);
     let envelope = stockhold_domain::Envelope {
         command,
-        key: key.map(|key| KeyUse { hash: KeyHash(key), fingerprint: Fingerprint(0) }),
-        fresh: Fresh { reservation: ReservationId::new(now, number.into(), 0), event: EventId::new(now, 0) },
+        key: key.map(|key| IdempotencyKey { hash: KeyHash(key), fingerprint: Fingerprint(0) }),
+        fresh: GeneratedIds {
+            reservation: ReservationId::new(now, number.into(), 0),
+            event: EventId::new(now, 0),
+        },
         origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
     };
     let reply = ReplyTo { inbox: Arc::new(Nobody(Mutex::new(0))), ticket: number };
@@ -225,12 +228,13 @@ fn a_key_that_is_in_flight_does_not_go_along_elsewhere() {
 fn units_with_ids_weigh_as_much_as_lines() {
     let hall = item("hall");
     let ids = |count: usize| (0..count).map(|n| label(&n.to_string()));
-    let choosing = |quantity, choice| {
-        let want = Want { item: hall.clone(), quantity };
-        reserve(Basket::choosing(vec![(want, choice)]).unwrap())
+    let with_selections = |quantity, choice| {
+        let want = RequestedLine { item: hall.clone(), quantity };
+        reserve(Basket::with_selections(vec![(want, choice)]).unwrap())
     };
-    let named = |count| choosing(1, Some(Choice::Named(ids(count).collect())));
-    let best = |quantity| choosing(quantity, Some(Choice::Best(Best::default())));
+    let named = |count| with_selections(1, Some(UnitSelection::Named(ids(count).collect())));
+    let best =
+        |quantity| with_selections(quantity, Some(UnitSelection::BestAvailable(BestAvailable::default())));
     let added = |count| {
         let unit = |id| NewUnit {
             id,
@@ -246,7 +250,7 @@ fn units_with_ids_weigh_as_much_as_lines() {
     let lines = |command, halls| asking(1, command, None, halls).lines;
     assert_eq!(lines(named(500), &[]), 501);
     assert_eq!((lines(best(500), &[]), lines(best(u64::MAX), &[])), (501, 10_001));
-    assert_eq!((lines(choosing(500, None), &known), lines(choosing(500, None), &[])), (501, 1));
+    assert_eq!((lines(with_selections(500, None), &known), lines(with_selections(500, None), &[])), (501, 1));
     assert_eq!(lines(added(500), &[]), 501);
     // Eight block bookings of 500 seats fill a batch.
     let mut combiner = Combiner::new(256);
@@ -255,15 +259,15 @@ fn units_with_ids_weigh_as_much_as_lines() {
 }
 
 /// A claim of a unit of a hall that is known to be one.
-fn claim(number: u64, choice: Option<Choice>) -> Unit {
-    let want = Want { item: item("hall"), quantity: 1 };
-    asking(number, reserve(Basket::choosing(vec![(want, choice)]).unwrap()), None, &[item("hall")])
+fn claim(number: u64, choice: Option<UnitSelection>) -> Unit {
+    let want = RequestedLine { item: item("hall"), quantity: 1 };
+    asking(number, reserve(Basket::with_selections(vec![(want, choice)]).unwrap()), None, &[item("hall")])
 }
 
 #[test]
 fn two_batches_in_flight_may_claim_units_of_one_hall_and_no_third() {
     let mut combiner = Combiner::new(2);
-    (1..=5).for_each(|n| combiner.add(claim(n, (n == 3).then(|| Choice::Named(vec![label("1")])))));
+    (1..=5).for_each(|n| combiner.add(claim(n, (n == 3).then(|| UnitSelection::Named(vec![label("1")])))));
     let (first, second) = (combiner.take(9).unwrap(), combiner.take(9).unwrap());
     assert_eq!((numbers(Some(&first)), numbers(Some(&second))), (vec![1, 2], vec![3, 4]));
     assert!(combiner.take(9).is_none());
@@ -276,7 +280,7 @@ fn two_batches_in_flight_may_claim_units_of_one_hall_and_no_third() {
 #[test]
 fn whatever_else_is_done_with_a_hall_is_done_alone_and_nobody_overtakes_it() {
     let others = [
-        ("the best", claim(2, Some(Choice::Best(Best::default())))),
+        ("the best", claim(2, Some(UnitSelection::BestAvailable(BestAvailable::default())))),
         ("not known to be a hall", unit(2, &["hall"])),
     ];
     for (what, other) in others {
@@ -301,7 +305,7 @@ fn whatever_else_is_done_with_a_hall_is_done_alone_and_nobody_overtakes_it() {
 fn batches_of_one_hall_are_in_lanes_of_their_own_whatever_else_goes_on() {
     let claims = |number, halls: &[&str]| {
         let halls: Vec<ItemKey> = halls.iter().map(|sku| item(sku)).collect();
-        let wants = halls.iter().map(|hall| Want { item: hall.clone(), quantity: 1 }).collect();
+        let wants = halls.iter().map(|hall| RequestedLine { item: hall.clone(), quantity: 1 }).collect();
         asking(number, reserve(Basket::new(wants).unwrap()), None, &halls)
     };
     let mut combiner = Combiner::new(1);

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Outcome, ReservationId, Status, Unit};
 use stockhold_store::conformance::{Maker, maker};
-use stockhold_store::{Answer, Ask, EventRow, Failure, Filter, Inbox, Query, ReplyTo, Shelf, Store, Work};
+use stockhold_store::{
+    Answer, EventRow, Failure, Filter, Inbox, ItemPageRequest, Job, Query, ReplyTo, Request, Store,
+};
 
 /// Patience with an answer that has to come.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -27,7 +29,7 @@ enum Step {
     Read,
     Lock,
     Commit,
-    Shelf,
+    ItemPageRequest,
     Number,
     Overdue,
     LockFree,
@@ -159,8 +161,8 @@ impl Session for Maps {
         Ok(())
     }
 
-    async fn shelf(&mut self, _: &Shelf) -> Result<Vec<Item>, Trouble> {
-        self.step(Step::Shelf);
+    async fn shelf(&mut self, _: &ItemPageRequest) -> Result<Vec<Item>, Trouble> {
+        self.step(Step::ItemPageRequest);
         Ok(self.with(|state| state.items.values().cloned().collect()))
     }
 
@@ -244,11 +246,11 @@ impl Inbox for Desk {
     }
 }
 
-fn ask(store: &SqlStore, ask: Ask) -> Result<Answer, Failure> {
+fn ask(store: &SqlStore, ask: Request) -> Result<Answer, Failure> {
     let desk = Arc::new(Desk::default());
     let reply = ReplyTo { inbox: Arc::clone(&desk) as Arc<dyn Inbox>, ticket: 0 };
-    store.submit(Work { ask, reply });
-    store.kick();
+    store.submit(Job { ask, reply });
+    store.flush();
     let answers = desk.answers.lock().unwrap();
     let (mut answers, late) = desk.bell.wait_timeout_while(answers, PATIENCE, |all| all.is_empty()).unwrap();
     assert!(!late.timed_out(), "an answer never came");
@@ -288,17 +290,17 @@ impl Shop {
         let store = SqlStore::open(maps.clone(), options).unwrap();
         let mut maker = Maker::new(1, "crash-");
         let item = maker.item("a");
-        let made = ask(&store, Ask::Command(Box::new(maker.wrap(maker::set_stock(&item, 1_000)))));
+        let made = ask(&store, Request::Command(Box::new(maker.wrap(maker::set_stock(&item, 1_000)))));
         assert!(matches!(made, Ok(Answer::Outcome(Outcome::Done(_)))), "{made:?}");
         Self { maps, store, maker, item }
     }
 
-    fn reserve(&mut self) -> Ask {
-        Ask::Command(Box::new(self.maker.wrap(maker::reserve_for(60, &[(&self.item, 1)]))))
+    fn reserve(&mut self) -> Request {
+        Request::Command(Box::new(self.maker.wrap(maker::reserve_for(60, &[(&self.item, 1)]))))
     }
 
     /// What is asked is told that nobody knows, more often than the queue is long; and served when nothing panics.
-    fn survives(&mut self, step: Step, mut asked: impl FnMut(&mut Self) -> Ask) {
+    fn survives(&mut self, step: Step, mut asked: impl FnMut(&mut Self) -> Request) {
         for _ in 0..=QUEUE {
             self.maps.panic_at(step);
             let work = asked(self);
@@ -336,7 +338,7 @@ fn a_sequence_of_several_batches_is_ended_by_a_panic_in_one() {
     let mut shop = Shop::new(None);
     let many = |shop: &mut Shop| {
         let wrap = |_| shop.maker.wrap(maker::reserve_for(60, &[(&shop.item, 1)]));
-        Ask::Commands((0..11).map(wrap).collect())
+        Request::Commands((0..11).map(wrap).collect())
     };
     shop.survives(Step::Commit, many);
 }
@@ -346,26 +348,28 @@ fn a_look_up_of_reservations_that_panics_is_done_again_for_others() {
     let mut shop = Shop::new(None);
     let confirm = |shop: &mut Shop| {
         let nobody = shop.maker.no_reservation();
-        Ask::Command(Box::new(shop.maker.wrap(maker::confirm(nobody))))
+        Request::Command(Box::new(shop.maker.wrap(maker::confirm(nobody))))
     };
     shop.survives(Step::Read, confirm);
     let mut shop = Shop::new(None);
     let many = |shop: &mut Shop| {
         let nobody: Vec<_> = (0..11).map(|_| shop.maker.no_reservation()).collect();
-        Ask::Commands(nobody.into_iter().map(|id| shop.maker.wrap(maker::confirm(id))).collect())
+        Request::Commands(nobody.into_iter().map(|id| shop.maker.wrap(maker::confirm(id))).collect())
     };
     shop.survives(Step::Read, many);
 }
 
 #[test]
 fn reads_that_panic_are_answered_and_others_are_read() {
-    let quick = |shop: &mut Shop| Ask::Query(Query::Items(vec![shop.item.clone()]));
+    let quick = |shop: &mut Shop| Request::Query(Query::Items(vec![shop.item.clone()]));
     Shop::new(None).survives(Step::Read, quick);
-    let slow = |_: &mut Shop| Ask::Query(Query::Shelf(Shelf { location: None, after: None, limit: 9 }));
-    Shop::new(None).survives(Step::Shelf, slow);
+    let slow = |_: &mut Shop| {
+        Request::Query(Query::ItemPageRequest(ItemPageRequest { location: None, after: None, limit: 9 }))
+    };
+    Shop::new(None).survives(Step::ItemPageRequest, slow);
     let list = ask(
         &Shop::new(None).store,
-        Ask::Query(Query::Reservations(Filter { limit: 1, ..Filter::default() })),
+        Request::Query(Query::Reservations(Filter { limit: 1, ..Filter::default() })),
     );
     assert!(list.is_ok());
 }
@@ -381,7 +385,7 @@ fn with_one_connection_commands_have_their_turn_and_so_do_those_who_read_all_the
         for _ in 0..3 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    let told = ask(store, Ask::Query(Query::Items(vec![item.clone()])));
+                    let told = ask(store, Request::Query(Query::Items(vec![item.clone()])));
                     assert!(told.is_ok(), "{told:?}");
                 }
             });

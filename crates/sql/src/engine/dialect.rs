@@ -6,10 +6,10 @@ use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use stockhold_domain::{
-    Event, Figures, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Mode, ReservationId, Status,
-    Unit,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Mode, ReservationId, Status,
+    StockCounters, Unit,
 };
-use stockhold_store::{EventRow, Shelf};
+use stockhold_store::{EventRow, ItemPageRequest};
 
 /// A deadline and whose it is, in the order that holds fall due.
 pub(crate) type Deadline = (Instant, ReservationId);
@@ -48,7 +48,7 @@ pub(crate) trait Session: Send + 'static {
     fn roll_back(&mut self) -> impl Future<Output = Result<(), Trouble>> + Send;
 
     /// Items in order of (location, SKU): fewer than the limit only at the end.
-    fn shelf(&mut self, shelf: &Shelf) -> impl Future<Output = Result<Vec<Item>, Trouble>> + Send;
+    fn shelf(&mut self, shelf: &ItemPageRequest) -> impl Future<Output = Result<Vec<Item>, Trouble>> + Send;
 
     /// Units of an item after a place in the order of their claims, in that order: fewer than the limit only at the end.
     fn units(
@@ -189,7 +189,7 @@ pub(crate) struct Rows {
 #[derive(Debug)]
 pub(crate) struct UnitRows {
     /// What its units and its active reservations come to; no sequence.
-    pub(crate) figures: Figures,
+    pub(crate) figures: StockCounters,
     /// Those that were named.
     pub(crate) named: Vec<Unit>,
     /// Free ones, in the order of their claims.
@@ -203,20 +203,21 @@ pub(crate) struct UnitRows {
 impl Default for UnitRows {
     fn default() -> Self {
         let at = Instant::from_micros(0);
-        let figures = Figures { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
+        let figures =
+            StockCounters { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
         Self { figures, named: Vec::new(), free: Vec::new(), map: Vec::new(), last_position: 0 }
     }
 }
 
 /// What the row of an item has whose units have ids: its figures stand apart.
-pub(crate) fn no_figures(at: Instant) -> Figures {
-    Figures { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 1, at }
+pub(crate) fn no_figures(at: Instant) -> StockCounters {
+    StockCounters { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 1, at }
 }
 
 /// Gives an item whose units have ids the figures that stand apart from its row.
-pub(crate) fn count(item: &mut Item, counted: &Figures) {
+pub(crate) fn count(item: &mut Item, counted: &StockCounters) {
     if item.mode == Mode::Units {
-        item.figures = Figures { sequence: 0, at: item.figures.at.max(counted.at), ..*counted };
+        item.figures = StockCounters { sequence: 0, at: item.figures.at.max(counted.at), ..*counted };
     }
 }
 

@@ -133,7 +133,7 @@ impl Known {
     pub(super) fn halls_in(&self, command: &Command) -> HashSet<ItemKey> {
         match command {
             Command::Reserve(reserve) => {
-                self.halls_of(reserve.basket.wants().iter().map(|want| &want.item)).collect()
+                self.halls_of(reserve.basket.lines().iter().map(|want| &want.item)).collect()
             }
             _ => HashSet::new(),
         }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use stockhold_domain::{Rules, limits};
+use stockhold_domain::{HoldLimits, limits};
 
 /// Most commands in one batch: past it a batch gets longer faster than it gets cheaper.
 pub(crate) const BATCH_COMMANDS: usize = 256;
@@ -19,7 +19,7 @@ const _: () = assert!(Options::CONNECTIONS <= Options::MOST_CONNECTIONS);
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long holds may last.
-    pub rules: Rules,
+    pub rules: HoldLimits,
     /// Pieces of work that may wait before more is [`stockhold_store::Failure::Overloaded`].
     pub queue: usize,
     /// Most commands in one batch, 1 to 256.
@@ -117,7 +117,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            rules: Rules::default(),
+            rules: HoldLimits::default(),
             queue: Self::QUEUE,
             batch: Self::BATCH,
             connections: Self::CONNECTIONS,

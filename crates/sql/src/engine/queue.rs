@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use stockhold_store::{Ask, Failure, Work};
+use stockhold_store::{Failure, Job, Request};
 use tokio::sync::Notify;
 
 /// See the module.
@@ -14,17 +14,17 @@ pub(super) struct Mailbox {
 
 #[derive(Default)]
 struct Inner {
-    work: VecDeque<Work>,
+    work: VecDeque<Job>,
     /// Commands and queries that no connection has begun on, here or at the store's thread.
     waiting: usize,
     closed: bool,
 }
 
 /// How much of the queue a piece of work takes.
-pub(super) fn weight(ask: &Ask) -> usize {
+pub(super) fn weight(ask: &Request) -> usize {
     match ask {
-        Ask::Commands(commands) => commands.len(),
-        Ask::Command(_) | Ask::Query(_) => 1,
+        Request::Commands(commands) => commands.len(),
+        Request::Command(_) | Request::Query(_) => 1,
     }
 }
 
@@ -34,7 +34,7 @@ impl Mailbox {
     }
 
     /// Takes work, or answers why it can't.
-    pub(super) fn push(&self, work: Work) {
+    pub(super) fn push(&self, work: Job) {
         let mut inner = self.inner();
         let failure = if inner.closed {
             stopped()
@@ -60,7 +60,7 @@ impl Mailbox {
     }
 
     /// All that has come.
-    pub(super) fn empty(&self) -> VecDeque<Work> {
+    pub(super) fn empty(&self) -> VecDeque<Job> {
         core::mem::take(&mut self.inner().work)
     }
 

@@ -35,7 +35,7 @@ impl Reads {
     pub(super) fn add(&mut self, asked: Asked) {
         match asked.0 {
             Query::Reservation(_) | Query::Items(_) => self.quick.push_back(asked),
-            Query::Shelf(_)
+            Query::ItemPageRequest(_)
             | Query::Reservations(_)
             | Query::History(_)
             | Query::Events { .. }
@@ -207,7 +207,7 @@ pub(super) async fn slow<S: Session>(
 
 async fn find<S: Session>(session: &mut S, query: &Query, shown: &Shown) -> Result<Found, Trouble> {
     Ok(match query {
-        Query::Shelf(shelf) => Found::Shelf(session.shelf(shelf).await?),
+        Query::ItemPageRequest(shelf) => Found::ItemPageRequest(session.shelf(shelf).await?),
         Query::Reservations(filter) => Found::Reservations(page(session, filter).await?),
         Query::History(id) => {
             shown.has_numbered(session.number().await?);

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Answer, Ask, Found, Query, ReplyTo, Shelf, Store, Work};
+use stockhold_store::{Answer, Found, ItemPageRequest, Job, Query, ReplyTo, Request, Store};
 use tokio::sync::Notify;
 use tokio::time::{Instant as Moment, sleep, timeout};
 
@@ -149,11 +149,11 @@ impl ReplicaStore {
 }
 
 impl Store for ReplicaStore {
-    fn submit(&self, work: Work) {
+    fn submit(&self, work: Job) {
         let shared = &self.shared;
         let line = match &work.ask {
-            Ask::Query(Query::Items(_)) => &shared.items,
-            Ask::Query(Query::Shelf(_)) => &shared.shelves,
+            Request::Query(Query::Items(_)) => &shared.items,
+            Request::Query(Query::ItemPageRequest(_)) => &shared.shelves,
             _ => return shared.primary.submit(work),
         };
         if let Some(work) = line.push(work) {
@@ -162,10 +162,10 @@ impl Store for ReplicaStore {
         }
     }
 
-    fn kick(&self) {
+    fn flush(&self) {
         self.shared.items.bell.notify_one();
         self.shared.shelves.bell.notify_one();
-        self.shared.primary.kick();
+        self.shared.primary.flush();
     }
 
     fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
@@ -176,8 +176,8 @@ impl Store for ReplicaStore {
         self.shared.primary.newest()
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.shared.primary.trouble()
+    fn fatal_error(&self) -> Option<String> {
+        self.shared.primary.fatal_error()
     }
 }
 
@@ -230,13 +230,13 @@ impl Shared {
 
 impl Line {
     /// Takes work, or gives it back: the replica is of no use now.
-    fn push(&self, work: Work) -> Option<Work> {
-        let Work { ask: Ask::Query(query), reply } = work else { return Some(work) };
+    fn push(&self, work: Job) -> Option<Job> {
+        let Job { ask: Request::Query(query), reply } = work else { return Some(work) };
         let mut waiting = lock(&self.inner);
         let open = waiting.open.is_some_and(|since| since <= Moment::now());
         if !open || waiting.works.len() >= WAITING {
             drop(waiting);
-            return Some(Work { ask: Ask::Query(query), reply });
+            return Some(Job { ask: Request::Query(query), reply });
         }
         waiting.works.push_back((query, reply));
         None
@@ -271,7 +271,7 @@ impl Taken<'_> {
         count("replica", self.works.len());
         let mut post = Post::default();
         for ((_, reply), items) in self.works.drain(..).zip(shelves) {
-            post.put(Owed::new(reply), Ok(Answer::Found(Found::Shelf(items))));
+            post.put(Owed::new(reply), Ok(Answer::Found(Found::ItemPageRequest(items))));
         }
     }
 }
@@ -283,9 +283,9 @@ impl Drop for Taken<'_> {
         }
         count("primary", self.works.len());
         for (query, reply) in self.works.drain(..) {
-            self.primary.submit(Work { ask: Ask::Query(query), reply });
+            self.primary.submit(Job { ask: Request::Query(query), reply });
         }
-        self.primary.kick();
+        self.primary.flush();
     }
 }
 
@@ -374,7 +374,7 @@ async fn serve_with<P: Pair>(pair: &P, shared: &Shared, line: &Line, mut replica
                 // It may have caught up by then.
                 Ok(Ok((Some(_), _))) => line.set(Some(Moment::now() + shared.bound)),
                 Ok(Ok((None, _))) => return "it is no replica, or no longer one".to_owned(),
-                Ok(Err(trouble)) => return trouble.to_string(),
+                Ok(Err(fatal_error)) => return fatal_error.to_string(),
                 Err(_) => return "it did not answer in time".to_owned(),
             }
         }
@@ -398,7 +398,7 @@ async fn read<P: Pair>(
     for (query, _) in works {
         match query {
             Query::Items(keys) => wants.items.extend(keys.iter().cloned()),
-            Query::Shelf(shelf) => shelves.push(replica.shelf(shelf).await?),
+            Query::ItemPageRequest(shelf) => shelves.push(replica.shelf(shelf).await?),
             _ => return Err(Trouble::Alarm("a read that no replica answers".to_owned())),
         }
     }
@@ -416,13 +416,13 @@ async fn open<P: Pair>(pair: &P) -> Result<P::Session, String> {
         if pair.applied(&mut replica).await?.is_none() {
             return Ok(Err("it is no replica".to_owned()));
         }
-        let first = replica.shelf(&Shelf { location: None, after: None, limit: 1 }).await?;
+        let first = replica.shelf(&ItemPageRequest { location: None, after: None, limit: 1 }).await?;
         Ok::<_, Trouble>(first.into_iter().next().ok_or_else(|| "it has no items yet".to_owned()))
     };
-    let first = look.await.map_err(|trouble| trouble.to_string())??;
+    let first = look.await.map_err(|fatal_error| fatal_error.to_string())??;
     let mut primary = pair.primary().await.map_err(|error| format!("the primary: {error}"))?;
     let wants = Wants { items: [first.key.clone()].into(), ..Wants::default() };
-    let found = primary.read(&wants).await.map_err(|trouble| format!("the primary: {trouble}"))?;
+    let found = primary.read(&wants).await.map_err(|fatal_error| format!("the primary: {fatal_error}"))?;
     match found.items.first() {
         Some(item) if (item.created_at, item.mode) == (first.created_at, first.mode) => Ok(replica),
         _ => Err("it has another database's data".to_owned()),

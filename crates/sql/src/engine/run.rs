@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::hash::RandomState;
 use std::sync::Arc;
 use stockhold_domain::Envelope;
-use stockhold_store::{Answer, Ask, Failure, Work};
+use stockhold_store::{Answer, Failure, Job, Request};
 use tokio::task::{Id, JoinSet};
 
 /// Connections that commands leave to everything else.
@@ -121,7 +121,7 @@ pub(super) struct Floor<D: Dialect> {
 impl<D: Dialect> Drop for Floor<D> {
     /// Finds something to answer only when the task has panicked.
     fn drop(&mut self) {
-        self.shown.set_trouble(Some("the store has stopped".to_owned()));
+        self.shown.set_fatal_error(Some("the store has stopped".to_owned()));
         self.mailbox.abandon();
     }
 }
@@ -207,19 +207,21 @@ impl<D: Dialect> Floor<D> {
             && !self.reads.has_slow()
     }
 
-    fn take_in(&mut self, Work { ask, reply }: Work) {
+    fn take_in(&mut self, Job { ask, reply }: Job) {
         let owed = Owed::new(reply);
         match ask {
-            Ask::Command(envelope) => {
+            Request::Command(envelope) => {
                 let asked = self.asked(envelope, None, None);
                 self.line_up(vec![asked], Teller::One(owed), 1);
             }
-            Ask::Commands(envelopes) if envelopes.is_empty() => owed.answer(Ok(Answer::Outcomes(Vec::new()))),
-            Ask::Commands(envelopes) => {
+            Request::Commands(envelopes) if envelopes.is_empty() => {
+                owed.answer(Ok(Answer::Outcomes(Vec::new())))
+            }
+            Request::Commands(envelopes) => {
                 let number = self.sequences.begin(envelopes, owed);
                 self.go_on(number);
             }
-            Ask::Query(query) => self.reads.add((query, owed)),
+            Request::Query(query) => self.reads.add((query, owed)),
         }
     }
 
@@ -363,7 +365,7 @@ impl<D: Dialect> Floor<D> {
                         shown.has_numbered(newest);
                         Landed::Numbered(Some(session))
                     }
-                    Err(trouble) => Landed::Numbered(read::after(session, trouble, deadline).await.1),
+                    Err(fatal_error) => Landed::Numbered(read::after(session, fatal_error, deadline).await.1),
                 }
             });
         }
@@ -385,7 +387,9 @@ impl<D: Dialect> Floor<D> {
             self.spawn(Flight::Forget, async move {
                 match forget_keys(&mut session, retention, deadline).await {
                     Ok(more) => Landed::Forgot(Some(session), more),
-                    Err(trouble) => Landed::Forgot(read::after(session, trouble, deadline).await.1, false),
+                    Err(fatal_error) => {
+                        Landed::Forgot(read::after(session, fatal_error, deadline).await.1, false)
+                    }
                 }
             });
         }

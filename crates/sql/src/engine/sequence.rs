@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
     use stockhold_domain::{
-        Command, Confirm, EventId, Fresh, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
+        Command, Confirm, EventId, GeneratedIds, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
     };
     use stockhold_store::{Inbox, ReplyTo};
 
@@ -199,7 +199,10 @@ mod tests {
         Envelope {
             command: Command::Confirm(Confirm { id: ReservationId::from_u128(number), order_id: None }),
             key: None,
-            fresh: Fresh { reservation: ReservationId::new(now, number, 0), event: EventId::new(now, 0) },
+            fresh: GeneratedIds {
+                reservation: ReservationId::new(now, number, 0),
+                event: EventId::new(now, 0),
+            },
             origin: Origin {
                 actor: Label::new("a").unwrap(),
                 request_id: RequestId::Made(number),

@@ -6,21 +6,21 @@ use std::sync::{Mutex, PoisonError};
 /// See the module.
 #[derive(Default)]
 pub(super) struct Shown {
-    trouble: Mutex<Option<String>>,
+    fatal_error: Mutex<Option<String>>,
     newest: AtomicU64,
 }
 
 impl Shown {
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn fatal_error(&self) -> Option<String> {
+        self.fatal_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn newest(&self) -> u64 {
         self.newest.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_trouble(&self, why: Option<String>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    pub(super) fn set_fatal_error(&self, why: Option<String>) {
+        *self.fatal_error.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     /// Before whoever asked is answered: it must not know of newer events than the store shows.

@@ -1,16 +1,16 @@
 //! The part of the state that one batch has loaded, as the rules see it.
 //!
 //! It tells what was not loaded from what does not exist, and keeps what things were beside what they have become, so
-//! that only the difference is written. It never asks the database for anything: what it lacks is [`Missing`].
+//! that only the difference is written. It never asks the database for anything: what it lacks is [`NotLoaded`].
 
 use super::dialect::{Changes, Deadline, LineRow, Rows, SaleRow, Wants, count};
 use super::hall::{Hall, Short};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{
-    Effects, Envelope, Event, Figures, Got, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord,
-    Label, LineUnit, Missing, Mode, Name, Pool, ReservationId, Scope, State, Status, StockChange, Transition,
-    Unit, bucket_of, moved,
+    Effects, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LineUnit,
+    Lookup, Mode, NotLoaded, Pool, ReservationId, Resource, Scope, State, Status, StockChange, StockCounters,
+    Transition, Unit, bucket_of, moved,
 };
 
 /// What a batch has loaded.
@@ -142,18 +142,18 @@ impl Slice {
     }
 
     /// Whether the rules would get an answer about it, be it that there is no such thing.
-    pub(super) fn has(&self, name: &Name) -> bool {
+    pub(super) fn has(&self, name: &Resource) -> bool {
         match name {
-            Name::Pause(location) => self.pauses.contains_key(&Self::pause_key(location.as_ref())),
-            Name::Item(key) => self.items.contains_key(key),
-            Name::Hold(id) => self.holds.contains_key(id),
-            Name::Due(key) => self.due.contains_key(key),
-            Name::AnyDue => self.any_due.is_some(),
-            Name::Key(hash) => self.keys.contains_key(hash),
-            Name::Unit(key, id) => self.halls.get(key).is_some_and(|hall| hall.unit(id).is_ok()),
-            Name::FreeUnits(key, _) => self.halls.get(key).is_some_and(|hall| hall.asked > 0),
-            Name::LastUnit(key) => self.halls.get(key).is_some_and(|hall| hall.last_position().is_ok()),
-            Name::SeatMap(key) => self.halls.get(key).is_some_and(|hall| hall.pool.is_some()),
+            Resource::Pause(location) => self.pauses.contains_key(&Self::pause_key(location.as_ref())),
+            Resource::Item(key) => self.items.contains_key(key),
+            Resource::Hold(id) => self.holds.contains_key(id),
+            Resource::Due(key) => self.due.contains_key(key),
+            Resource::AnyDue => self.any_due.is_some(),
+            Resource::Key(hash) => self.keys.contains_key(hash),
+            Resource::Unit(key, id) => self.halls.get(key).is_some_and(|hall| hall.unit(id).is_ok()),
+            Resource::FreeUnits(key, _) => self.halls.get(key).is_some_and(|hall| hall.asked > 0),
+            Resource::LastUnit(key) => self.halls.get(key).is_some_and(|hall| hall.last_position().is_ok()),
+            Resource::SeatMap(key) => self.halls.get(key).is_some_and(|hall| hall.pool.is_some()),
         }
     }
 
@@ -273,7 +273,8 @@ impl Slice {
     /// A world of which nothing is known but that these items' units have ids.
     pub(super) fn of_halls<'a>(halls: impl Iterator<Item = &'a ItemKey>) -> Self {
         let at = Instant::from_micros(0);
-        let nothing = Figures { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
+        let nothing =
+            StockCounters { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
         let item = |key: &ItemKey| Item {
             key: key.clone(),
             mode: Mode::Units,
@@ -288,7 +289,7 @@ impl Slice {
     }
 
     /// Units of an item that are there and are free, as far as one can see.
-    fn free_there(&self, item: &ItemKey) -> Result<u64, Missing> {
+    fn free_there(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
         let figures = self.item(item)?.map(|item| item.figures);
         Ok(figures
             .map_or(0, |all| all.total_units.saturating_sub(all.held).saturating_sub(all.confirmed_sold)))
@@ -374,58 +375,60 @@ fn split<'a, T: 'a>(entries: impl Iterator<Item = &'a Entry<T>>) -> (Vec<&'a T>,
 }
 
 impl State for Slice {
-    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
-        self.items.get(key).map(Entry::now).ok_or_else(|| Missing(Name::Item(key.clone())))
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item> {
+        self.items.get(key).map(Entry::now).ok_or_else(|| NotLoaded(Resource::Item(key.clone())))
     }
 
-    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
-        self.holds.get(&id).map(Entry::now).ok_or(Missing(Name::Hold(id)))
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
+        self.holds.get(&id).map(Entry::now).ok_or(NotLoaded(Resource::Hold(id)))
     }
 
-    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
-        self.keys.get(&hash).map(Entry::now).ok_or(Missing(Name::Key(hash)))
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
+        self.keys.get(&hash).map(Entry::now).ok_or(NotLoaded(Resource::Key(hash)))
     }
 
-    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded> {
         match self.pauses.get(location.unwrap_or_default()) {
             Some(entry) => Ok(entry.now().copied().unwrap_or(false)),
-            None => Err(Missing(Name::Pause(location.and_then(|location| Label::new(location).ok())))),
+            None => Err(NotLoaded(Resource::Pause(location.and_then(|location| Label::new(location).ok())))),
         }
     }
 
-    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<Deadline>, Missing> {
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<Deadline>, NotLoaded> {
         let (window, name) = match item {
-            Some(key) => (self.due.get(key), Name::Due(key.clone())),
-            None => (self.any_due.as_ref(), Name::AnyDue),
+            Some(key) => (self.due.get(key), Resource::Due(key.clone())),
+            None => (self.any_due.as_ref(), Resource::AnyDue),
         };
-        window.and_then(|window| window.earliest().ok()).ok_or(Missing(name))
+        window.and_then(|window| window.earliest().ok()).ok_or(NotLoaded(name))
     }
 
     fn keeps_units(&self) -> bool {
         true
     }
 
-    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         let pool = self.halls.get(item).and_then(|hall| hall.pool.as_ref());
-        pool.map(Some).ok_or_else(|| Missing(Name::SeatMap(item.clone())))
+        pool.map(Some).ok_or_else(|| NotLoaded(Resource::SeatMap(item.clone())))
     }
 
-    fn unit(&self, item: &ItemKey, id: &Label) -> Got<'_, Unit> {
+    fn unit(&self, item: &ItemKey, id: &Label) -> Lookup<'_, Unit> {
         let unit = self.halls.get(item).map(|hall| hall.unit(id));
-        unit.and_then(Result::ok).ok_or_else(|| Missing(Name::Unit(item.clone(), id.clone())))
+        unit.and_then(Result::ok).ok_or_else(|| NotLoaded(Resource::Unit(item.clone(), id.clone())))
     }
 
-    fn last_position(&self, item: &ItemKey) -> Result<u64, Missing> {
-        let Some(hall) = self.halls.get(item) else { return Err(Missing(Name::LastUnit(item.clone()))) };
+    fn last_position(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
+        let Some(hall) = self.halls.get(item) else {
+            return Err(NotLoaded(Resource::LastUnit(item.clone())));
+        };
         // Once it was asked for, only all units tell what it has become.
         hall.last_position().map_err(|()| {
             let asked = hall.asked_last;
-            Missing(if asked { Name::SeatMap(item.clone()) } else { Name::LastUnit(item.clone()) })
+            NotLoaded(if asked { Resource::SeatMap(item.clone()) } else { Resource::LastUnit(item.clone()) })
         })
     }
 
-    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, Missing> {
-        let missing = || Missing(Name::FreeUnits(item.clone(), most));
+    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
+        let missing = || NotLoaded(Resource::FreeUnits(item.clone(), most));
         if most == 0 {
             return Ok(Vec::new());
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Store, Work};
+use stockhold_store::{Job, Store};
 
 /// A [`Store`] over a SQL database. Dropped, it finishes what it was given.
 pub(crate) struct SqlStore {
@@ -61,11 +61,11 @@ impl SqlStore {
 }
 
 impl Store for SqlStore {
-    fn submit(&self, work: Work) {
+    fn submit(&self, work: Job) {
         self.mailbox.push(work);
     }
 
-    fn kick(&self) {
+    fn flush(&self) {
         self.mailbox.ring();
     }
 
@@ -78,8 +78,8 @@ impl Store for SqlStore {
         self.shown.newest()
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.shown.trouble()
+    fn fatal_error(&self) -> Option<String> {
+        self.shown.fatal_error()
     }
 }
 

@@ -18,8 +18,8 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{
-    Command, Effects, Envelope, Fresh, Halt, Instant, ItemKey, Label, LineUnits, Origin, Outcome, Reply,
-    RequestId, ReservationId, Status, decide,
+    Command, DecideError, Effects, Envelope, GeneratedIds, Instant, ItemKey, Label, LineUnits, Origin,
+    Outcome, Reply, RequestId, ReservationId, Status, decide,
 };
 use stockhold_store::ids::IdSource;
 use tokio::time::Instant as Moment;
@@ -104,7 +104,7 @@ impl Sweeper {
 
     /// The command that a sweep decides.
     pub(super) fn command(&mut self) -> Envelope {
-        let fresh: Fresh = self.ids.fresh(Instant::from_micros(0), 0);
+        let fresh: GeneratedIds = self.ids.fresh(Instant::from_micros(0), 0);
         Envelope {
             command: Command::Sweep,
             key: None,
@@ -419,8 +419,8 @@ async fn expire<S: Session>(
         match swept {
             Ok(Outcome::Done(Reply::Swept { expired: 0 })) => break,
             Ok(_) => {}
-            Err(Halt::Broken(what)) => return Err(Stop::Broken(0, what)),
-            Err(Halt::Missing(missing)) => {
+            Err(DecideError::InvariantViolated(what)) => return Err(Stop::Broken(0, what)),
+            Err(DecideError::NotLoaded(missing)) => {
                 return Err(Stop::Trouble(Trouble::Alarm(format!("a sweep lacks {:?}", missing.0))));
             }
         }

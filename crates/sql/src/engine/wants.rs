@@ -8,7 +8,7 @@ use super::slice::Slice;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use stockhold_domain::{
-    Command, Envelope, Instant, ItemKey, Label, Missing, Name, ReservationId, Unit, footprint, limits,
+    Command, Envelope, Instant, ItemKey, Label, NotLoaded, ReservationId, Resource, Unit, footprint, limits,
 };
 
 /// Deadlines of an item that are loaded at first: enough to say when a refused caller should look again.
@@ -61,7 +61,7 @@ pub(super) fn named_hold(command: &Command) -> Option<ReservationId> {
 /// What attempts at a batch have learnt for the next one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    names: BTreeSet<Name>,
+    names: BTreeSet<Resource>,
     /// Items whose earliest deadline matters.
     shallow: BTreeSet<ItemKey>,
     /// Items of which holds have to be expired, or may have to be: at most so many.
@@ -168,20 +168,20 @@ impl Plan {
     }
 
     /// Takes in what the rules lacked. An error when it had been loaded, and would be missing for ever.
-    pub(super) fn learn(&mut self, missing: &Missing, slice: &Slice, now: Instant) -> Result<(), Trouble> {
+    pub(super) fn learn(&mut self, missing: &NotLoaded, slice: &Slice, now: Instant) -> Result<(), Trouble> {
         self.now = Some(now);
         let mut new = match &missing.0 {
-            Name::Due(key) => {
+            Resource::Due(key) => {
                 let seen = slice.due.contains_key(key);
                 if seen { self.deepen(key, EXPIRIES) } else { self.shallow.insert(key.clone()) }
             }
-            Name::FreeUnits(key, most) => {
+            Resource::FreeUnits(key, most) => {
                 self.need_free(key, *most, slice);
                 true
             }
             name => self.names.insert(name.clone()),
         };
-        if let Name::Hold(id) = missing.0 {
+        if let Resource::Hold(id) = missing.0 {
             self.surprises += 1;
             for (key, window) in &slice.due {
                 new |= window.shows(id) && self.deepen(key, EXPIRIES);
@@ -210,7 +210,7 @@ impl Plan {
     }
 
     /// Takes in what a command turns out to name. Whether any of it was new.
-    pub(super) fn extend(&mut self, names: Vec<Name>, now: Instant) -> bool {
+    pub(super) fn extend(&mut self, names: Vec<Resource>, now: Instant) -> bool {
         self.now = Some(now);
         let before = self.names.len();
         self.names.extend(names);
@@ -233,7 +233,7 @@ impl Plan {
 #[derive(Debug, Default)]
 pub(super) struct Needs {
     /// Of each command, in the batch's order.
-    pub(super) of_command: Vec<Vec<Name>>,
+    pub(super) of_command: Vec<Vec<Resource>>,
     /// Of all.
     pub(super) wants: Wants,
 }
@@ -247,9 +247,9 @@ impl Needs {
             let mut names = Vec::new();
             footprint(&seen, &asked.envelope, &mut names);
             if let Some(held) = &asked.held {
-                names.extend(held.items.iter().cloned().map(Name::Item));
+                names.extend(held.items.iter().cloned().map(Resource::Item));
                 for (key, units) in &*held.units {
-                    names.extend(units.all().iter().map(|unit| Name::Unit(key.clone(), unit.id.clone())));
+                    names.extend(units.all().iter().map(|unit| Resource::Unit(key.clone(), unit.id.clone())));
                 }
             }
             let command = &asked.envelope.command;
@@ -264,7 +264,7 @@ impl Needs {
             );
             for name in &names {
                 match name {
-                    Name::Item(key) if changes_items => {
+                    Resource::Item(key) if changes_items => {
                         needs.wants.items.insert(key.clone());
                     }
                     name => needs.add(name, plan),
@@ -298,31 +298,31 @@ impl Needs {
         self.wants.units.entry(key.clone()).or_default().named.insert(id.clone());
     }
 
-    fn add(&mut self, name: &Name, plan: &Plan) {
+    fn add(&mut self, name: &Resource, plan: &Plan) {
         match name {
-            Name::Item(key) => self.add_item(key, plan),
-            Name::Unit(key, id) => self.add_unit(key, id),
+            Resource::Item(key) => self.add_item(key, plan),
+            Resource::Unit(key, id) => self.add_unit(key, id),
             // Each command has its own.
-            Name::FreeUnits(key, most) => {
+            Resource::FreeUnits(key, most) => {
                 let free = &mut self.wants.units.entry(key.clone()).or_default().free;
                 *free = free.saturating_add(usize::try_from(*most).unwrap_or(ALL)).min(ALL);
             }
-            Name::SeatMap(key) => {
+            Resource::SeatMap(key) => {
                 self.wants.units.entry(key.clone()).or_default().map = !plan.maps.contains_key(key);
             }
-            Name::LastUnit(key) => self.wants.units.entry(key.clone()).or_default().last = true,
-            Name::Pause(location) => {
+            Resource::LastUnit(key) => self.wants.units.entry(key.clone()).or_default().last = true,
+            Resource::Pause(location) => {
                 self.wants.pauses.insert(Slice::pause_key(location.as_ref()));
             }
-            Name::Hold(id) => {
+            Resource::Hold(id) => {
                 self.wants.holds.insert(*id);
             }
-            Name::Key(hash) => {
+            Resource::Key(hash) => {
                 self.wants.keys.insert(*hash);
             }
-            Name::AnyDue => self.wants.any_due = Some(DEEP),
+            Resource::AnyDue => self.wants.any_due = Some(DEEP),
             // Asked for only when stock falls short, which the plan says.
-            Name::Due(_) => {}
+            Resource::Due(_) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use super::statements::{self, Lock, Part};
 use crate::engine::{Free, Locked, Rows, Trouble, UnitRows, UnitWants, Wants, count, hold_from, key_from};
 use mysql_async::Row;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Figures, Instant, Item, ItemKey, Mode, ReservationId};
+use stockhold_domain::{Instant, Item, ItemKey, Mode, ReservationId, StockCounters};
 
 /// What was read by a script, and the clock if it was asked for.
 #[derive(Default)]
@@ -195,8 +195,8 @@ fn of(units: &mut [UnitRows], number: usize) -> Result<&mut UnitRows, Trouble> {
     units.get_mut(number).ok_or_else(|| Trouble::Alarm("a unit of no item".to_owned()))
 }
 
-fn counted(row: &Row) -> Result<Figures, Trouble> {
-    Ok(Figures {
+fn counted(row: &Row) -> Result<StockCounters, Trouble> {
+    Ok(StockCounters {
         total_units: rows::figure(row, 0)?,
         held: rows::figure(row, 1)?,
         confirmed_sold: rows::figure(row, 2)?,

@@ -50,7 +50,7 @@ use crate::engine::{Dialect, OpenError, Options, SqlStore};
 use connect::{Connection, Target};
 use std::sync::Arc;
 use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Store, Work};
+use stockhold_store::{Job, Store};
 
 /// A [`Store`] over MySQL or MariaDB.
 pub struct MysqlStore(SqlStore);
@@ -64,12 +64,12 @@ impl MysqlStore {
 }
 
 impl Store for MysqlStore {
-    fn submit(&self, work: Work) {
+    fn submit(&self, work: Job) {
         self.0.submit(work);
     }
 
-    fn kick(&self) {
-        self.0.kick();
+    fn flush(&self) {
+        self.0.flush();
     }
 
     fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
@@ -80,8 +80,8 @@ impl Store for MysqlStore {
         self.0.newest()
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.0.trouble()
+    fn fatal_error(&self) -> Option<String> {
+        self.0.fatal_error()
     }
 }
 

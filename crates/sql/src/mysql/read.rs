@@ -18,7 +18,7 @@ use core::cmp::Ordering;
 use mysql_async::Row;
 use std::collections::BTreeMap;
 use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
-use stockhold_store::{EventRow, Shelf};
+use stockhold_store::{EventRow, ItemPageRequest};
 
 /// Most rows of events that are numbered at once.
 const NUMBERED_AT_ONCE: usize = 8_192;
@@ -47,7 +47,7 @@ impl Session for Connection {
         self.run("ROLLBACK").await.map(drop)
     }
 
-    async fn shelf(&mut self, asked: &Shelf) -> Result<Vec<Item>, Trouble> {
+    async fn shelf(&mut self, asked: &ItemPageRequest) -> Result<Vec<Item>, Trouble> {
         let mut after = asked.after.as_ref().map_or(("", ""), |key| (key.location(), key.sku()));
         let only = asked.location.as_ref().map(Label::as_str);
         if let Some(location) = only {

@@ -7,8 +7,8 @@ use core::str::FromStr;
 use mysql_async::{Row, Value};
 use std::sync::Arc;
 use stockhold_domain::{
-    Figures, Instant, Item, ItemKey, Label, Mode, Place, ReservationId, Seconds, Settings, Status, Unit,
-    UnitStatus,
+    Instant, Item, ItemKey, Label, Mode, Place, ReservationId, Seconds, Settings, Status, StockCounters,
+    Unit, UnitStatus,
 };
 
 /// The columns of an item, in the order that [`item`] reads and the writes give.
@@ -102,7 +102,7 @@ pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
             1 => Mode::Units,
             other => return Err(wrong(row, 2, other)),
         },
-        figures: Figures {
+        figures: StockCounters {
             total_units: figure(row, 3)?,
             confirmed_sold: figure(row, 4)?,
             held: figure(row, 5)?,

@@ -36,7 +36,7 @@ use crate::Migrated;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
 use connect::{Connection, Target};
 use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Store, Work};
+use stockhold_store::{Job, Store};
 
 /// A [`Store`] over PostgreSQL.
 pub struct PostgresStore(SqlStore);
@@ -50,12 +50,12 @@ impl PostgresStore {
 }
 
 impl Store for PostgresStore {
-    fn submit(&self, work: Work) {
+    fn submit(&self, work: Job) {
         self.0.submit(work);
     }
 
-    fn kick(&self) {
-        self.0.kick();
+    fn flush(&self) {
+        self.0.flush();
     }
 
     fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
@@ -66,8 +66,8 @@ impl Store for PostgresStore {
         self.0.newest()
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.0.trouble()
+    fn fatal_error(&self) -> Option<String> {
+        self.0.fatal_error()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::engine::{
     event_bucket, events_from, serials_from,
 };
 use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
-use stockhold_store::{EventRow, Shelf};
+use stockhold_store::{EventRow, ItemPageRequest};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -47,7 +47,7 @@ impl Session for Connection {
         Ok(self.client.batch_execute("ROLLBACK").await?)
     }
 
-    async fn shelf(&mut self, page: &Shelf) -> Result<Vec<Item>, Trouble> {
+    async fn shelf(&mut self, page: &ItemPageRequest) -> Result<Vec<Item>, Trouble> {
         let s = &self.statements;
         let limit = rows::rows(page.limit);
         let after = page.after.as_ref();

@@ -5,8 +5,8 @@ use crate::engine::{Deadline, Trouble, attributes_from, key_bucket};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
-    Figures, Instant, Item, ItemKey, KeyHash, Label, Mode, Place, ReservationId, Seconds, Settings, Status,
-    Unit, UnitStatus, bucket_of,
+    Instant, Item, ItemKey, KeyHash, Label, Mode, Place, ReservationId, Seconds, Settings, Status,
+    StockCounters, Unit, UnitStatus, bucket_of,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -178,7 +178,7 @@ pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
             1 => Mode::Units,
             other => return Err(Trouble::Alarm(format!("an item's mode is {other}"))),
         },
-        figures: Figures {
+        figures: StockCounters {
             total_units: figure(row, "total_units")?,
             confirmed_sold: figure(row, "confirmed_sold")?,
             held: figure(row, "held")?,

@@ -7,7 +7,7 @@ use crate::engine::{
     count, serials_from,
 };
 use std::collections::BTreeMap;
-use stockhold_domain::{Figures, Instant, Item, ItemKey, Label, Mode, Unit, bucket_of};
+use stockhold_domain::{Instant, Item, ItemKey, Label, Mode, StockCounters, Unit, bucket_of};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
@@ -149,11 +149,11 @@ impl Connection {
     async fn counted<'a>(
         &self,
         items: impl Iterator<Item = &'a ItemKey>,
-    ) -> Result<Vec<(ItemKey, Figures)>, Trouble> {
+    ) -> Result<Vec<(ItemKey, StockCounters)>, Trouble> {
         let items = ItemArrays::new(items);
         let rows = self.query(&self.statements.unit_figures, items.keys.len(), items.params()).await?;
-        let figures = |row: &Row| -> Result<Figures, Trouble> {
-            Ok(Figures {
+        let figures = |row: &Row| -> Result<StockCounters, Trouble> {
+            Ok(StockCounters {
                 total_units: rows::figure(row, "total")?,
                 confirmed_sold: rows::figure(row, "sold")?,
                 held: rows::figure(row, "held")?,

@@ -5,7 +5,7 @@ use stockhold_domain::{Command, Instant, ItemKey, ReservationId};
 use stockhold_sql::Options;
 use stockhold_sql::postgres::PostgresStore;
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Answer, Ask, Failure};
+use stockhold_store::{Answer, Failure, Request};
 
 #[test]
 fn what_waits_together_is_one_batch_and_each_inbox_is_flushed_once() {
@@ -117,7 +117,7 @@ fn what_is_about_a_reservation_counts_for_all_its_lines() {
         assert_eq!(outcomes.iter().filter_map(reservation).count(), BASKETS);
     });
     let mut in_order = |store: &PostgresStore, ttl| {
-        let answer = Desk::new().ask(store, vec![Ask::Commands(extends(ttl))]).wait().remove(0);
+        let answer = Desk::new().ask(store, vec![Request::Commands(extends(ttl))]).wait().remove(0);
         let Ok(Answer::Outcomes(outcomes)) = answer else { panic!("{answer:?}") };
         let extended: Vec<_> = outcomes.iter().map(|outcome| reservation(outcome).unwrap().id).collect();
         assert_eq!(extended, ids);

@@ -70,7 +70,7 @@ fn a_connection_lost_before_commit_is_unavailable_and_the_retry_takes_effect() {
     holder.run("COMMIT");
     let again = run_again(&store, &mut maker, &envelope);
     assert!(matches!(again, Ok(Outcome::Done(_))), "nothing had been done: {again:?}");
-    assert!(store.trouble().is_none());
+    assert!(store.fatal_error().is_none());
     assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
     bench.audit();
 }

@@ -10,7 +10,7 @@ use stockhold_domain::{
 use stockhold_sql::Options;
 use stockhold_sql::postgres::PostgresStore;
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Answer, Ask, EventRow, Failure, Found, Inbox, Query, ReplyTo, Store, Work};
+use stockhold_store::{Answer, EventRow, Failure, Found, Inbox, Job, Query, ReplyTo, Request, Store};
 
 /// Patience with an answer that has to come.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -209,7 +209,7 @@ impl Desk {
         self.inner.lock().unwrap().flushes
     }
 
-    pub(crate) fn ask(self: &Arc<Self>, store: &dyn Store, asks: Vec<Ask>) -> Pending {
+    pub(crate) fn ask(self: &Arc<Self>, store: &dyn Store, asks: Vec<Request>) -> Pending {
         let mut tickets = Vec::new();
         for ask in asks {
             let ticket = {
@@ -219,19 +219,19 @@ impl Desk {
             };
             tickets.push(ticket);
             let inbox: Arc<dyn Inbox> = self.clone();
-            store.submit(Work { ask, reply: ReplyTo { inbox, ticket } });
+            store.submit(Job { ask, reply: ReplyTo { inbox, ticket } });
         }
-        store.kick();
+        store.flush();
         Pending { desk: Arc::clone(self), tickets }
     }
 
     pub(crate) fn send(self: &Arc<Self>, store: &dyn Store, commands: Vec<Envelope>) -> Pending {
-        self.ask(store, commands.into_iter().map(|envelope| Ask::Command(Box::new(envelope))).collect())
+        self.ask(store, commands.into_iter().map(|envelope| Request::Command(Box::new(envelope))).collect())
     }
 
     /// One query, alone.
     pub(crate) fn find(self: &Arc<Self>, store: &dyn Store, query: Query) -> Result<Found, Failure> {
-        match self.ask(store, vec![Ask::Query(query)]).wait().remove(0) {
+        match self.ask(store, vec![Request::Query(query)]).wait().remove(0) {
             Ok(Answer::Found(found)) => Ok(found),
             Err(failure) => Err(failure),
             Ok(other) => panic!("a query was answered with {other:?}"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stockhold_domain::{Instant, ItemKey, Outcome, Status};
 use stockhold_sql::Options;
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Answer, Ask, Failure};
+use stockhold_store::{Answer, Failure, Request};
 
 #[test]
 fn unrelated_items_do_not_wait_for_each_other_and_one_item_has_one_transaction_at_a_time() {
@@ -99,7 +99,7 @@ fn thousands_in_one_order_keep_it_over_many_batches_and_fail_as_one_when_the_dat
     let mut maker = Maker::new(93, "order-");
     let key = stock(&store, &mut maker, "a", 1_000);
     let commands: Vec<_> = (0..1_500).map(|_| maker.wrap(maker::reserve_for(60, &[(&key, 1)]))).collect();
-    let answer = Desk::new().ask(&store, vec![Ask::Commands(commands)]).wait().remove(0);
+    let answer = Desk::new().ask(&store, vec![Request::Commands(commands)]).wait().remove(0);
     let Ok(Answer::Outcomes(outcomes)) = answer else { panic!("{answer:?}") };
     let sequences: Vec<u64> =
         outcomes.iter().filter_map(reservation).map(|hold| hold.lines[0].sequence).collect();
@@ -108,7 +108,7 @@ fn thousands_in_one_order_keep_it_over_many_batches_and_fail_as_one_when_the_dat
 
     let mut holder = bench.lock(&key);
     let commands: Vec<_> = (0..600).map(|_| maker.wrap(maker::reserve_for(60, &[(&key, 1)]))).collect();
-    let pending = Desk::new().ask(&store, vec![Ask::Commands(commands)]);
+    let pending = Desk::new().ask(&store, vec![Request::Commands(commands)]);
     bench.wait_until_locked_out(1);
     bench.kill_stores();
     let answer = pending.wait().remove(0);

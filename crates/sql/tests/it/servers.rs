@@ -58,11 +58,11 @@ fn a_server_that_restarts_is_unavailable_meanwhile_and_served_again_without_a_re
     let before = reserve(1);
     assert!(matches!(run(&store, before), Ok(Outcome::Done(_))));
     server.stop();
-    wait_until(|| store.trouble().is_some());
+    wait_until(|| store.fatal_error().is_some());
     let outcome = run(&store, reserve(2));
     assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
     server.run();
-    wait_until(|| store.trouble().is_none());
+    wait_until(|| store.fatal_error().is_none());
     assert!(matches!(run(&store, reserve(3)), Ok(Outcome::Done(_))));
     assert_eq!(item(&store, &item_key).unwrap().figures.held, 2);
 }
@@ -76,7 +76,7 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     let name = bench.database.name().to_owned();
     bench.session.run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
     bench.kill_stores();
-    wait_until(|| store.trouble().is_some_and(|why| why.contains("read-only")));
+    wait_until(|| store.fatal_error().is_some_and(|why| why.contains("read-only")));
     let reserve = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
     // One that was being opened when all were ended may be the last that failed.
     wait_until(|| match run(&store, reserve.clone()) {
@@ -84,7 +84,7 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
         other => panic!("{other:?}"),
     });
     bench.session.run(&format!("ALTER DATABASE {name} RESET default_transaction_read_only"));
-    wait_until(|| store.trouble().is_none());
+    wait_until(|| store.fatal_error().is_none());
     assert!(matches!(run(&store, reserve), Ok(Outcome::Done(_))));
 }
 

@@ -5,9 +5,9 @@ use super::write::WITH_UNITS;
 use core::fmt;
 use std::sync::Arc;
 use stockhold_domain::{
-    Closing, Event, EventId, Extras, Figures, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
-    KeyRecord, Label, Line, Mode, Origin, RequestId, ReservationId, Scope, Seconds, Settings, Status,
-    StockChange, Subject, Terms, Trace, Transition, limits,
+    Closing, Event, EventId, Extras, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
+    KeyRecord, KeyTarget, Label, Line, Mode, Origin, RequestId, ReservationId, Scope, Seconds, Settings,
+    Status, StockChange, StockCounters, Terms, Trace, Transition, limits,
 };
 
 /// Bytes that are no record: what was being read, and where.
@@ -314,8 +314,8 @@ fn lines(reader: &mut Reader<'_>, named: bool) -> Read<Arc<[Line]>> {
     Ok(lines)
 }
 
-fn figures(reader: &mut Reader<'_>) -> Read<Figures> {
-    Ok(Figures {
+fn figures(reader: &mut Reader<'_>) -> Read<StockCounters> {
+    Ok(StockCounters {
         total_units: reader.u64()?,
         confirmed_sold: reader.u64()?,
         held: reader.u64()?,
@@ -361,9 +361,9 @@ pub fn key_record(reader: &mut Reader<'_>) -> Read<KeyRecord> {
     Ok(KeyRecord {
         hash: KeyHash(reader.u128()?),
         fingerprint: Fingerprint(reader.u128()?),
-        subject: match reader.byte("subject")? {
-            0 => Subject::Reservation(ReservationId::from_u128(reader.u128()?)),
-            1 => Subject::Item(reader.item_key()?),
+        target: match reader.byte("subject")? {
+            0 => KeyTarget::Reservation(ReservationId::from_u128(reader.u128()?)),
+            1 => KeyTarget::Item(reader.item_key()?),
             _ => return Err(reader.bad("subject")),
         },
         at: reader.instant()?,

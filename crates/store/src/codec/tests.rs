@@ -10,10 +10,10 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Event, EventId, Extras, Figures, Fingerprint, Hold, HoldChange, Instant,
-    Item, ItemKey, KeyHash, KeyRecord, Label, Line, LineUnit, LineUnits, Mode, Origin, Place, RequestId,
-    ReservationId, Scope, Seconds, Settings, Status, StockChange, Subject, Terms, Trace, Transition, Unit,
-    UnitStatus, limits,
+    Attribute, Attributes, Closing, Event, EventId, Extras, Fingerprint, Hold, HoldChange, Instant, Item,
+    ItemKey, KeyHash, KeyRecord, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Origin, Place, RequestId,
+    ReservationId, Scope, Seconds, Settings, Status, StockChange, StockCounters, Terms, Trace, Transition,
+    Unit, UnitStatus, limits,
 };
 
 /// Records of each kind.
@@ -71,8 +71,8 @@ impl Any {
         self.text(100).into()
     }
 
-    fn figures(&mut self) -> Figures {
-        Figures {
+    fn figures(&mut self) -> StockCounters {
+        StockCounters {
             total_units: self.number(),
             confirmed_sold: self.number(),
             held: self.number(),
@@ -252,9 +252,9 @@ impl Any {
         KeyRecord {
             hash: KeyHash(self.0.wide_bits()),
             fingerprint: Fingerprint(self.0.wide_bits()),
-            subject: match self.0.below(2) {
-                0 => Subject::Reservation(ReservationId::from_u128(self.0.wide_bits())),
-                _ => Subject::Item(self.item_key()),
+            target: match self.0.below(2) {
+                0 => KeyTarget::Reservation(ReservationId::from_u128(self.0.wide_bits())),
+                _ => KeyTarget::Item(self.item_key()),
             },
             at: self.instant(),
         }
@@ -485,7 +485,7 @@ fn texts_are_utf_8_and_labels_are_labels() {
     assert_eq!(Reader::new(&bytes).text(), Ok("é"));
     assert!(Reader::new(&[1, 0xc3]).text().is_err(), "half a character");
     let mut any = Any(Random::new(1));
-    let record = KeyRecord { subject: Subject::Item(any.item_key()), ..any.key_record() };
+    let record = KeyRecord { target: KeyTarget::Item(any.item_key()), ..any.key_record() };
     let mut bytes = Vec::new();
     put_key_record(&mut bytes, &record);
     // Past both digests, the subject's byte and the location's length: the location's first letter.

@@ -2,9 +2,9 @@
 
 use super::units;
 use stockhold_domain::{
-    Basket, Best, Choice, Closing, Command, Event, Expected, Figures, Fulfilment, Hold, HoldChange, Item,
-    ItemKey, KeyRecord, Label, Line, Mode, Origin, RequestId, Reserve, Returning, Scope, Seconds, SetStock,
-    Setting, Settings, Status, StockChange, Subject, Terms, Trace, Transition,
+    Basket, BestAvailable, Closing, Command, Event, Fulfilment, Hold, HoldChange, Item, ItemKey, KeyRecord,
+    KeyTarget, Label, Line, Mode, Origin, Patch, Precondition, RequestId, Reserve, ReturnSelection, Scope,
+    Seconds, SetStock, Settings, Status, StockChange, StockCounters, Terms, Trace, Transition, UnitSelection,
 };
 
 /// Beside a hold's status: its lines tell their units.
@@ -182,8 +182,8 @@ fn put_terms(out: &mut Vec<u8>, terms: &Terms) {
     });
 }
 
-fn put_figures(out: &mut Vec<u8>, figures: &Figures) {
-    let Figures { total_units, confirmed_sold, held, active, sequence, at } = figures;
+fn put_figures(out: &mut Vec<u8>, figures: &StockCounters) {
+    let StockCounters { total_units, confirmed_sold, held, active, sequence, at } = figures;
     for figure in [total_units, confirmed_sold, held, active, sequence] {
         put_u64(out, *figure);
     }
@@ -230,12 +230,12 @@ fn put_scope(out: &mut Vec<u8>, scope: &Scope) {
 pub fn put_key_record(out: &mut Vec<u8>, record: &KeyRecord) {
     put_u128(out, record.hash.0);
     put_u128(out, record.fingerprint.0);
-    match &record.subject {
-        Subject::Reservation(id) => {
+    match &record.target {
+        KeyTarget::Reservation(id) => {
             out.push(0);
             put_u128(out, id.as_u128());
         }
-        Subject::Item(key) => {
+        KeyTarget::Item(key) => {
             out.push(1);
             put_key(out, key);
         }
@@ -268,14 +268,14 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
         Command::Return(returned) => {
             out.push(4);
             put_u128(out, returned.id.as_u128());
-            match &returned.returning {
-                Returning::All => out.push(0),
-                Returning::Lines(basket) => {
+            match &returned.selection {
+                ReturnSelection::All => out.push(0),
+                ReturnSelection::Lines(basket) => {
                     out.push(1);
                     put_basket(out, basket);
                     put_choices(out, basket);
                 }
-                Returning::Units(units) => {
+                ReturnSelection::Units(units) => {
                     out.push(2);
                     put_labels(out, units);
                 }
@@ -337,8 +337,8 @@ fn put_reserve(out: &mut Vec<u8>, reserve: &Reserve) {
 }
 
 fn put_basket(out: &mut Vec<u8>, basket: &Basket) {
-    put_u64(out, basket.wants().len() as u64);
-    for want in basket.wants() {
+    put_u64(out, basket.lines().len() as u64);
+    for want in basket.lines() {
         put_key(out, &want.item);
         put_u64(out, want.quantity);
     }
@@ -347,14 +347,19 @@ fn put_basket(out: &mut Vec<u8>, basket: &Basket) {
 /// What is said of units, which comes last and only when anything is: a basket of counted stock has the form that it always
 /// had.
 fn put_choices(out: &mut Vec<u8>, basket: &Basket) {
-    for choice in basket.choices().into_iter().flatten() {
+    for choice in basket.selections().into_iter().flatten() {
         match choice {
             None => out.push(0),
-            Some(Choice::Named(units)) => {
+            Some(UnitSelection::Named(units)) => {
                 out.push(1);
                 put_labels(out, units);
             }
-            Some(Choice::Best(Best { adjacent, sections, min_together, attributes })) => {
+            Some(UnitSelection::BestAvailable(BestAvailable {
+                adjacent,
+                sections,
+                min_together,
+                attributes,
+            })) => {
                 out.push(2);
                 out.push(u8::from(*adjacent));
                 put_labels(out, sections);
@@ -383,22 +388,22 @@ fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
     put_expected(out, set.expected.as_ref());
 }
 
-fn put_setting<T>(out: &mut Vec<u8>, setting: &Setting<T>, put: impl FnOnce(&mut Vec<u8>, &T)) {
+fn put_setting<T>(out: &mut Vec<u8>, setting: &Patch<T>, put: impl FnOnce(&mut Vec<u8>, &T)) {
     match setting {
-        Setting::Stays => out.push(0),
-        Setting::To(value) => {
+        Patch::Keep => out.push(0),
+        Patch::Set(value) => {
             out.push(1);
             put(out, value);
         }
-        Setting::Unset => out.push(2),
+        Patch::Clear => out.push(2),
     }
 }
 
 /// One version is written as it was when there was nothing else to expect.
-fn put_expected(out: &mut Vec<u8>, expected: Option<&Expected>) {
+fn put_expected(out: &mut Vec<u8>, expected: Option<&Precondition>) {
     match expected {
         None => out.push(0),
-        Some(Expected::Versions(versions)) => match &**versions {
+        Some(Precondition::VersionIn(versions)) => match &**versions {
             [only] => put_option(out, Some(*only), put_u64),
             several => {
                 out.push(2);
@@ -408,7 +413,7 @@ fn put_expected(out: &mut Vec<u8>, expected: Option<&Expected>) {
                 }
             }
         },
-        Some(Expected::There) => out.push(3),
-        Some(Expected::Absent) => out.push(4),
+        Some(Precondition::Exists) => out.push(3),
+        Some(Precondition::Absent) => out.push(4),
     }
 }

@@ -6,7 +6,7 @@ use super::maker::{
 use super::stage::{Checked, SECOND, Stage, after, deadline};
 use super::{Case, World, every};
 use stockhold_domain::{
-    Command, Extras, Fulfilment, ItemKey, Outcome, Rejection, Reserve, SetStock, Setting, Shortage, limits,
+    Command, Extras, Fulfilment, ItemKey, Outcome, Patch, Rejection, Reserve, SetStock, Shortage, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -86,7 +86,7 @@ fn times_of_what_is_held(world: &mut dyn World) -> Checked {
     let mut stage = Stage::new(world);
     let [kept, gone] = ["a", "b"].map(|name| stage.maker.item(name));
     let with = |item, units, ttl, max| {
-        let (default_ttl, max_hold) = (Setting::To(seconds(ttl)), Setting::To(seconds(max)));
+        let (default_ttl, max_hold) = (Patch::Set(seconds(ttl)), Patch::Set(seconds(max)));
         Command::SetStock(SetStock { default_ttl, max_hold, ..stock_of(item, units) })
     };
     stage.done(with(&kept, 9, 300, 1_800))?;

@@ -3,7 +3,7 @@
 use super::maker::{confirm, extend, release, reserve, reserve_for, seconds, set_stock, stock_of};
 use super::stage::{Checked, SECOND, Stage, after, deadline};
 use super::{Case, World, complete, every};
-use stockhold_domain::{Command, ItemKey, Rejection, SetStock, Setting, Status};
+use stockhold_domain::{Command, ItemKey, Patch, Rejection, SetStock, Status};
 
 pub(super) const CASES: &[Case] = &[
     every("a hold lasts as long as it says, or as its items say", times_to_live),
@@ -25,7 +25,7 @@ fn with_times(
     max_hold: Option<u64>,
 ) -> Checked<ItemKey> {
     let item = stage.maker.item(name);
-    let setting = |time: Option<u64>| time.map_or(Setting::Stays, |time| Setting::To(seconds(time)));
+    let setting = |time: Option<u64>| time.map_or(Patch::Keep, |time| Patch::Set(seconds(time)));
     let (default_ttl, max_hold) = (setting(default_ttl), setting(max_hold));
     stage.done(Command::SetStock(SetStock { default_ttl, max_hold, ..stock_of(&item, 10) }))?;
     Ok(item)
@@ -200,7 +200,7 @@ fn settings_do_not_reach_back(world: &mut dyn World) -> Checked {
     let mut stage = Stage::new(world);
     let item = stage.stocked("a", 2)?;
     let hold = stage.hold(reserve(&[(&item, 1)]))?;
-    let max_hold = Setting::To(seconds(5));
+    let max_hold = Patch::Set(seconds(5));
     stage.done(Command::SetStock(SetStock { max_hold, ..stock_of(&item, 2) }))?;
     stage.done(set_stock(&item, 3))?;
     ensure_eq!(stage.kept(hold.id)?.expires_at, hold.expires_at, "its deadline");

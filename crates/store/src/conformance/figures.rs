@@ -4,8 +4,8 @@ use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_sto
 use super::stage::{Checked, SECOND, Stage, deadline};
 use super::{Case, World, complete, every};
 use stockhold_domain::{
-    AdjustStock, Command, Expected, Fulfilment, ItemKey, Outcome, Rejection, Reply, Reserve, SetStock,
-    Setting, Settings, limits,
+    AdjustStock, Command, Fulfilment, ItemKey, Outcome, Patch, Precondition, Rejection, Reply, Reserve,
+    SetStock, Settings, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -48,9 +48,9 @@ fn unnamed_stay(world: &mut dyn World) -> Checked {
     let key = stage.maker.item("a");
     let full = SetStock {
         safety_stock: Some(2),
-        default_ttl: Setting::To(seconds(30)),
-        max_hold: Setting::To(seconds(90)),
-        metadata: Setting::To(r#"{"colour":"red"}"#.into()),
+        default_ttl: Patch::Set(seconds(30)),
+        max_hold: Patch::Set(seconds(90)),
+        metadata: Patch::Set(r#"{"colour":"red"}"#.into()),
         ..stock_of(&key, 10)
     };
     let item = stage.item(Command::SetStock(full.clone()))?;
@@ -75,17 +75,17 @@ fn taken_back(world: &mut dyn World) -> Checked {
     let mut stage = Stage::new(world);
     let key = stage.maker.item("a");
     let full = SetStock {
-        default_ttl: Setting::To(seconds(30)),
-        max_hold: Setting::To(seconds(90)),
-        metadata: Setting::To(r#"{"colour":"red"}"#.into()),
+        default_ttl: Patch::Set(seconds(30)),
+        max_hold: Patch::Set(seconds(90)),
+        metadata: Patch::Set(r#"{"colour":"red"}"#.into()),
         ..stock_of(&key, 10)
     };
     let nothing = Settings::default();
     let bare = SetStock {
         total_units: None,
-        default_ttl: Setting::Unset,
-        max_hold: Setting::Unset,
-        metadata: Setting::Unset,
+        default_ttl: Patch::Clear,
+        max_hold: Patch::Clear,
+        metadata: Patch::Clear,
         ..full.clone()
     };
     stage.done(Command::SetStock(SetStock { total_units: Some(10), ..bare.clone() }))?;
@@ -93,8 +93,7 @@ fn taken_back(world: &mut dyn World) -> Checked {
     stage.done(Command::SetStock(full.clone()))?;
     let hold = stage.hold(reserve(&[(&key, 1)]))?;
     ensure_eq!(hold.expires_at, deadline(stage.now(), 30), "the item's own time");
-    let one =
-        stage.item(Command::SetStock(SetStock { default_ttl: Setting::Unset, ..stock_of(&key, 10) }))?;
+    let one = stage.item(Command::SetStock(SetStock { default_ttl: Patch::Clear, ..stock_of(&key, 10) }))?;
     ensure_eq!(
         (one.settings.default_ttl, one.settings.max_hold),
         (None, Some(seconds(90))),
@@ -173,7 +172,7 @@ fn expected_version(world: &mut dyn World) -> Checked {
     let mut stage = Stage::new(world);
     let key = stage.maker.item("a");
     let set = |total, expected| Command::SetStock(SetStock { expected, ..stock_of(&key, total) });
-    let version = |version| Some(Expected::version(version));
+    let version = |version| Some(Precondition::version(version));
     let none = Rejection::PreconditionFailed { version: None };
     ensure_eq!(stage.refused(set(5, version(1)))?, none, "a version of nothing");
     ensure_eq!(stage.world.item(&key), None, "nothing was created");
@@ -202,20 +201,20 @@ fn expected_presence(world: &mut dyn World) -> Checked {
     let key = stage.maker.item("a");
     let set =
         |total, expected| Command::SetStock(SetStock { expected: Some(expected), ..stock_of(&key, total) });
-    let any_of = |versions: &[u64]| Expected::Versions(versions.into());
+    let any_of = |versions: &[u64]| Precondition::VersionIn(versions.into());
     let none = Rejection::PreconditionFailed { version: None };
-    for expected in [Expected::There, any_of(&[1, 2]), any_of(&[])] {
+    for expected in [Precondition::Exists, any_of(&[1, 2]), any_of(&[])] {
         ensure_eq!(stage.refused(set(5, expected.clone()))?, none, "{expected:?} of nothing");
     }
     ensure_eq!(stage.world.item(&key), None, "nothing was created");
-    ensure_eq!(stage.item(set(5, Expected::Absent))?.version, 1, "created where nothing was");
+    ensure_eq!(stage.item(set(5, Precondition::Absent))?.version, 1, "created where nothing was");
     let there = Rejection::PreconditionFailed { version: Some(1) };
-    for expected in [Expected::Absent, any_of(&[2, 3]), any_of(&[])] {
+    for expected in [Precondition::Absent, any_of(&[2, 3]), any_of(&[])] {
         ensure_eq!(stage.refused(set(7, expected.clone()))?, there, "{expected:?} of version 1");
     }
     // Not what is set already either: the caller meant to create it.
-    ensure_eq!(stage.refused(set(5, Expected::Absent))?, there, "created again");
-    ensure_eq!(stage.item(set(7, Expected::There))?.version, 2, "whatever its version");
+    ensure_eq!(stage.refused(set(5, Precondition::Absent))?, there, "created again");
+    ensure_eq!(stage.item(set(7, Precondition::Exists))?.version, 2, "whatever its version");
     ensure_eq!(stage.item(set(8, any_of(&[7, 2])))?.version, 3, "one of several versions");
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::model::{Model, NaiveState, audit, same, same_hold, successor};
 use crate::{Found, Query, UnitFilter, each_unit};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Envelope, Event, Instant, ItemKey, Mode, Outcome, Pool, ReservationId, Rules, Seconds, Status, Unit,
+    Envelope, Event, HoldLimits, Instant, ItemKey, Mode, Outcome, Pool, ReservationId, Seconds, Status, Unit,
 };
 
 /// Where clocks of histories start: 2026-01-01.
@@ -77,7 +77,7 @@ impl<'w> History<'w> {
             world,
             random: Random::new(seed),
             cast: Cast::new(seed ^ 0x5eed, &format!("{seed:x}-")),
-            model: Model::new(Rules::default()),
+            model: Model::new(HoldLimits::default()),
             now: START,
             newest: START,
             before: NaiveState::default(),

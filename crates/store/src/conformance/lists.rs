@@ -4,7 +4,7 @@ use super::maker::{self, confirm, extend, label, release, reserve_of, return_of}
 use super::stage::{Checked, SECOND, Stage};
 use super::{Case, World, complete};
 use crate::model;
-use crate::{Cursor, EventRow, Filter, Found, Page, Query, Shelf};
+use crate::{Cursor, EventRow, Filter, Found, ItemPageRequest, Page, Query};
 use std::collections::BTreeSet;
 use stockhold_domain::{Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, Status};
 
@@ -262,12 +262,14 @@ fn shelves_are_in_order(world: &mut dyn World) -> Checked {
         for limit in [1, 4, 1_000] {
             let mut after = None;
             loop {
-                let shelf = Shelf { location: location.cloned(), after: after.clone(), limit };
-                let Found::Shelf(expected) = model::find(events, &Query::Shelf(shelf.clone())) else {
+                let shelf = ItemPageRequest { location: location.cloned(), after: after.clone(), limit };
+                let Found::ItemPageRequest(expected) =
+                    model::find(events, &Query::ItemPageRequest(shelf.clone()))
+                else {
                     return Err("the model has no shelf".to_owned());
                 };
-                let found = match stage.world.find(Query::Shelf(shelf.clone())) {
-                    Ok(Found::Shelf(items)) => items,
+                let found = match stage.world.find(Query::ItemPageRequest(shelf.clone())) {
+                    Ok(Found::ItemPageRequest(items)) => items,
                     other => return Err(format!("a shelf was answered with {other:?}")),
                 };
                 ensure_eq!(found, expected, "{shelf:?}");

@@ -4,10 +4,10 @@
 use super::random::Random;
 use crate::digest;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attributes, Basket, Best, Choice, Command, Confirm, Envelope, EventId, Extend,
-    Fresh, Fulfilment, Instant, ItemKey, KeyUse, Label, Mode, NewUnit, Origin, Release, RequestId,
-    ReservationId, Reserve, RetireUnit, Return, Returning, Scope, Seconds, SetSale, SetStock, Setting, Want,
-    bucket_of,
+    AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, Envelope, EventId, Extend,
+    Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit, Origin, Patch, Release,
+    RequestId, RequestedLine, ReservationId, Reserve, RetireUnit, Return, ReturnSelection, Scope, Seconds,
+    SetSale, SetStock, UnitSelection, bucket_of,
 };
 
 /// The principal of envelopes that name none.
@@ -46,7 +46,7 @@ impl Maker {
     pub fn wrap(&mut self, command: Command) -> Envelope {
         let bucket = match &command {
             Command::Reserve(reserve) => {
-                reserve.basket.wants().first().map_or(0, |want| bucket_of(&want.item))
+                reserve.basket.lines().first().map_or(0, |want| bucket_of(&want.item))
             }
             _ => 0,
         };
@@ -56,7 +56,7 @@ impl Maker {
         Envelope {
             command,
             key: None,
-            fresh: Fresh {
+            fresh: GeneratedIds {
                 reservation: ReservationId::new(made, self.random.wide_bits(), bucket),
                 event: EventId::new(made, self.random.wide_bits()),
             },
@@ -80,7 +80,7 @@ impl Maker {
         let fingerprint = digest::fingerprint(&command);
         let mut envelope = self.wrap(command);
         envelope.origin.actor = label(principal);
-        envelope.key = Some(KeyUse { hash, fingerprint });
+        envelope.key = Some(IdempotencyKey { hash, fingerprint });
         envelope
     }
 
@@ -123,7 +123,8 @@ pub fn seconds(number: u64) -> Seconds {
 }
 
 fn basket(wants: &[(&ItemKey, u64)]) -> Basket {
-    let wants = wants.iter().map(|(item, quantity)| Want { item: (*item).clone(), quantity: *quantity });
+    let wants =
+        wants.iter().map(|(item, quantity)| RequestedLine { item: (*item).clone(), quantity: *quantity });
     Basket::new(wants.collect()).expect("wishes that are a basket")
 }
 
@@ -180,12 +181,16 @@ pub fn extend(id: ReservationId, ttl: u64) -> Command {
 
 /// A return of everything that has not come back.
 pub fn return_all(id: ReservationId) -> Command {
-    Command::Return(Return { id, returning: Returning::All, reason: label("unwanted") })
+    Command::Return(Return { id, selection: ReturnSelection::All, reason: label("unwanted") })
 }
 
 /// A return of so many units of these.
 pub fn return_of(id: ReservationId, wants: &[(&ItemKey, u64)]) -> Command {
-    Command::Return(Return { id, returning: Returning::Lines(basket(wants)), reason: label("unwanted") })
+    Command::Return(Return {
+        id,
+        selection: ReturnSelection::Lines(basket(wants)),
+        reason: label("unwanted"),
+    })
 }
 
 /// A set stock that names the total only.
@@ -195,9 +200,9 @@ pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
         total_units: Some(total_units),
         mode: None,
         safety_stock: None,
-        default_ttl: Setting::Stays,
-        max_hold: Setting::Stays,
-        metadata: Setting::Stays,
+        default_ttl: Patch::Keep,
+        max_hold: Patch::Keep,
+        metadata: Patch::Keep,
         expected: None,
     }
 }
@@ -236,14 +241,16 @@ pub fn retire(item: &ItemKey, unit: &str) -> Command {
 }
 
 /// Units by their ids.
-pub fn named(ids: &[&str]) -> Choice {
-    Choice::Named(ids.iter().map(|id| label(id)).collect())
+pub fn named(ids: &[&str]) -> UnitSelection {
+    UnitSelection::Named(ids.iter().map(|id| label(id)).collect())
 }
 
 /// A reserve of wishes that may say which units, in full, for so many seconds.
-pub fn reserve_choosing(ttl: u64, wants: Vec<(&ItemKey, u64, Option<Choice>)>) -> Reserve {
-    let want = |(item, quantity, choice): (&ItemKey, u64, _)| (Want { item: item.clone(), quantity }, choice);
-    let basket = Basket::choosing(wants.into_iter().map(want).collect());
+pub fn reserve_choosing(ttl: u64, wants: Vec<(&ItemKey, u64, Option<UnitSelection>)>) -> Reserve {
+    let want = |(item, quantity, choice): (&ItemKey, u64, _)| {
+        (RequestedLine { item: item.clone(), quantity }, choice)
+    };
+    let basket = Basket::with_selections(wants.into_iter().map(want).collect());
     let basket = basket.expect("wishes that are a basket");
     Reserve { ttl: Some(seconds(ttl)), basket, ..reserve_of(&[(&Maker::new(0, "").item("x"), 1)]) }
 }
@@ -254,14 +261,14 @@ pub fn reserve_named(ttl: u64, item: &ItemKey, ids: &[&str]) -> Command {
 }
 
 /// A reserve of the best units, in full, for so many seconds.
-pub fn reserve_best(ttl: u64, item: &ItemKey, quantity: u64, best: Best) -> Command {
-    Command::Reserve(reserve_choosing(ttl, vec![(item, quantity, Some(Choice::Best(best)))]))
+pub fn reserve_best(ttl: u64, item: &ItemKey, quantity: u64, best: BestAvailable) -> Command {
+    Command::Reserve(reserve_choosing(ttl, vec![(item, quantity, Some(UnitSelection::BestAvailable(best)))]))
 }
 
 /// A return of these units.
 pub fn return_units(id: ReservationId, ids: &[&str]) -> Command {
-    let returning = Returning::Units(ids.iter().map(|id| label(id)).collect());
-    Command::Return(Return { id, returning, reason: label("unwanted") })
+    let selection = ReturnSelection::Units(ids.iter().map(|id| label(id)).collect());
+    Command::Return(Return { id, selection, reason: label("unwanted") })
 }
 
 /// An adjustment of the total.

@@ -4,9 +4,9 @@
 use super::maker::{self, Maker, label, seconds};
 use super::random::Random;
 use stockhold_domain::{
-    AdjustStock, Attribute, Attributes, Best, Choice, Command, Confirm, Envelope, Expected, Extend,
-    Fulfilment, ItemKey, Label, NewUnit, Release, ReservationId, Reserve, Return, Scope, SetSale, SetStock,
-    Setting, limits,
+    AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, Envelope, Extend, Fulfilment,
+    ItemKey, Label, NewUnit, Patch, Precondition, Release, ReservationId, Reserve, Return, Scope, SetSale,
+    SetStock, UnitSelection, limits,
 };
 
 /// One command to be. Small numbers choose among what exists; see [`Cast::envelope`].
@@ -259,16 +259,16 @@ impl Cast {
             }
             Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version } => {
                 let setting = |asked: &Option<u32>| match *asked {
-                    None => Setting::Stays,
-                    Some(0) => Setting::Unset,
-                    Some(time) => Setting::To(seconds(u64::from(time))),
+                    None => Patch::Keep,
+                    Some(0) => Patch::Clear,
+                    Some(time) => Patch::Set(seconds(u64::from(time))),
                 };
                 let set = SetStock {
                     total_units: total.map(u64::from),
                     safety_stock: safety_stock.map(u64::from),
                     default_ttl: setting(default_ttl),
                     max_hold: setting(max_hold),
-                    expected: version.map(|version| Expected::version(version.into())),
+                    expected: version.map(|version| Precondition::version(version.into())),
                     ..maker::stock_of(self.item(*item), 0)
                 };
                 (Command::SetStock(set), None)
@@ -278,7 +278,7 @@ impl Cast {
                     item: self.item(*item).clone(),
                     delta: if *delta == 0 { 1 } else { i64::from(*delta) },
                     reason: label("count"),
-                    expected: version.map(|version| Expected::version(version.into())),
+                    expected: version.map(|version| Precondition::version(version.into())),
                 };
                 (Command::AdjustStock(adjust), *key)
             }
@@ -372,7 +372,7 @@ fn some_ids(which: u8, count: u8) -> Vec<Label> {
     ids
 }
 
-fn chosen(how: u8, which: u8, count: u8) -> (Option<Choice>, u64) {
+fn chosen(how: u8, which: u8, count: u8) -> (Option<UnitSelection>, u64) {
     let count = 1 + count % 8;
     let sections = match which % 4 {
         0 => vec![label("balcony"), label("stalls")],
@@ -383,18 +383,18 @@ fn chosen(how: u8, which: u8, count: u8) -> (Option<Choice>, u64) {
     let attributes = if which.is_multiple_of(5) { wide } else { Attributes::default() };
     let best = match how % 6 {
         0 => None,
-        1 => return (Some(Choice::Named(some_ids(which, 1 + count % 4))), 1),
-        2 => Some(Best { adjacent: true, ..Best::default() }),
-        3 => Some(Best { adjacent: true, sections, attributes, min_together: None }),
-        4 => Some(Best {
+        1 => return (Some(UnitSelection::Named(some_ids(which, 1 + count % 4))), 1),
+        2 => Some(BestAvailable { adjacent: true, ..BestAvailable::default() }),
+        3 => Some(BestAvailable { adjacent: true, sections, attributes, min_together: None }),
+        4 => Some(BestAvailable {
             adjacent: which.is_multiple_of(2),
             sections,
             min_together: Some(u32::from(which % 4)),
             attributes,
         }),
-        _ => Some(Best { sections, attributes, ..Best::default() }),
+        _ => Some(BestAvailable { sections, attributes, ..BestAvailable::default() }),
     };
-    (best.map(Choice::Best), u64::from(count))
+    (best.map(UnitSelection::BestAvailable), u64::from(count))
 }
 
 /// One of the newest, counted from the end.

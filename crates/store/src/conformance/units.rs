@@ -7,10 +7,10 @@ use super::maker::{
 };
 use super::stage::{Checked, SECOND, Stage};
 use super::{Case, World, of_units};
-use crate::{Found, Query, SeatMap, Standing, UnitFilter};
+use crate::{Found, Query, SeatMap, UnitFilter, UnitState};
 use stockhold_domain::{
-    Basket, Command, Hold, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply, Reserve, Return,
-    Returning, SetStock, Status, Taken, UnitStatus, Want, limits,
+    Basket, Command, Hold, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply, RequestedLine,
+    Reserve, Return, ReturnSelection, SetStock, Status, UnavailableUnits, UnitStatus, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -59,7 +59,7 @@ fn versions_of(hold: &Hold) -> Vec<(&str, u64)> {
 
 fn taken(item: &ItemKey, units: &[&str]) -> Rejection {
     let units = units.iter().map(|id| maker::label(id)).collect();
-    Rejection::UnitsUnavailable(vec![Taken { item: item.clone(), units }])
+    Rejection::UnitsUnavailable(vec![UnavailableUnits { item: item.clone(), units }])
 }
 
 pub(super) fn reservation(outcome: &Outcome) -> Option<&Hold> {
@@ -295,10 +295,13 @@ fn back_by_its_line(world: &mut dyn World) -> Checked {
         stage.expect_books(&ring, 2, 0)?;
         stage.world.restart();
     }
-    let named = Basket::choosing(vec![(Want { item: ring.clone(), quantity: 1 }, Some(named(&["a"])))]);
-    let returning = Returning::Lines(named.map_err(|error| format!("{error:?}"))?);
+    let named = Basket::with_selections(vec![(
+        RequestedLine { item: ring.clone(), quantity: 1 },
+        Some(named(&["a"])),
+    )]);
+    let selection = ReturnSelection::Lines(named.map_err(|error| format!("{error:?}"))?);
     let reason = maker::label("unwanted");
-    stage.hold(Command::Return(Return { id: sold.id, returning, reason }))?;
+    stage.hold(Command::Return(Return { id: sold.id, selection, reason }))?;
     stage.expect_books(&hall, 2, 0)?;
     stage.expect_books(&ring, 1, 0)?;
     let refused = stage.refused(return_units(sold.id, &["a"]))?;
@@ -487,9 +490,9 @@ fn listed(world: &mut dyn World) -> Checked {
         let expected = |ids: &[&str]| -> Vec<Label> { ids.iter().map(|id| maker::label(id)).collect() };
         ensure_eq!(ids(page(None, None)?), expected(&["b", "z", "a"]), "by position, then id");
         ensure_eq!(ids(page(None, Some("stalls"))?), expected(&["b", "a"]), "of a section");
-        ensure_eq!(ids(page(Some(Standing::Available), None)?), expected(&["b"]), "available");
-        ensure_eq!(ids(page(Some(Standing::Sold), None)?), expected(&["a"]), "sold");
-        let with = page(Some(Standing::Held), None)?;
+        ensure_eq!(ids(page(Some(UnitState::Available), None)?), expected(&["b"]), "available");
+        ensure_eq!(ids(page(Some(UnitState::Sold), None)?), expected(&["a"]), "sold");
+        let with = page(Some(UnitState::Held), None)?;
         ensure_eq!(with[0].status, UnitStatus::Held(held.id), "with whom");
         let map = seat_map(&mut stage, &hall)?;
         ensure_eq!((map.states.count, map.states.moves), (3, 1 + 2 + 3), "units and their moves");

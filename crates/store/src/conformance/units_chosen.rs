@@ -4,7 +4,9 @@ use super::maker::{self, add_units, reserve_best, reserve_choosing, reserve_name
 use super::stage::{Checked, SECOND, Stage};
 use super::units::{ids, reservation};
 use super::{Case, World, of_units};
-use stockhold_domain::{Best, Choice, Command, Fulfilment, ItemKey, NewUnit, Outcome, Rejection, Reserve};
+use stockhold_domain::{
+    BestAvailable, Command, Fulfilment, ItemKey, NewUnit, Outcome, Rejection, Reserve, UnitSelection,
+};
 
 pub(super) const CASES: &[Case] = &[
     of_units("the best available sit side by side and leave no single unit", side_by_side),
@@ -28,8 +30,8 @@ fn hall(stage: &mut Stage<'_>, rows: usize) -> Checked<ItemKey> {
     Ok(hall)
 }
 
-fn adjacent() -> Best {
-    Best { adjacent: true, ..Best::default() }
+fn adjacent() -> BestAvailable {
+    BestAvailable { adjacent: true, ..BestAvailable::default() }
 }
 
 fn side_by_side(world: &mut dyn World) -> Checked {
@@ -42,7 +44,7 @@ fn side_by_side(world: &mut dyn World) -> Checked {
     let two = stage.hold(reserve_best(60, &hall, 2, adjacent()))?;
     ensure_eq!(ids(&two), ["s0-4", "s0-5"], "two fill the gap");
     let sections = vec![maker::label("stalls"), maker::label("balcony")];
-    let five = stage.hold(reserve_best(60, &hall, 5, Best { sections, ..adjacent() }))?;
+    let five = stage.hold(reserve_best(60, &hall, 5, BestAvailable { sections, ..adjacent() }))?;
     ensure_eq!(ids(&five), ["k1", "k2", "k3", "k4", "k5"], "what the stalls have not");
     let none = stage.refused(reserve_best(60, &hall, 2, adjacent()))?;
     ensure_matches!(none, Rejection::InsufficientInventory(short) if short[0].available == 1, "one is left");
@@ -52,7 +54,7 @@ fn side_by_side(world: &mut dyn World) -> Checked {
 fn split(world: &mut dyn World) -> Checked {
     let mut stage = Stage::new(world);
     let hall = hall(&mut stage, 2)?;
-    let best = |min_together| Best { min_together, ..adjacent() };
+    let best = |min_together| BestAvailable { min_together, ..adjacent() };
     let refused = stage.refused(reserve_best(60, &hall, 8, best(None)))?;
     ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 5, "in one run");
     let refused = stage.refused(reserve_best(60, &hall, 8, best(Some(5))))?;
@@ -63,7 +65,7 @@ fn split(world: &mut dyn World) -> Checked {
         ["s0-1", "s0-2", "s0-3", "s0-4", "s0-5", "s1-1", "s1-2", "s1-3"],
         "in as few runs as can be"
     );
-    let choice = Some(Choice::Best(best(Some(2))));
+    let choice = Some(UnitSelection::BestAvailable(best(Some(2))));
     let some = Reserve { fulfilment: Fulfilment::Partial, ..reserve_choosing(60, vec![(&hall, 9, choice)]) };
     let seven = stage.hold(Command::Reserve(some))?;
     ensure_eq!(ids(&seven), ["k1", "k2", "k3", "k4", "k5", "s1-4", "s1-5"], "as many as can be had so");
@@ -116,7 +118,7 @@ fn due_row(world: &mut dyn World) -> Checked {
     let mut stage = Stage::new(world);
     let hall = hall(&mut stage, 1)?;
     let sections = vec![maker::label("stalls")];
-    let best = Best { sections, ..adjacent() };
+    let best = BestAvailable { sections, ..adjacent() };
     for seat in ["s0-2", "s0-4"] {
         stage.hold(reserve_named(5, &hall, &[seat]))?;
     }

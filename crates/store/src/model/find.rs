@@ -1,7 +1,7 @@
 //! What queries come to, from nothing but all events.
 
 use super::NaiveState;
-use crate::{Cursor, EventRow, Filter, Found, Page, Pauses, Query, SeatMap, Shelf, UNIT_HISTORY};
+use crate::{Cursor, EventRow, Filter, Found, ItemPageRequest, Page, Pauses, Query, SeatMap, UNIT_HISTORY};
 use stockhold_domain::{
     HoldChange, Item, ItemKey, Label, Mode, Pool, ReservationId, State, Transition, Unit,
 };
@@ -12,12 +12,12 @@ pub fn find(events: &[EventRow], query: &Query) -> Found {
     match query {
         Query::Reservation(id) => Found::Reservation(state.holds.get(id).cloned()),
         Query::Items(keys) => Found::Items(keys.iter().map(|key| state.items.get(key).cloned()).collect()),
-        Query::Shelf(Shelf { location, after, limit }) => {
+        Query::ItemPageRequest(ItemPageRequest { location, after, limit }) => {
             let here = state.items.into_values().filter(|item| {
                 location.as_ref().is_none_or(|location| location.as_str() == item.key.location())
                     && after.as_ref().is_none_or(|after| item.key > *after)
             });
-            Found::Shelf(here.take(*limit).collect())
+            Found::ItemPageRequest(here.take(*limit).collect())
         }
         Query::Units(filter) => {
             let named = state.items.get(&filter.item).filter(|item| item.mode == Mode::Units);

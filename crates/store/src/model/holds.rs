@@ -2,8 +2,8 @@
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    Choice, Closing, Confirm, Extend, Hold, Instant, ItemKey, Label, Line, LineUnits, Mode, Rejection,
-    Release, Reply, ReservationId, Return, Returning, Status, limits,
+    Closing, Confirm, Extend, Hold, Instant, ItemKey, Label, Line, LineUnits, Mode, Rejection, Release,
+    Reply, ReservationId, Return, ReturnSelection, Status, UnitSelection, limits,
 };
 
 impl Model {
@@ -67,30 +67,30 @@ impl Model {
         let mut back: Vec<u64> = Vec::new();
         // Which units were named, where any were.
         let mut named: Vec<Option<Vec<Label>>> = vec![None; lines.len()];
-        match &asked.returning {
-            Returning::All => {
+        match &asked.selection {
+            ReturnSelection::All => {
                 back.extend(lines.iter().map(|line| u64::from(line.quantity - line.returned)));
                 if back.iter().sum::<u64>() == 0 {
                     return exceeds(&lines[0].item, u64::from(lines[0].quantity), 0);
                 }
             }
-            Returning::Lines(basket) => {
-                for want in basket.wants() {
+            ReturnSelection::Lines(basket) => {
+                for want in basket.lines() {
                     if !lines.iter().any(|line| line.item == want.item) {
                         return exceeds(&want.item, want.quantity, 0);
                     }
                 }
                 for (line, named) in lines.iter().zip(&mut named) {
-                    let wants = basket.wants().iter().enumerate().filter(|(_, want)| want.item == line.item);
+                    let wants = basket.lines().iter().enumerate().filter(|(_, want)| want.item == line.item);
                     back.push(wants.clone().map(|(_, want)| want.quantity).sum());
                     for (n, _) in wants {
-                        if let Some(Choice::Named(units)) = basket.choice(n) {
+                        if let Some(UnitSelection::Named(units)) = basket.selection(n) {
                             *named = Some(units.clone());
                         }
                     }
                 }
             }
-            Returning::Units(units) => {
+            ReturnSelection::Units(units) => {
                 for (n, id) in units.iter().enumerate() {
                     let had = lines.iter().filter(|line| line.units().iter().any(|unit| unit.id == *id));
                     if had.count() > 1 {

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Got, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Missing, Pool, ReservationId, Scope,
-    State, Status, StockChange, Transition,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, ReservationId,
+    Scope, State, Status, StockChange, Transition,
 };
 
 /// All of the world in memory: nothing is ever missing.
@@ -40,23 +40,23 @@ impl NaiveState {
 }
 
 impl State for NaiveState {
-    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item> {
         Ok(self.items.get(key))
     }
 
-    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
         Ok(self.holds.get(&id))
     }
 
-    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
         Ok(self.keys.get(&hash))
     }
 
-    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded> {
         Ok(self.paused.iter().any(|scope| scope.as_ref().map(Label::as_str) == location))
     }
 
-    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
         Ok(self
             .holds
             .values()
@@ -70,7 +70,7 @@ impl State for NaiveState {
         true
     }
 
-    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.pools.get(item))
     }
 

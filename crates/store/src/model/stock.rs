@@ -2,7 +2,7 @@
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    AdjustStock, Expected, Instant, ItemKey, Mode, Rejection, Reply, Scope, SetSale, SetStock, Setting,
+    AdjustStock, Instant, ItemKey, Mode, Patch, Precondition, Rejection, Reply, Scope, SetSale, SetStock,
     Settings, limits,
 };
 
@@ -83,13 +83,13 @@ impl Model {
         Ok(Reply::Sale { paused: asked.paused })
     }
 
-    fn expect(&self, key: &ItemKey, expected: Option<&Expected>) -> Result<(), Rejection> {
+    fn expect(&self, key: &ItemKey, expected: Option<&Precondition>) -> Result<(), Rejection> {
         let version = self.item(key).map(|item| item.version);
         let as_expected = match expected {
             None => true,
-            Some(Expected::Absent) => version.is_none(),
-            Some(Expected::There) => version.is_some(),
-            Some(Expected::Versions(any)) => any.iter().any(|one| version == Some(*one)),
+            Some(Precondition::Absent) => version.is_none(),
+            Some(Precondition::Exists) => version.is_some(),
+            Some(Precondition::VersionIn(any)) => any.iter().any(|one| version == Some(*one)),
         };
         if as_expected { Ok(()) } else { Err(Rejection::PreconditionFailed { version }) }
     }
@@ -124,10 +124,10 @@ fn settings(before: &Settings, asked: &SetStock) -> Settings {
     after
 }
 
-fn set<T: Clone>(setting: &mut Option<T>, asked: &Setting<T>) {
+fn set<T: Clone>(setting: &mut Option<T>, asked: &Patch<T>) {
     match asked {
-        Setting::Stays => {}
-        Setting::Unset => *setting = None,
-        Setting::To(value) => *setting = Some(value.clone()),
+        Patch::Keep => {}
+        Patch::Clear => *setting = None,
+        Patch::Set(value) => *setting = Some(value.clone()),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    AddUnits, Best, Choice, Hold, Instant, ItemKey, Label, LineUnit, Mode, Place, Rejection, Reply,
-    ReservationId, RetireUnit, Status, Taken, UnitStatus, Want, limits,
+    AddUnits, BestAvailable, Hold, Instant, ItemKey, Label, LineUnit, Mode, Place, Rejection, Reply,
+    RequestedLine, ReservationId, RetireUnit, Status, UnavailableUnits, UnitSelection, UnitStatus, limits,
 };
 
 /// A unit as the model knows it.
@@ -24,7 +24,7 @@ impl Seat {
 pub(super) struct Offered {
     pub(super) quantity: u64,
     pub(super) units: Option<Vec<Label>>,
-    pub(super) taken: Option<Taken>,
+    pub(super) taken: Option<UnavailableUnits>,
 }
 
 impl Model {
@@ -163,7 +163,12 @@ impl Model {
     }
 
     /// What there is for a wish.
-    pub(super) fn offered(&self, record: &Record, want: &Want, choice: Option<&Choice>) -> Offered {
+    pub(super) fn offered(
+        &self,
+        record: &Record,
+        want: &RequestedLine,
+        choice: Option<&UnitSelection>,
+    ) -> Offered {
         let most = self.available(record).min(i128::from(want.quantity));
         let quantity = u64::try_from(most).expect("no more than was asked for");
         if record.mode == Mode::Counted {
@@ -172,18 +177,18 @@ impl Model {
         let most = usize::try_from(most).expect("no more than was asked for");
         let mut taken = Vec::new();
         let units = match choice {
-            None => self.scattered(record, &Best::default(), most),
-            Some(Choice::Named(ids)) => {
+            None => self.scattered(record, &BestAvailable::default(), most),
+            Some(UnitSelection::Named(ids)) => {
                 let is_free = |id: &&Label| self.free(record).iter().any(|seat| seat.id == **id);
                 taken.extend(ids.iter().filter(|id| !is_free(id)).cloned());
                 ids.iter().filter(is_free).take(most).cloned().collect()
             }
-            Some(Choice::Best(best)) if best.adjacent || best.min_together.is_some() => {
+            Some(UnitSelection::BestAvailable(best)) if best.adjacent || best.min_together.is_some() => {
                 self.side_by_side(record, best, want.quantity, most)
             }
-            Some(Choice::Best(best)) => self.scattered(record, best, most),
+            Some(UnitSelection::BestAvailable(best)) => self.scattered(record, best, most),
         };
-        let taken = (!taken.is_empty()).then(|| Taken { item: record.key.clone(), units: taken });
+        let taken = (!taken.is_empty()).then(|| UnavailableUnits { item: record.key.clone(), units: taken });
         Offered { quantity: units.len() as u64, units: Some(units), taken }
     }
 
@@ -191,11 +196,11 @@ impl Model {
     pub(super) fn in_the_way(
         &self,
         record: &Record,
-        want: &Want,
-        choice: Option<&Choice>,
+        want: &RequestedLine,
+        choice: Option<&UnitSelection>,
         now: Instant,
     ) -> Option<(Instant, ReservationId)> {
-        if let Some(Choice::Named(ids)) = choice {
+        if let Some(UnitSelection::Named(ids)) = choice {
             let holders = ids.iter().filter_map(|id| match self.stands(&record.key, id) {
                 UnitStatus::Held(holder) => self.hold(holder),
                 _ => None,
@@ -225,7 +230,7 @@ impl Model {
     }
 
     /// Free units that a buyer would take, section by section in the order of preference.
-    fn wanted<'r>(&self, record: &'r Record, best: &Best) -> Vec<Vec<&'r Seat>> {
+    fn wanted<'r>(&self, record: &'r Record, best: &BestAvailable) -> Vec<Vec<&'r Seat>> {
         let mut free = self.free(record);
         free.retain(|seat| seat.place.attributes.include(&best.attributes));
         if best.sections.is_empty() {
@@ -243,11 +248,11 @@ impl Model {
         names.iter().map(of).collect()
     }
 
-    fn scattered(&self, record: &Record, best: &Best, count: usize) -> Vec<Label> {
+    fn scattered(&self, record: &Record, best: &BestAvailable, count: usize) -> Vec<Label> {
         self.wanted(record, best).into_iter().flatten().take(count).map(|seat| seat.id.clone()).collect()
     }
 
-    fn side_by_side(&self, record: &Record, best: &Best, wanted: u64, count: usize) -> Vec<Label> {
+    fn side_by_side(&self, record: &Record, best: &BestAvailable, wanted: u64, count: usize) -> Vec<Label> {
         let wanted = usize::try_from(wanted).expect("within the limit");
         let least = best.min_together.map(|k| (k as usize).clamp(1, wanted));
         let sections = self.wanted(record, best);

@@ -6,7 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use stockhold_domain::{
-    Effects, Envelope, Event, Instant, KeyRecord, Label, Outcome, Pool, Rules, Seconds, Status, decide,
+    Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, Outcome, Pool, Seconds, Status, decide,
 };
 use stockhold_store::conformance::{Cast, Op, Random, START, TTLS, maker};
 use stockhold_store::model::{Model, NaiveState, audit, same, same_hold, successor};
@@ -49,7 +49,7 @@ fn key() -> impl Strategy<Value = Option<u8>> {
     option::weighted(0.3, 0..6_u8)
 }
 
-fn wants() -> impl Strategy<Value = Vec<(u8, u8)>> {
+fn lines() -> impl Strategy<Value = Vec<(u8, u8)>> {
     let quantity = prop_oneof![20 => 1..6_u8, 1 => Just(u8::MAX)];
     vec((prop_oneof![12 => 0..3_u8, 1 => Just(3)], quantity), 1..5)
 }
@@ -63,13 +63,13 @@ fn op() -> impl Strategy<Value = Op> {
     let version = || option::weighted(0.2, 0..6_u8);
     let time = || option::of(prop_oneof![4 => ttl(), 1 => Just(0)]);
     prop_oneof![
-        10 => (wants(), option::weighted(0.8, ttl()), any::<bool>(), key())
+        10 => (lines(), option::weighted(0.8, ttl()), any::<bool>(), key())
             .prop_map(|(wants, ttl, partial, key)| Op::Reserve { wants, ttl, partial, key }),
         4 => (hold(), option::of(0..2_u8), key())
             .prop_map(|(hold, order, key)| Op::Confirm { hold, order, key }),
         3 => (hold(), key()).prop_map(|(hold, key)| Op::Release { hold, key }),
         3 => (hold(), ttl(), key()).prop_map(|(hold, ttl, key)| Op::Extend { hold, ttl, key }),
-        3 => (hold(), option::of(wants()), key())
+        3 => (hold(), option::of(lines()), key())
             .prop_map(|(hold, wants, key)| Op::Return { hold, wants, key }),
         3 => (0..4_u8, option::weighted(0.8, 0..16_u8), option::of(0..4_u8), time(), time(), version())
             .prop_map(|(item, total, safety_stock, default_ttl, max_hold, version)| {
@@ -107,18 +107,18 @@ fn op_of_a_hall() -> impl Strategy<Value = Op> {
 }
 
 /// Rules under which every level has something to say.
-fn rules() -> Rules {
+fn rules() -> HoldLimits {
     let seconds = |seconds| Some(Seconds::new(seconds).unwrap());
     let cast = Cast::new(0, "");
     let hub = Label::new(cast.items()[2].location()).unwrap();
-    Rules { locations: vec![(hub, seconds(3), seconds(60))], ..Rules::default() }
+    HoldLimits { locations: vec![(hub, seconds(3), seconds(60))], ..HoldLimits::default() }
 }
 
 /// The rules and the model, side by side.
 struct Pair {
     state: NaiveState,
     model: Model,
-    rules: Rules,
+    rules: HoldLimits,
     cast: Cast,
     events: Vec<Event>,
     keys: Vec<KeyRecord>,

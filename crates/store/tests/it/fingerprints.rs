@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attribute, Attributes, Basket, Best, Choice, Command, Confirm, Expected, Extend,
-    Fulfilment, ItemKey, Label, Mode, NewUnit, Release, ReservationId, Reserve, RetireUnit, Return,
-    Returning, Scope, SetSale, SetStock, Setting, Want,
+    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, Extend,
+    Fulfilment, ItemKey, Label, Mode, NewUnit, Patch, Precondition, Release, RequestedLine, ReservationId,
+    Reserve, RetireUnit, Return, ReturnSelection, Scope, SetSale, SetStock, UnitSelection,
 };
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
@@ -46,8 +46,8 @@ fn flag(name: &str, yes: bool) -> Attributes {
     Attributes::new(vec![(label(name), Attribute::Flag(yes))])
 }
 
-fn want(sku: &str, quantity: u64) -> Want {
-    Want { item: item("default", sku), quantity }
+fn want(sku: &str, quantity: u64) -> RequestedLine {
+    RequestedLine { item: item("default", sku), quantity }
 }
 
 fn counted(wants: &[(&str, u64)]) -> Basket {
@@ -55,18 +55,18 @@ fn counted(wants: &[(&str, u64)]) -> Basket {
 }
 
 /// Two of a hall, and a tin.
-fn choosing(choice: Option<Choice>) -> Basket {
-    Basket::choosing(vec![(want("hall", 2), choice), (want("tin", 1), None)]).unwrap()
+fn with_selections(choice: Option<UnitSelection>) -> Basket {
+    Basket::with_selections(vec![(want("hall", 2), choice), (want("tin", 1), None)]).unwrap()
 }
 
-fn best(change: impl Fn(&mut Best)) -> Basket {
-    let mut best = Best { adjacent: true, ..Best::default() };
+fn best(change: impl Fn(&mut BestAvailable)) -> Basket {
+    let mut best = BestAvailable { adjacent: true, ..BestAvailable::default() };
     change(&mut best);
-    choosing(Some(Choice::Best(best)))
+    with_selections(Some(UnitSelection::BestAvailable(best)))
 }
 
 fn named(ids: &[&str]) -> Basket {
-    choosing(Some(Choice::Named(labels(ids))))
+    with_selections(Some(UnitSelection::Named(labels(ids))))
 }
 
 fn reserves(table: &mut Table) {
@@ -104,16 +104,16 @@ fn reserves(table: &mut Table) {
             ("one item less", &|asked| asked.basket = counted(&[("hall", 2)])),
             ("the other way round", &|asked| asked.basket = counted(&[("tin", 1), ("hall", 2)])),
             ("location", &|asked| {
-                let tin = Want { item: item("hub", "tin"), quantity: 1 };
+                let tin = RequestedLine { item: item("hub", "tin"), quantity: 1 };
                 asked.basket = Basket::new(vec![want("hall", 2), tin]).unwrap();
             }),
             ("named", &|asked| asked.basket = named(&["a", "b"])),
             ("others named", &|asked| asked.basket = named(&["a", "c"])),
             ("named in another order", &|asked| asked.basket = named(&["b", "a"])),
             ("named of the other item", &|asked| {
-                let tins = Some(Choice::Named(labels(&["a"])));
+                let tins = Some(UnitSelection::Named(labels(&["a"])));
                 asked.basket =
-                    Basket::choosing(vec![(want("hall", 2), None), (want("tin", 1), tins)]).unwrap();
+                    Basket::with_selections(vec![(want("hall", 2), None), (want("tin", 1), tins)]).unwrap();
             }),
             ("best", &|asked| asked.basket = best(|best| best.adjacent = false)),
             ("adjacent", &|asked| asked.basket = best(|_| ())),
@@ -161,7 +161,7 @@ fn holds(table: &mut Table) {
         Command::Extend,
         &[("id", &|asked| asked.id = other), ("ttl", &|asked| asked.ttl = seconds(6))],
     );
-    let base = Return { id, returning: Returning::All, reason: label("a") };
+    let base = Return { id, selection: ReturnSelection::All, reason: label("a") };
     table.add(
         "return",
         &base,
@@ -169,13 +169,15 @@ fn holds(table: &mut Table) {
         &[
             ("id", &|asked| asked.id = other),
             ("reason", &|asked| asked.reason = label("b")),
-            ("lines", &|asked| asked.returning = Returning::Lines(choosing(None))),
-            ("quantity", &|asked| asked.returning = Returning::Lines(counted(&[("hall", 1), ("tin", 1)]))),
-            ("units of a line", &|asked| asked.returning = Returning::Lines(named(&["a", "b"]))),
-            ("other units of a line", &|asked| asked.returning = Returning::Lines(named(&["a", "c"]))),
-            ("unit", &|asked| asked.returning = Returning::Units(labels(&["a"]))),
-            ("another unit", &|asked| asked.returning = Returning::Units(labels(&["b"]))),
-            ("units", &|asked| asked.returning = Returning::Units(labels(&["a", "b"]))),
+            ("lines", &|asked| asked.selection = ReturnSelection::Lines(with_selections(None))),
+            ("quantity", &|asked| {
+                asked.selection = ReturnSelection::Lines(counted(&[("hall", 1), ("tin", 1)]))
+            }),
+            ("units of a line", &|asked| asked.selection = ReturnSelection::Lines(named(&["a", "b"]))),
+            ("other units of a line", &|asked| asked.selection = ReturnSelection::Lines(named(&["a", "c"]))),
+            ("unit", &|asked| asked.selection = ReturnSelection::Units(labels(&["a"]))),
+            ("another unit", &|asked| asked.selection = ReturnSelection::Units(labels(&["b"]))),
+            ("units", &|asked| asked.selection = ReturnSelection::Units(labels(&["a", "b"]))),
         ],
     );
 }
@@ -187,9 +189,9 @@ fn stock(table: &mut Table) {
         total_units: None,
         mode: None,
         safety_stock: None,
-        default_ttl: Setting::Stays,
-        max_hold: Setting::Stays,
-        metadata: Setting::Stays,
+        default_ttl: Patch::Keep,
+        max_hold: Patch::Keep,
+        metadata: Patch::Keep,
         expected: None,
     };
     table.add(
@@ -204,18 +206,18 @@ fn stock(table: &mut Table) {
             ("counted", &|asked| asked.mode = Some(Mode::Counted)),
             ("units", &|asked| asked.mode = Some(Mode::Units)),
             ("safety stock", &|asked| asked.safety_stock = Some(1)),
-            ("default ttl", &|asked| asked.default_ttl = Setting::To(seconds(1))),
-            ("no default ttl", &|asked| asked.default_ttl = Setting::Unset),
-            ("longest hold", &|asked| asked.max_hold = Setting::To(seconds(1))),
-            ("no longest hold", &|asked| asked.max_hold = Setting::Unset),
-            ("metadata", &|asked| asked.metadata = Setting::To("{}".into())),
-            ("no metadata", &|asked| asked.metadata = Setting::Unset),
-            ("absent", &|asked| asked.expected = Some(Expected::Absent)),
-            ("there", &|asked| asked.expected = Some(Expected::There)),
-            ("version", &|asked| asked.expected = Some(Expected::version(1))),
-            ("another version", &|asked| asked.expected = Some(Expected::version(2))),
-            ("no version", &|asked| asked.expected = Some(Expected::Versions([].into()))),
-            ("versions", &|asked| asked.expected = Some(Expected::Versions([1, 2].into()))),
+            ("default ttl", &|asked| asked.default_ttl = Patch::Set(seconds(1))),
+            ("no default ttl", &|asked| asked.default_ttl = Patch::Clear),
+            ("longest hold", &|asked| asked.max_hold = Patch::Set(seconds(1))),
+            ("no longest hold", &|asked| asked.max_hold = Patch::Clear),
+            ("metadata", &|asked| asked.metadata = Patch::Set("{}".into())),
+            ("no metadata", &|asked| asked.metadata = Patch::Clear),
+            ("absent", &|asked| asked.expected = Some(Precondition::Absent)),
+            ("there", &|asked| asked.expected = Some(Precondition::Exists)),
+            ("version", &|asked| asked.expected = Some(Precondition::version(1))),
+            ("another version", &|asked| asked.expected = Some(Precondition::version(2))),
+            ("no version", &|asked| asked.expected = Some(Precondition::VersionIn([].into()))),
+            ("versions", &|asked| asked.expected = Some(Precondition::VersionIn([1, 2].into()))),
         ],
     );
     let base = AdjustStock { item: key.clone(), delta: 1, reason: label("a"), expected: None };
@@ -228,7 +230,7 @@ fn stock(table: &mut Table) {
             ("delta", &|asked| asked.delta = 2),
             ("the other way", &|asked| asked.delta = -1),
             ("reason", &|asked| asked.reason = label("b")),
-            ("version", &|asked| asked.expected = Some(Expected::version(1))),
+            ("version", &|asked| asked.expected = Some(Precondition::version(1))),
         ],
     );
     let unit = NewUnit {

@@ -1,6 +1,6 @@
 //! Every parser of the crate on bytes that are nearly right. The long form, guided by coverage, is in `fuzz/`.
 
-use stockhold_domain::{Effects, Rules, decide};
+use stockhold_domain::{Effects, HoldLimits, decide};
 use stockhold_store::codec::{put_event, put_hold, put_item, put_key_record};
 use stockhold_store::conformance::{Cast, Op, Random, START};
 use stockhold_store::mangle::mangle;
@@ -32,7 +32,7 @@ fn records_are_read_or_refused_and_have_one_form() {
     let random = std::iter::repeat_with(|| Op::random(&mut random, true)).take(STEPS);
     for op in stock.chain(random) {
         let envelope = cast.envelope(&op);
-        decide(&mut state, &Rules::default(), &envelope, START, &mut effects).unwrap();
+        decide(&mut state, &HoldLimits::default(), &envelope, START, &mut effects).unwrap();
     }
     let holds: Vec<_> = state.holds.values().cloned().collect();
     let items: Vec<_> = state.items.values().cloned().collect();

@@ -4,9 +4,9 @@
 use crate::flaw::Flaw;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stockhold_domain::{
-    Basket, Command, Effects, Envelope, Event, EventId, Fingerprint, Got, Hold, HoldChange, Instant, Item,
-    ItemKey, KeyHash, KeyRecord, Label, Missing, Outcome, Pool, Rejection, ReservationId, Rules, State,
-    Status, Transition, UnitStatus, Want, decide,
+    Basket, Command, Effects, Envelope, Event, EventId, Fingerprint, Hold, HoldChange, HoldLimits, Instant,
+    Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Outcome, Pool, Rejection, RequestedLine,
+    ReservationId, State, Status, Transition, UnitStatus, decide,
 };
 use stockhold_store::conformance::{START, World};
 use stockhold_store::model::{self, NaiveState};
@@ -101,7 +101,7 @@ impl MemoryWorld {
         }
         let undone = self.has(Flaw::DropsExpiriesOfRefusals).then(|| (self.state.clone(), effects.clone()));
         let seen = effects.events.len();
-        let rules = Rules::default();
+        let rules = HoldLimits::default();
         let decided = match frozen.cloned() {
             None => decide(&mut self.state, &rules, &envelope, now, effects),
             Some(mut frozen) => decide(&mut frozen, &rules, &envelope, now, effects),
@@ -155,12 +155,12 @@ impl MemoryWorld {
         let mut envelope = envelope.clone();
         match &mut envelope.command {
             Command::Reserve(reserve) => {
-                let bent = |(n, want): (usize, &Want)| {
+                let bent = |(n, want): (usize, &RequestedLine)| {
                     let item = self.bent_key(&want.item);
-                    (Want { item, quantity: want.quantity }, reserve.basket.choice(n).cloned())
+                    (RequestedLine { item, quantity: want.quantity }, reserve.basket.selection(n).cloned())
                 };
-                let wants = reserve.basket.wants().iter().enumerate().map(bent).collect();
-                reserve.basket = Basket::choosing(wants).unwrap();
+                let wants = reserve.basket.lines().iter().enumerate().map(bent).collect();
+                reserve.basket = Basket::with_selections(wants).unwrap();
             }
             Command::SetStock(set) => set.item = self.bent_key(&set.item),
             _ => {}
@@ -336,23 +336,23 @@ impl Shown {
 }
 
 impl State for Shown {
-    fn item(&self, key: &ItemKey) -> Got<'_, Item> {
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item> {
         self.state.item(key)
     }
 
-    fn hold(&self, id: ReservationId) -> Got<'_, Hold> {
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
         self.state.hold(id)
     }
 
-    fn key(&self, hash: KeyHash) -> Got<'_, KeyRecord> {
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
         self.state.key(hash)
     }
 
-    fn paused(&self, location: Option<&str>) -> Result<bool, Missing> {
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded> {
         State::paused(&self.state, location)
     }
 
-    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, Missing> {
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
         if self.lost.is_empty() {
             return self.state.earliest(item);
         }
@@ -365,7 +365,7 @@ impl State for Shown {
         !self.counts_only
     }
 
-    fn pool(&self, item: &ItemKey) -> Got<'_, Pool> {
+    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         self.state.pool(item)
     }
 

@@ -12,7 +12,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 use stockhold_api::problem::Reason;
-use stockhold_api::wire::{Item, Reservation, Status, Terms, Want};
+use stockhold_api::wire::{Item, RequestedLine, Reservation, Status, Terms};
 use stockhold_domain::ReservationId;
 
 /// Why a basket was not sent: what came after it in an earlier run was done without it.
@@ -43,7 +43,7 @@ struct Sold {
 
 #[derive(Serialize)]
 pub(super) struct Basket<'a> {
-    pub(super) lines: &'a [Want],
+    pub(super) lines: &'a [RequestedLine],
     #[serde(flatten)]
     pub(super) terms: Terms,
     pub(super) idempotency_key: String,
@@ -57,7 +57,7 @@ struct Confirm<'a> {
 
 #[derive(Serialize)]
 pub(super) struct Return<'a> {
-    pub(super) lines: [Want; 1],
+    pub(super) lines: [RequestedLine; 1],
     pub(super) reason: &'a str,
     pub(super) idempotency_key: String,
 }
@@ -88,7 +88,8 @@ impl Run {
 
     async fn sell(&self, step: &Step, bought: &mut Bought, due: Instant) -> Result<(), Failed> {
         self.count(step);
-        let lines: Vec<Want> = step.lines.iter().map(|(sku, units)| self.want(sku, *units)).collect();
+        let lines: Vec<RequestedLine> =
+            step.lines.iter().map(|(sku, units)| self.want(sku, *units)).collect();
         let basket =
             Basket { lines: &lines, terms: self.terms(step), idempotency_key: self.key(&step.order, "hold") };
         let held = match self.send::<Reservation>(Kind::Reserve, RESERVATIONS, &basket, due).await? {
@@ -290,8 +291,8 @@ impl Run {
     }
 
     /// So many units of a SKU.
-    pub(super) fn want(&self, sku: &str, quantity: u64) -> Want {
-        Want { sku: sku.to_owned(), location: Some(self.location.clone()), quantity }
+    pub(super) fn want(&self, sku: &str, quantity: u64) -> RequestedLine {
+        RequestedLine { sku: sku.to_owned(), location: Some(self.location.clone()), quantity }
     }
 
     /// The key of an order's step.

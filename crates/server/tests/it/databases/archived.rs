@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use stockhold_api::client::Client;
 use stockhold_domain::{Envelope, Outcome, Reply, ReservationId};
 use stockhold_store::conformance::{Maker, maker};
-use stockhold_store::{Answer, Ask, Failure, Inbox, ReplyTo, Store, Work};
+use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 
 fn archive(server: &Server, url: &str, arguments: &[&str], code: i32) -> Value {
     let mut command = stockhold(server.dir());
@@ -49,8 +49,8 @@ impl Inbox for Desk {
 fn run(store: &dyn Store, envelope: Envelope) -> Option<ReservationId> {
     let desk = Arc::new(Desk::default());
     let reply = ReplyTo { inbox: Arc::clone(&desk) as Arc<dyn Inbox>, ticket: 0 };
-    store.submit(Work { ask: Ask::Command(Box::new(envelope)), reply });
-    store.kick();
+    store.submit(Job { ask: Request::Command(Box::new(envelope)), reply });
+    store.flush();
     let answered = desk.1.wait_while(desk.0.lock().unwrap(), |answer| answer.is_none()).unwrap().take();
     match answered {
         Some(Ok(Answer::Outcome(Outcome::Done(Reply::Reservation(hold))))) => Some(hold.id),

@@ -86,7 +86,7 @@ impl<D: Dialect> Floor<D> {
                 self.chores.number.done(false);
                 self.pool.give_up();
                 self.pool.give(None);
-                self.shown.set_trouble(Some(OpenError::Unfinished.to_string()));
+                self.shown.set_fatal_error(Some(OpenError::Unfinished.to_string()));
             }
             Landed::Forgot(session, more) => {
                 self.give(session);
@@ -132,16 +132,16 @@ impl<D: Dialect> Floor<D> {
         match opened {
             Ok(session) => {
                 self.pool.opened(session);
-                if self.shown.trouble().is_some() {
+                if self.shown.fatal_error().is_some() {
                     tracing::info!("connected to the {} database again", D::NAME);
-                    self.shown.set_trouble(None);
+                    self.shown.set_fatal_error(None);
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "no connection to the {} database", D::NAME);
                 self.pool.could_not_open(error.to_string());
                 if self.pool.is_cut_off() {
-                    self.shown.set_trouble(Some(error.to_string()));
+                    self.shown.set_fatal_error(Some(error.to_string()));
                 }
             }
         }
@@ -152,7 +152,7 @@ impl<D: Dialect> Floor<D> {
         let lost = session.is_none();
         self.pool.give(session);
         if lost && self.pool.is_cut_off() {
-            self.shown.set_trouble(Some("the connections to the database were lost".to_owned()));
+            self.shown.set_fatal_error(Some("the connections to the database were lost".to_owned()));
         }
     }
 

@@ -250,7 +250,7 @@ pub(super) fn instances_go_on_while_it_leaves<S: Shop>(shop: &mut S) {
     let done_with = AtomicBool::new(false);
     let shop = &*shop;
     let returned = std::thread::scope(|scope| {
-        let returning = scope.spawn(|| {
+        let selection = scope.spawn(|| {
             // Each of these is either kept with what came back, or gone: and is told so.
             let mut maker = Maker::new(87, "during-");
             let outcomes = sold.iter().rev().map(|id| run(&*stores[1], maker.wrap(maker::return_all(*id))));
@@ -267,7 +267,7 @@ pub(super) fn instances_go_on_while_it_leaves<S: Shop>(shop: &mut S) {
         assert_eq!(archived.through, old);
         done_with.store(true, Ordering::SeqCst);
         busy.join().unwrap();
-        returning.join().unwrap()
+        selection.join().unwrap()
     });
     let verdict = adds_up(shop);
     assert_eq!(verdict.archived, old);

@@ -79,11 +79,11 @@ pub(super) fn a_server_that_ran_before_does_not_go_on<S: Shop>(shop: &mut S) {
     let store = shop.store();
     cut(shop);
     let begun = Instant::now();
-    while store.trouble().is_none() {
+    while store.fatal_error().is_none() {
         assert!(begun.elapsed() < PATIENCE, "it never noticed");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(store.trouble(), Some(OpenError::Unfinished.to_string()));
+    assert_eq!(store.fatal_error(), Some(OpenError::Unfinished.to_string()));
     let reserve = Maker::new(96, "late-").wrap(maker::pause(&stockhold_domain::Scope::Everything));
     let refused = run(&*store, reserve);
     assert!(matches!(&refused, Err(Failure::Unavailable(_))), "{refused:?}");

@@ -24,7 +24,7 @@ pub(super) fn a_claim_does_not_wait_for_its_items_row<S: Shop>(shop: &mut S) {
     for (store, maker) in stores.iter().zip(&mut makers) {
         let any = run(&**store, maker.wrap(maker::reserve_for(600, &[(&hall, 1)])));
         let any = reservation(&any).unwrap_or_else(|| panic!("{any:?}")).clone();
-        let best = maker::reserve_best(600, &hall, 1, stockhold_domain::Best::default());
+        let best = maker::reserve_best(600, &hall, 1, stockhold_domain::BestAvailable::default());
         let best = run(&**store, maker.wrap(best));
         assert!(reservation(&best).is_some(), "{best:?}");
         for command in [maker::extend(any.id, 700), maker::confirm(any.id), maker::return_all(any.id)] {

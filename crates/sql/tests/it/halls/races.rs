@@ -7,7 +7,8 @@ use crate::workload::{makers, race};
 use std::collections::BTreeSet;
 use std::thread;
 use stockhold_domain::{
-    Best, Command, Envelope, Hold, Instant, ItemKey, Outcome, Rejection, SetStock, Status, UnitStatus,
+    BestAvailable, Command, Envelope, Hold, Instant, ItemKey, Outcome, Rejection, SetStock, Status,
+    UnitStatus,
 };
 use stockhold_store::conformance::{Maker, Random, START, maker};
 
@@ -28,8 +29,8 @@ fn in_opposite_orders(
     })
 }
 
-fn pair() -> Best {
-    Best { adjacent: true, ..Best::default() }
+fn pair() -> BestAvailable {
+    BestAvailable { adjacent: true, ..BestAvailable::default() }
 }
 
 pub(super) fn two_units_and_a_thousand_buyers<S: Shop>(shop: &mut S) {

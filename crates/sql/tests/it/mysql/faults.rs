@@ -92,7 +92,7 @@ fn idle_connections_that_were_lost_are_replaced_and_nobody_notices() {
         assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
         assert!(item(&store, &item_key).is_some());
     }
-    assert!(store.trouble().is_none());
+    assert!(store.fatal_error().is_none());
 }
 
 /// A server on which commits wait, from now on, for a replica that does not exist, after what `before` did.
@@ -122,7 +122,7 @@ fn commit_that_waits(bench: &mut Bench, store: &MysqlStore, envelope: &Envelope)
 fn had_taken_effect(bench: &mut Bench, store: &MysqlStore, again: Envelope) {
     bench.session.run("SET GLOBAL rpl_semi_sync_master_enabled = OFF");
     let key = match &again.command {
-        stockhold_domain::Command::Reserve(reserve) => reserve.basket.wants()[0].item.clone(),
+        stockhold_domain::Command::Reserve(reserve) => reserve.basket.lines()[0].item.clone(),
         other => panic!("{other:?}"),
     };
     let again = run(store, again);

@@ -45,11 +45,11 @@ fn a_server_that_restarts_is_unavailable_meanwhile_and_served_again_without_a_re
     assert!(matches!(run(&store, reserve(1)), Ok(Outcome::Done(_))));
     server.kill();
     // Nobody asks anything of it: it has to notice by itself, all its connections at once.
-    wait_until(|| store.trouble().is_some());
+    wait_until(|| store.fatal_error().is_some());
     let outcome = run(&store, reserve(2));
     assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
     server.run();
-    wait_until(|| store.trouble().is_none());
+    wait_until(|| store.fatal_error().is_none());
     assert!(matches!(run(&store, reserve(3)), Ok(Outcome::Done(_))));
     assert_eq!(item(&store, &item_key).unwrap().figures.held, 2);
 }
@@ -66,12 +66,12 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     loop {
         let outcome = run(&store, reserve.clone());
         assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
-        if store.trouble().is_some_and(|why| why.contains("read-only")) {
+        if store.fatal_error().is_some_and(|why| why.contains("read-only")) {
             break;
         }
     }
     bench.session.run("SET GLOBAL read_only = OFF");
-    wait_until(|| store.trouble().is_none());
+    wait_until(|| store.fatal_error().is_none());
     assert!(matches!(run(&store, maker.again(&reserve)), Ok(Outcome::Done(_))));
     bench.audit();
 }

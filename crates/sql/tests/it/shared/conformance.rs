@@ -4,7 +4,7 @@ use crate::books::Shop;
 use crate::fixture::Desk;
 use stockhold_domain::{Command, Envelope, Instant, Outcome};
 use stockhold_store::conformance::{World, random_history, run_cases, stepping_history, units_history};
-use stockhold_store::{Answer, Ask, Failure, Found, Query, Store};
+use stockhold_store::{Answer, Failure, Found, Query, Request, Store};
 
 /// A shop with one store, which can be restarted.
 struct Served<'a, S> {
@@ -59,7 +59,7 @@ impl<S: Shop> World for Served<'_, S> {
     }
 
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
-        match Desk::new().ask(self.store(), vec![Ask::Commands(commands)]).wait().remove(0) {
+        match Desk::new().ask(self.store(), vec![Request::Commands(commands)]).wait().remove(0) {
             Ok(Answer::Outcomes(outcomes)) => outcomes,
             other => panic!("commands were answered with {other:?}"),
         }

@@ -92,13 +92,13 @@ pub(super) fn a_network_that_is_gone_for_a_while_is_unavailable_and_the_same_sto
         // Without a connection in its place, the first may still find one of which nobody knows yet that it is cut.
         let unknown = !S::RECONNECTS && matches!(outcome, Err(Failure::OutcomeUnknown));
         assert!(unknown || matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
-        if scene.store.trouble().is_some() {
+        if scene.store.fatal_error().is_some() {
             break;
         }
     }
     scene.proxy.close(false);
     // Nobody asks anything of it meanwhile: it has to notice by itself.
-    wait_until(|| scene.store.trouble().is_none());
+    wait_until(|| scene.store.fatal_error().is_none());
     let again = scene.again(&envelope);
     assert!(matches!(again, Outcome::Done(_)), "{again:?}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stockhold_domain::{Envelope, Outcome, Rejection, Status};
 use stockhold_sql::Options;
 use stockhold_store::conformance::{Maker, maker};
-use stockhold_store::{Answer, Ask, Failure, Query};
+use stockhold_store::{Answer, Failure, Query, Request};
 
 pub(super) fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused<S: Shop>(shop: &mut S) {
     let store = shop.store();
@@ -119,7 +119,7 @@ pub(super) fn a_damaged_row_is_never_served<S: Shop>(shop: &mut S) {
     // Whoever asks beside it has his answer, of another instance too, which does not know any of them.
     let all = [others[0], damaged, others[1], others[2]];
     for store in [store, shop.store()] {
-        let looks = all.map(|id| Ask::Query(Query::Reservation(id))).to_vec();
+        let looks = all.map(|id| Request::Query(Query::Reservation(id))).to_vec();
         let found = Desk::new().ask(&*store, looks).wait();
         let is_damaged = |answer: &Result<Answer, Failure>| matches!(answer, Err(Failure::Internal(_)));
         assert_eq!(

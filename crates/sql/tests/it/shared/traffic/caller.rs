@@ -6,8 +6,8 @@ use crate::fixture::{Desk, item};
 use crate::workload::Stores;
 use std::sync::atomic::Ordering;
 use stockhold_domain::{
-    AdjustStock, Best, Command, Envelope, Expected, Fulfilment, Instant, ItemKey, Label, Outcome, Rejection,
-    ReservationId, Reserve, Scope,
+    AdjustStock, BestAvailable, Command, Envelope, Fulfilment, Instant, ItemKey, Label, Outcome,
+    Precondition, Rejection, ReservationId, Reserve, Scope,
 };
 use stockhold_store::conformance::{Maker, Random, maker};
 
@@ -136,7 +136,7 @@ impl<'a> Caller<'a> {
             (19..=22, _) => self.any_units(),
             (23..=25, _) => self.named_units(),
             (26 | 27, _) => {
-                let best = Best { adjacent: self.random.one_in(2), ..Best::default() };
+                let best = BestAvailable { adjacent: self.random.one_in(2), ..BestAvailable::default() };
                 maker::reserve_best(self.ttl(), &self.place.hall, 1 + self.random.below(3), best)
             }
             _ => self.basket(),
@@ -163,7 +163,7 @@ impl<'a> Caller<'a> {
         let Command::AdjustStock(adjust) = maker::adjust(&self.some_item(), self.random.pick(&DELTAS)) else {
             unreachable!("an adjustment")
         };
-        let expected = self.random.one_in(4).then(|| Expected::version(1));
+        let expected = self.random.one_in(4).then(|| Precondition::version(1));
         Command::AdjustStock(AdjustStock { expected, ..adjust })
     }
 

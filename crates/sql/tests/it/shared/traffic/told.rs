@@ -4,8 +4,8 @@ use super::{LASTS, MINUTE, Place, UNITS};
 use crate::fixture::item;
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    Choice, Command, Envelope, Event, EventId, Hold, HoldChange, ItemKey, Outcome, Rejection, Reply, Reserve,
-    State, Status, Transition,
+    Command, Envelope, Event, EventId, Hold, HoldChange, ItemKey, Outcome, Rejection, Reply, Reserve, State,
+    Status, Transition, UnitSelection,
 };
 use stockhold_store::conformance::START;
 use stockhold_store::model::NaiveState;
@@ -273,11 +273,11 @@ fn by_a_sweeper(event: &Event) -> bool {
 
 /// How a reservation came about.
 fn asked_for(reserve: &Reserve, hold: &Hold) -> Vec<&'static str> {
-    let wants = reserve.basket.wants();
+    let wants = reserve.basket.lines();
     let of_hall = hold.lines.iter().position(|line| line.units.is_some());
-    let mut all = vec![match (of_hall, wants.len(), reserve.basket.choice(0)) {
-        (_, 1, Some(Choice::Named(_))) => "named units",
-        (_, 1, Some(Choice::Best(_))) => "the best units",
+    let mut all = vec![match (of_hall, wants.len(), reserve.basket.selection(0)) {
+        (_, 1, Some(UnitSelection::Named(_))) => "named units",
+        (_, 1, Some(UnitSelection::BestAvailable(_))) => "the best units",
         (Some(_), 1, None) => "any units",
         (Some(0), _, _) => "both kinds in one order",
         (Some(_), _, _) => "both kinds in the other",

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use stockhold_domain::{Envelope, Outcome};
 
 /// Something asked of a store, and where its answer goes.
-pub struct Work {
+pub struct Job {
     /// What is asked.
-    pub ask: Ask,
+    pub ask: Request,
     /// Where the answer goes.
     pub reply: ReplyTo,
 }
 
 /// What can be asked of a store.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum Request {
     /// Decide a command and make it durable.
     Command(Box<Envelope>),
     /// Decide commands strictly in this order, each on its own, and make them durable; over several batches where they are
@@ -73,7 +73,7 @@ pub trait Inbox: Send + Sync {
     fn flush(&self);
 }
 
-/// Where one answer goes: exactly one is put for every [`Work`] that a store is given.
+/// Where one answer goes: exactly one is put for every [`Job`] that a store is given.
 #[derive(Clone)]
 pub struct ReplyTo {
     /// The asker's inbox.

@@ -4,9 +4,9 @@
 use stockhold_domain::{Hold, HoldChange, ItemKey, Pool, StockChange, Transition, UnitStatus, moved};
 
 /// What does not follow from where units stood before, which `pool` tells.
-pub fn odd<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &Transition) -> Vec<String> {
+pub fn violations<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &Transition) -> Vec<String> {
     match transition {
-        Transition::Hold { change, hold, .. } => odd_hold(pool, change, hold),
+        Transition::Hold { change, hold, .. } => hold_violations(pool, change, hold),
         Transition::Stock { change: StockChange::UnitsAdded(units), item } => {
             let pool = pool(&item.key);
             let there = units.iter().filter(|unit| pool.is_some_and(|pool| pool.get(&unit.id).is_some()));
@@ -23,7 +23,7 @@ pub fn odd<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &Transit
     }
 }
 
-fn odd_hold<'a>(
+fn hold_violations<'a>(
     pool_of: impl Fn(&ItemKey) -> Option<&'a Pool>,
     change: &HoldChange,
     hold: &Hold,

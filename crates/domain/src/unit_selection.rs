@@ -7,16 +7,16 @@ use alloc::vec::Vec;
 
 /// Which units of an item a wish is for. A wish without one takes any, in the order of their positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum UnitSelection {
     /// These, each named once.
     Named(Vec<Label>),
     /// The best that are available.
-    Best(Best),
+    BestAvailable(BestAvailable),
 }
 
 /// What best available means to a buyer. Units that the filters leave out are not considered at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Best {
+pub struct BestAvailable {
     /// All in one run: side by side in one row.
     pub adjacent: bool,
     /// Only in these sections, the first that can serve the wish; anywhere when empty.
