@@ -260,7 +260,7 @@ for_every_database! {
         a_read_only_server_is_no_store
         nobody_there_is_said_with_the_place
         a_newer_schema_is_left_alone;
-    fatal_error:
+    database_errors:
         a_server_that_restarts_under_load_loses_nothing_that_was_answered
         a_server_that_becomes_read_only_is_waited_for
         rights_that_are_taken_away_and_given_back
