@@ -2,9 +2,6 @@
 
 use super::words::counted;
 use crate::audit_errors::books_failed;
-use stockhold_config::sql_options;
-use stockhold_config::StorePlace;
-use stockhold_config::exit;
 use clap::Args as ClapArgs;
 use indicatif::ProgressBar;
 use std::fs::File;
@@ -13,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::encode;
+use stockhold_config::StorePlace;
+use stockhold_config::exit;
+use stockhold_config::sql_options;
 use stockhold_domain::Hold;
 use stockhold_sql::{Archive, Archived, Sink};
 use stockhold_store::EventRow;

@@ -2,13 +2,13 @@
 
 use super::verify::may_read;
 use super::words::counted;
-use stockhold_config::DataDir;
-use stockhold_config::exit;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use stockhold_config::DataDir;
+use stockhold_config::exit;
 use stockhold_embedded::{Backup as Copied, OpenError, Verdict};
 
 /// What is copied, and where to.

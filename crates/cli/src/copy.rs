@@ -3,13 +3,13 @@
 use super::verify::may_read;
 use super::words::counted;
 use crate::audit_errors::books_failed;
-use stockhold_config::sql_options;
-use stockhold_config::{Config, StorePlace};
-use stockhold_config::exit;
 use clap::Args as ClapArgs;
 use indicatif::ProgressBar;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use stockhold_config::exit;
+use stockhold_config::sql_options;
+use stockhold_config::{Config, StorePlace};
 use stockhold_embedded::OpenError;
 use stockhold_sql::{Carried, Taken};
 use tokio::sync::mpsc::{Sender, channel};

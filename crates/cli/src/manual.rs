@@ -1,11 +1,11 @@
 //! `stockhold completions` and `stockhold man`: what the command line says of itself, for shells and for `man`.
 
 use super::out;
-use stockhold_config::exit;
 use clap::Command;
 use clap_complete::Shell;
 use std::path::Path;
 use std::process::ExitCode;
+use stockhold_config::exit;
 
 /// Prints completions for a shell.
 pub(super) fn completions(mut command: Command, shell: Shell) -> ExitCode {

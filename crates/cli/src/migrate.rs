@@ -1,10 +1,10 @@
 //! `stockhold migrate`: a database's schema brought up to date by somebody who may, before servers start that may not.
 
-use stockhold_config::{not_opened, sql_options};
-use stockhold_config::StorePlace;
-use stockhold_config::exit;
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
+use stockhold_config::StorePlace;
+use stockhold_config::exit;
+use stockhold_config::{not_opened, sql_options};
 use stockhold_sql::Migrated;
 
 #[derive(ClapArgs)]

@@ -3,11 +3,11 @@
 //!
 //! `print!` and `println!` of all modules behind this one are these.
 
-use stockhold_config::exit;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use stockhold_config::exit;
 
 /// Nobody reads any more, or nothing can be written.
 static ENDED: AtomicBool = AtomicBool::new(false);

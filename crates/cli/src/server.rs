@@ -3,10 +3,10 @@
 //! Nothing here decides whether to ask again: that is the caller's patience (`call`).
 
 use super::call::Failed;
-use stockhold_config::Flags;
-use stockhold_config::exit;
 use std::process::ExitCode;
 use stockhold_api::wire::Problem;
+use stockhold_config::Flags;
+use stockhold_config::exit;
 
 /// The variable that names the server.
 pub(crate) const VARIABLE: &str = "STOCKHOLD_SERVER";

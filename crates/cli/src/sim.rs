@@ -1,12 +1,12 @@
 //! `stockhold sim`: histories in which everything goes wrong, on the store of this program. It must never hide a failure: the
 //! first one ends the run with its seed and the history that shows it.
 
-use stockhold_config::exit;
 use clap::Args as ClapArgs;
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use stockhold_config::exit;
 use stockhold_sim::{Counters, ENOUGH, Run, Runs, STEPS, fresh_seeds, history};
 
 /// Histories that are run where nobody says how many or how long: enough that everything has to have happened in them.

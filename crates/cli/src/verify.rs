@@ -2,15 +2,15 @@
 
 use super::words::counted;
 use crate::audit_errors::books_failed;
-use stockhold_config::sql_options;
-use stockhold_config::{Config, StorePlace};
-use stockhold_config::exit;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
+use stockhold_config::exit;
+use stockhold_config::sql_options;
+use stockhold_config::{Config, StorePlace};
 use stockhold_embedded::{OpenError, files};
 use stockhold_sql::Progress;
 

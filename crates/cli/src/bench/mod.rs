@@ -8,7 +8,6 @@ mod traffic;
 use super::admin::{AdminSide, Info};
 use super::call::{Caller, Failed};
 use super::server::{self, AdminArgs, ServerArgs};
-use stockhold_config::exit;
 use clap::Args as ClapArgs;
 use drive::{Schedule, Seen, Thread, Times, Turns, to_f64};
 use indicatif::ProgressBar;
@@ -20,6 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stockhold_api::client::At;
 use stockhold_api::wire::Stock;
+use stockhold_config::exit;
 use stockhold_domain::limits::TTL_CEILING_SECONDS;
 use traffic::{Load, Mix, Told};
 

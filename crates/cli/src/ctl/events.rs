@@ -5,12 +5,12 @@ use super::ask::reservation;
 use super::show;
 use crate::call::{Caller, Failed, push_query};
 use crate::{out, server};
-use stockhold_config::exit;
 use clap::Args;
 use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::client::Error;
+use stockhold_config::exit;
 
 /// Pause before a broken stream is asked for again.
 const AGAIN: Duration = Duration::from_millis(500);

@@ -8,12 +8,12 @@ mod units;
 
 use super::call::{Caller, Failed};
 use super::server::{self, ServerArgs};
-use stockhold_config::exit;
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::client::Raw;
+use stockhold_config::exit;
 
 #[derive(ClapArgs)]
 #[command(arg_required_else_help = true)]

@@ -3,7 +3,6 @@
 //! It touches no other process: what it ends is the child that it started, by its handle.
 
 use crate::call::Failed;
-use stockhold_config as config;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroU32;
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stockhold_api::client::Client;
+use stockhold_config as config;
 
 /// Where free ports are looked for: below those that systems give to outgoing connections. A client that knocks on a
 /// port of that range, while its server is away, may be given the very same one and meet itself.

@@ -6,7 +6,6 @@ mod sale;
 mod seats;
 
 use super::call::{Caller, Failed};
-use stockhold_config::exit;
 use child::Server;
 use sale::{Fate, HOLD_SECONDS, LOCATION, SKU, Sale, Told};
 use std::process::ExitCode;
@@ -14,6 +13,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use stockhold_api::client::At;
 use stockhold_api::wire::{Status, Stock};
+use stockhold_config::exit;
 use tokio::task::{JoinSet, LocalSet};
 
 /// How long a buyer waits for a server that is away.

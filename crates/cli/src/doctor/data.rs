@@ -1,9 +1,9 @@
 //! What is in the data directory, and whether the clock goes with it.
 
 use super::{Finding, look, mib, ok, wrong};
-use stockhold_config::StoreAddress;
 use crate::words::counted;
 use std::path::Path;
+use stockhold_config::StoreAddress;
 use stockhold_domain::Instant;
 use stockhold_embedded::{Inspection, LogFacts, OpenError};
 use stockhold_store::clock::{Clock, SteadyClock};

@@ -1,13 +1,13 @@
 //! The disk that the data is on, or will be: rights, kind of file system, how long a sync takes, free space.
 
 use super::{Finding, look, mib, ok, wrong};
-use stockhold_config::Config;
 use rustix::fs::{statfs, statvfs};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use stockhold_config::Config;
 
 /// Syncs that are timed.
 const SYNCS: usize = 200;

@@ -1,8 +1,8 @@
 //! The process's surroundings: version, processors, open files.
 
 use super::{Finding, look, ok};
-use stockhold_config::Config;
 use rustix::process::{Resource, getrlimit};
+use stockhold_config::Config;
 
 /// Open files below which connections are turned away early: each takes one.
 const OPEN_FILES: u64 = 4_096;

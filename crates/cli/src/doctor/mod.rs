@@ -8,12 +8,12 @@ mod machine;
 mod network;
 
 use super::server;
-use stockhold_config::{Flags, Loaded};
-use stockhold_config::exit;
 use anstyle::{AnsiColor, Style};
 use clap::Args as ClapArgs;
 use serde::Serialize;
 use std::process::ExitCode;
+use stockhold_config::exit;
+use stockhold_config::{Flags, Loaded};
 
 #[derive(ClapArgs)]
 pub(super) struct Args {

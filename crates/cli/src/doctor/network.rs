@@ -2,12 +2,12 @@
 
 use super::{Finding, look, ok, wrong};
 use crate::admin::{AdminSide, Info};
-use stockhold_config::Config;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use stockhold_api::client::Client;
+use stockhold_config::Config;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -11,7 +11,6 @@ use super::import::Format;
 use super::out;
 use super::server::{self, ServerArgs};
 use super::words::counted;
-use stockhold_config::exit;
 use clap::{Args as ClapArgs, Subcommand};
 use columns::Shape;
 use indicatif::ProgressBar;
@@ -22,6 +21,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use stockhold_config::exit;
 use stockhold_domain::Label;
 
 /// Where most lists are told to go on.

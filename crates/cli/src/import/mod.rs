@@ -17,7 +17,6 @@ pub(super) use source::Format;
 use super::call::{Caller, Failed};
 use super::server::{self, ServerArgs};
 use super::words::counted;
-use stockhold_config::exit;
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 use row::{Bad, Field, Row};
@@ -30,6 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use stockhold_config::exit;
 use stockhold_domain::Label;
 use tokio::task::{JoinError, JoinSet};
 

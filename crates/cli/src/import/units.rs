@@ -9,7 +9,6 @@ use super::{Args, too_many};
 use crate::call::{Caller, Failed, encoded, item_path};
 use crate::server;
 use crate::words::counted;
-use stockhold_config::exit;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
@@ -17,6 +16,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use stockhold_api::problem::Reason;
 use stockhold_api::wire::{Item, UnitsAdded};
+use stockhold_config::exit;
 use stockhold_domain::Label;
 
 /// Units that are sent at a time.

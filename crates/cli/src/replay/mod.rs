@@ -16,7 +16,6 @@ mod text;
 
 use crate::call::{Caller, Failed};
 use crate::server::{self, ServerArgs};
-use stockhold_config::exit;
 use audit::Verdict;
 use drive::{Pace, drive, for_each};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -33,6 +32,7 @@ use steps::Run;
 use stockhold_api::client::At;
 use stockhold_api::problem::Reason;
 use stockhold_api::wire;
+use stockhold_config::exit;
 use stockhold_domain::{Label, limits};
 use tokio::task::LocalSet;
 
