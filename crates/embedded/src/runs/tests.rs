@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::keys::{self, Keys, write_run};
-use crate::mentions::{self, GeneratedIds, Mentions, Terms};
+use crate::mentions::{self, Mentions, Terms, UnflushedPostings};
 use stockhold_domain::{Fingerprint, Instant, KeyRecord, KeyTarget, ReservationId};
 
 fn record(n: u64, at: i64) -> KeyRecord {
@@ -160,7 +160,7 @@ fn nothing_is_missed_by_who_looks_it_up_while_merges_end_and_runs_are_deleted() 
     let (mut writer, reader) = (open(), open());
     writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;").unwrap();
     writer.execute_batch(&schema::<Mentions>()).unwrap();
-    let mut fresh = GeneratedIds::new(Terms::new(7), 0);
+    let mut fresh = UnflushedPostings::new(Terms::new(7), 0);
     let term = fresh.terms.owner("shopper");
     let (mut runs, mut merged_often) = (Vec::new(), 0);
     std::thread::scope(|scope| {
