@@ -111,7 +111,8 @@ impl RetryClient {
         body: &impl Serialize,
     ) -> Result<Answer<T>, CallError> {
         let body = serde_json::to_vec(body).map_err(|error| CallError::Unexpected(error.to_string()))?;
-        self.with_retries(self.patience, async || read(&self.client.send_raw("POST", path, &body).await?)).await
+        self.with_retries(self.patience, async || read(&self.client.send_raw("POST", path, &body).await?))
+            .await
     }
 
     /// Sends anything and gives back the success as it came.
@@ -140,7 +141,10 @@ impl RetryClient {
     }
 
     /// Asks until there is an answer.
-    pub(crate) async fn ask<T>(&self, ask: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, CallError> {
+    pub(crate) async fn ask<T>(
+        &self,
+        ask: impl AsyncFn(&Client) -> Result<T, Error>,
+    ) -> Result<T, CallError> {
         self.with_retries(self.patience, async || ask(&self.client).await).await
     }
 
@@ -173,10 +177,19 @@ impl RetryClient {
             let waited = started.elapsed();
             let Some(left) = patience.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 let answered = matches!(error, Error::Refused(_));
-                return Err(CallError::TimedOut { waited, last: last_attempt(&error), answered, nothing_done });
+                return Err(CallError::TimedOut {
+                    waited,
+                    last: last_attempt(&error),
+                    answered,
+                    nothing_done,
+                });
             };
             if !self.away.replace(true) {
-                (self.say)(&format!("{}; trying again for {:.0} s", last_attempt(&error), left.as_secs_f64()));
+                (self.say)(&format!(
+                    "{}; trying again for {:.0} s",
+                    last_attempt(&error),
+                    left.as_secs_f64()
+                ));
             }
             self.retries.set(self.retries.get() + 1);
             let asked = asked.map(|seconds| Duration::from_secs(seconds.into()));

@@ -1,7 +1,7 @@
 //! `stockhold copy`: everything that a store has, into an empty database.
 
-use super::verify::may_read;
 use super::plural::counted;
+use super::verify::may_read;
 use crate::audit_errors::books_failed;
 use clap::Args;
 use indicatif::ProgressBar;

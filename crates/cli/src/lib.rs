@@ -15,12 +15,12 @@ mod verify;
 
 mod admin;
 mod client;
-mod seat_map;
-mod latency;
 mod csv_lines;
+mod latency;
+mod plural;
+mod seat_map;
 mod server;
 mod table;
-mod plural;
 
 mod ctl;
 mod export;

@@ -2,7 +2,7 @@
 //! times, whatever the server does, and latency counts from the time that a request was meant to leave: a stall is felt
 //! by everything that should have been sent during it.
 
-use super::requests::{Workload, Tally, RequestGenerator};
+use super::requests::{RequestGenerator, Tally, Workload};
 use crate::latency::Latencies;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};

@@ -6,12 +6,13 @@ mod report;
 mod requests;
 
 use super::admin::{AdminClient, ServerInfo};
-use super::client::{RetryClient, CallError};
+use super::client::{CallError, RetryClient};
 use super::server::{self, AdminArgs, ServerArgs};
 use clap::Args;
-use generator::{Schedule, ThreadResult, GeneratorThread, MeasurementWindow, LoopMode, to_f64};
+use generator::{GeneratorThread, LoopMode, MeasurementWindow, Schedule, ThreadResult, to_f64};
 use indicatif::ProgressBar;
-use report::{BenchAudit, Measurements, BenchReport};
+use report::{BenchAudit, BenchReport, Measurements};
+use requests::{Mix, Tally, Workload};
 use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use stockhold_api::client::At;
 use stockhold_api::wire::Stock;
 use stockhold_config::exit;
 use stockhold_domain::limits::TTL_CEILING_SECONDS;
-use requests::{Workload, Mix, Tally};
 
 /// Between the start and the first request, for the threads to be there.
 const RUN_UP: Duration = Duration::from_millis(100);
@@ -150,7 +150,9 @@ impl BenchArgs {
         let mut measured = self.watch(times, side.as_ref().ok().map(|(side, _)| side)).await;
         let seen = joined(threads)?;
         if let Some(pacer) = pacer {
-            pacer.join().map_err(|_| CallError::Unexpected("the pacer panicked, which is a bug".to_owned()))?;
+            pacer
+                .join()
+                .map_err(|_| CallError::Unexpected("the pacer panicked, which is a bug".to_owned()))?;
         }
         measured.not_sent = schedule.map_or(0, |schedule| schedule.left());
         let books = self.audit(&caller, &skus, &seen.told, begin).await?;
@@ -198,7 +200,8 @@ impl BenchArgs {
         times: MeasurementWindow,
         schedule: Option<&Arc<Schedule>>,
     ) -> Result<Vec<JoinHandle<Result<ThreadResult, String>>>, CallError> {
-        let uri: hyper::Uri = url.parse().map_err(|error| CallError::Unexpected(format!("{url}: {error}")))?;
+        let uri: hyper::Uri =
+            url.parse().map_err(|error| CallError::Unexpected(format!("{url}: {error}")))?;
         let host = uri.host().unwrap_or_default();
         let authority = format!("{host}:{}", uri.port_u16().unwrap_or(80));
         let prefix = uri.path().trim_end_matches('/').to_owned();
@@ -272,8 +275,9 @@ impl BenchArgs {
 fn joined(threads: Vec<JoinHandle<Result<ThreadResult, String>>>) -> Result<ThreadResult, CallError> {
     let mut all: Option<ThreadResult> = None;
     for thread in threads {
-        let seen =
-            thread.join().map_err(|_| CallError::Unexpected("the generator panicked, which is a bug".to_owned()))?;
+        let seen = thread
+            .join()
+            .map_err(|_| CallError::Unexpected("the generator panicked, which is a bug".to_owned()))?;
         let seen = seen.map_err(CallError::Unexpected)?;
         match &mut all {
             None => all = Some(seen),

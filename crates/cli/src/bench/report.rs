@@ -3,7 +3,7 @@
 use super::BenchArgs;
 use super::generator::{ThreadResult, to_f64};
 use super::requests::Tally;
-use crate::admin::{ServerInfo, Scrape};
+use crate::admin::{Scrape, ServerInfo};
 use crate::latency::Percentiles;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -340,7 +340,14 @@ impl Display for BenchReport {
             writeln!(f, "{:<10} {limit}", if number == 0 { "Limited by" } else { "" })?;
         }
         let BenchAudit {
-            agree, sku_prefix, skus, told_reserved, told_confirmed, confirmed_sold, held_units, ..
+            agree,
+            sku_prefix,
+            skus,
+            told_reserved,
+            told_confirmed,
+            confirmed_sold,
+            held_units,
+            ..
         } = &self.books;
         writeln!(
             f,

@@ -92,7 +92,8 @@ impl Tally {
     }
 
     fn refuse(&mut self, body: &[u8], status: u16) {
-        let reason = serde_json::from_slice::<ProblemReason<'_>>(body).map(|refusal| refusal.reason.to_owned());
+        let reason =
+            serde_json::from_slice::<ProblemReason<'_>>(body).map(|refusal| refusal.reason.to_owned());
         *self.refused.entry(reason.unwrap_or_else(|_| format!("status {status}"))).or_default() += 1;
     }
 }
@@ -150,7 +151,12 @@ impl RequestGenerator {
         match self.load.mix {
             Mix::Available => {
                 let path = item_path(self.sku(), Label::DEFAULT_LOCATION, "/available");
-                BenchRequest { kind: RequestKind::Available, method: hyper::Method::GET, path, body: Bytes::new() }
+                BenchRequest {
+                    kind: RequestKind::Available,
+                    method: hyper::Method::GET,
+                    path,
+                    body: Bytes::new(),
+                }
             }
             Mix::Commands => self.batch(),
             Mix::Reserve | Mix::ReserveConfirm => match self.held.pop() {
@@ -164,7 +170,11 @@ impl RequestGenerator {
                     let body = format!(
                         r#"{{"owner_id":"{owner:032x}","quantity":1,"ttl_seconds":{ttl},"idempotency_key":"{key:032x}"}}"#
                     );
-                    post(RequestKind::Reserve, item_path(self.sku(), Label::DEFAULT_LOCATION, "/reserve"), body)
+                    post(
+                        RequestKind::Reserve,
+                        item_path(self.sku(), Label::DEFAULT_LOCATION, "/reserve"),
+                        body,
+                    )
                 }
             },
         }
@@ -266,8 +276,11 @@ mod tests {
     use super::*;
 
     fn traffic(mix: Mix) -> RequestGenerator {
-        RequestGenerator::new(Workload { mix, skus: vec!["b-0".to_owned(), "b-1".to_owned()], ttl: 60, batch: 3 }, 0)
-            .unwrap()
+        RequestGenerator::new(
+            Workload { mix, skus: vec!["b-0".to_owned(), "b-1".to_owned()], ttl: 60, batch: 3 },
+            0,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -278,7 +291,10 @@ mod tests {
         assert!(first.path.starts_with("/v1/inventory/b-0/reserve"), "{}", first.path);
         assert_eq!(traffic.answered(first.kind, 200, br#"{"reservation_id":"x-1"}"#, &mut told), 1);
         let second = traffic.next();
-        assert_eq!((second.kind, second.path.as_str()), (RequestKind::Confirm, "/v1/reservations/x-1/confirm"));
+        assert_eq!(
+            (second.kind, second.path.as_str()),
+            (RequestKind::Confirm, "/v1/reservations/x-1/confirm")
+        );
         assert_eq!(traffic.answered(second.kind, 409, br#"{"reason":"reservation_expired"}"#, &mut told), 0);
         assert!(traffic.next().path.starts_with("/v1/inventory/b-1/reserve"));
         assert_eq!((told.done, told.reserved, told.confirmed), (1, 1, 0));

@@ -3,7 +3,7 @@
 
 use super::requests::reservation;
 use super::show;
-use crate::client::{RetryClient, CallError, push_query};
+use crate::client::{CallError, RetryClient, push_query};
 use crate::{out, server};
 use clap::Args;
 use serde_json::Value;
@@ -74,7 +74,10 @@ impl EventsArgs {
                 match stream.next().await {
                     Ok(Some(event)) => {
                         let Ok(position) = event.id.parse() else {
-                            return Err(CallError::Unexpected(format!("an event has no position: {:?}", event.id)));
+                            return Err(CallError::Unexpected(format!(
+                                "an event has no position: {:?}",
+                                event.id
+                            )));
                         };
                         show_event(&event.data, json)?;
                         (after, left) = (position, left - 1);
@@ -111,7 +114,8 @@ fn show_page(body: &[u8], json: bool, most: u64) -> Result<Option<(u64, u64)>, C
 }
 
 fn show_event(data: &str, json: bool) -> Result<(), CallError> {
-    let event = serde_json::from_str(data).map_err(|error| CallError::Unexpected(format!("an event: {error}")))?;
+    let event =
+        serde_json::from_str(data).map_err(|error| CallError::Unexpected(format!("an event: {error}")))?;
     show_value(&event, json);
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! `stockhold ctl`: a server's commands and lists from a shell. Every command is one request of the HTTP API; what is
 //! answered goes to standard output, everything else to standard error.
 
-mod requests;
 mod events;
+mod requests;
 mod show;
 mod units;
 
-use super::client::{RetryClient, CallError};
+use super::client::{CallError, RetryClient};
 use super::server::{self, ServerArgs};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -186,7 +186,9 @@ impl CtlArgs {
                 }
                 let mut why = server::explain(url, &failed);
                 match (&failed, &request.key) {
-                    (CallError::TimedOut { nothing_done: true, .. }, _) => why.push_str("\nNothing was done."),
+                    (CallError::TimedOut { nothing_done: true, .. }, _) => {
+                        why.push_str("\nNothing was done.")
+                    }
                     (CallError::TimedOut { .. }, Some(key)) => {
                         why.push_str("\nThe command may have taken effect. Give it again with --key ");
                         why.push_str(key);

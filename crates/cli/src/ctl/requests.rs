@@ -134,7 +134,8 @@ pub(super) struct ConfirmArgs {
 impl ConfirmArgs {
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let body = named(json!({ "order_id": self.order }));
-        ApiRequest::post(reservation(&self.id, "/confirm"), body, show::reservation).keyed(self.key.key.as_ref())
+        ApiRequest::post(reservation(&self.id, "/confirm"), body, show::reservation)
+            .keyed(self.key.key.as_ref())
     }
 }
 
@@ -174,7 +175,8 @@ pub(super) struct ExtendArgs {
 impl ExtendArgs {
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let body = json!({ "ttl_seconds": self.ttl });
-        ApiRequest::post(reservation(&self.id, "/extend"), body, show::reservation).keyed(self.key.key.as_ref())
+        ApiRequest::post(reservation(&self.id, "/extend"), body, show::reservation)
+            .keyed(self.key.key.as_ref())
     }
 }
 
@@ -203,7 +205,8 @@ impl ReturnArgs {
         let lines = if lines.is_empty() { Value::Null } else { Value::Array(lines) };
         let units = if self.unit.is_empty() { Value::Null } else { json!(self.unit) };
         let body = named(json!({ "reason": self.reason, "lines": lines, "units": units }));
-        ApiRequest::post(reservation(&self.id, "/return"), body, show::reservation).keyed(self.key.key.as_ref())
+        ApiRequest::post(reservation(&self.id, "/return"), body, show::reservation)
+            .keyed(self.key.key.as_ref())
     }
 }
 

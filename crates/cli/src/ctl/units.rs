@@ -1,7 +1,7 @@
 //! Units with ids from a shell: which ones a hold is for, and what operators do with them.
 
 use super::ApiRequest;
-use super::requests::{PageArgs, LocationArgs};
+use super::requests::{LocationArgs, PageArgs};
 use super::show;
 use crate::client::{encoded, item_path, push_query};
 use clap::{Args, Subcommand, ValueEnum};

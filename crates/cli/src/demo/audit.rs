@@ -1,6 +1,6 @@
 //! The demo's verdict: what buyers were told, against what the server has.
 
-use super::sale::{DemoSale, BuyerOutcome};
+use super::sale::{BuyerOutcome, DemoSale};
 use crate::client::CallError;
 use stockhold_api::wire::Status;
 

@@ -1,13 +1,13 @@
 //! `stockhold demo`: a sale that runs itself, told as it happens, and audited.
 
 mod audit;
-mod server_process;
 mod sale;
 mod seats;
+mod server_process;
 
-use super::client::{RetryClient, CallError};
+use super::client::{CallError, RetryClient};
+use sale::{BuyerOutcome, BuyerPlan, DemoSale, HOLD_SECONDS, LOCATION, SKU};
 use server_process::ServerProcess;
-use sale::{BuyerPlan, HOLD_SECONDS, LOCATION, SKU, DemoSale, BuyerOutcome};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -78,8 +78,8 @@ impl SaleDemo<'_> {
     }
 
     async fn tell(&self) -> Result<bool, CallError> {
-        let dir =
-            tempfile::tempdir().map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
+        let dir = tempfile::tempdir()
+            .map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
         let mut server = ServerProcess::start(dir.path()).await?;
         self.say(format_args!(
             "a server of our own: {} (process {}), its data in {}",
@@ -87,7 +87,8 @@ impl SaleDemo<'_> {
             server.pid(),
             dir.path().display()
         ));
-        let sale = DemoSale::new(RetryClient::new(&server.url(), PATIENCE, Box::new(|_| {}))?, self.args.seed);
+        let sale =
+            DemoSale::new(RetryClient::new(&server.url(), PATIENCE, Box::new(|_| {}))?, self.args.seed);
         let stock = Stock { total_units: Some(self.args.units.into()), ..Stock::default() };
         let at = At { sku: SKU, location: Some(LOCATION) };
         sale.caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
@@ -152,7 +153,8 @@ impl SaleDemo<'_> {
         server: &mut ServerProcess,
     ) -> Result<(), CallError> {
         let count = |fate| held.iter().filter(|(buyer, _)| sale.fate(*buyer) == fate).count() as u64;
-        let (pay, change, walk) = (count(BuyerPlan::Pay), count(BuyerPlan::Cancel), count(BuyerPlan::Abandon));
+        let (pay, change, walk) =
+            (count(BuyerPlan::Pay), count(BuyerPlan::Cancel), count(BuyerPlan::Abandon));
         self.say(format_args!("{pay} of them will pay, {change} change their minds, {walk} just walk away"));
         let mut holders = JoinSet::new();
         for (buyer, id) in held {
@@ -196,9 +198,12 @@ impl SaleDemo<'_> {
         ));
         let mut there = 0;
         let mut acknowledged = 0;
-        for given in before.iter().filter(|given| matches!(given.told, BuyerOutcome::Sold | BuyerOutcome::Released)) {
+        for given in
+            before.iter().filter(|given| matches!(given.told, BuyerOutcome::Sold | BuyerOutcome::Released))
+        {
             let now = sale.caller.ask(async |client| client.reservation(given.id).await).await?.status;
-            let expected = if given.told == BuyerOutcome::Sold { Status::Confirmed } else { Status::Cancelled };
+            let expected =
+                if given.told == BuyerOutcome::Sold { Status::Confirmed } else { Status::Cancelled };
             acknowledged += 1;
             there += u64::from(now == expected);
         }

@@ -2,7 +2,7 @@
 //!
 //! A buyer believes nothing but answers: the audit is made of what is noted here.
 
-use crate::client::{RetryClient, CallError, RESERVATIONS, item_path};
+use crate::client::{CallError, RESERVATIONS, RetryClient, item_path};
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -83,7 +83,10 @@ impl DemoSale {
     }
 
     /// Asks for one unit. Without one, says when it may be worth asking again.
-    pub(super) async fn reserve(&self, buyer: u32) -> Result<Result<ReservationId, Option<Instant>>, CallError> {
+    pub(super) async fn reserve(
+        &self,
+        buyer: u32,
+    ) -> Result<Result<ReservationId, Option<Instant>>, CallError> {
         let owner_id = format!("buyer-{buyer}");
         let request = DemoReserveBody {
             quantity: 1,

@@ -1,7 +1,7 @@
 //! `stockhold demo --seats`: a small hall sells out by itself, drawn as it fills, and audited seat by seat.
 
 use super::{PATIENCE, ServerProcess, bug};
-use crate::client::{RetryClient, CallError};
+use crate::client::{CallError, RetryClient};
 use crate::seat_map::drawn;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -53,8 +53,8 @@ struct SeatSale {
 
 /// Runs the sale; whether the audit is right.
 pub(super) async fn tell(seed: u64) -> Result<bool, CallError> {
-    let dir =
-        tempfile::tempdir().map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
+    let dir = tempfile::tempdir()
+        .map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
     let server = ServerProcess::start(dir.path()).await?;
     let caller = RetryClient::new(&server.url(), PATIENCE, Box::new(|_| {}))?;
     let seats = open(&caller).await?;
@@ -162,7 +162,9 @@ impl SeatSale {
             let ask = async |client: &Client| client.reserve_units(HERE, &wish, &terms, Some(&key)).await;
             match self.caller.ask(ask).await {
                 Ok(made) => break made,
-                Err(CallError::Refused(problem)) if problem.reason == Reason::InsufficientInventory.name() => {
+                Err(CallError::Refused(problem))
+                    if problem.reason == Reason::InsufficientInventory.name() =>
+                {
                     match problem.lines.first().map(|line| (line.available, line.next_expiry_at)) {
                         // So many can sit together.
                         Some((some @ 1.., _)) => size = some,

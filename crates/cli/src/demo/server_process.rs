@@ -87,7 +87,9 @@ impl ServerProcess {
                 let log = std::fs::read_to_string(log_file(&self.dir)).unwrap_or_default();
                 let tail: Vec<&str> = log.lines().rev().take(SHOWN_LINES).collect();
                 let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-                return Err(CallError::Unexpected(format!("the server did not start. Its log ends with:\n{tail}")));
+                return Err(CallError::Unexpected(format!(
+                    "the server did not start. Its log ends with:\n{tail}"
+                )));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }

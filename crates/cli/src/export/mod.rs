@@ -9,13 +9,12 @@ mod target;
 use super::client::{RetryClient, item_path};
 use super::import::FileFormat;
 use super::out;
-use super::server::{self, ServerArgs};
 use super::plural::counted;
+use super::server::{self, ServerArgs};
 use clap::{Args, Subcommand};
 use columns::CsvColumns;
 use indicatif::ProgressBar;
 use pages::{ListQuery, PageReader};
-use target::ExportTarget;
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -23,6 +22,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use stockhold_config::exit;
 use stockhold_domain::Label;
+use target::ExportTarget;
 
 /// Where most lists are told to go on.
 const CURSOR_PARAMETER: &str = "starting_after";

@@ -1,6 +1,6 @@
 //! A list of the API, page after page. Stateless on the server: a page that got no answer is asked for again.
 
-use crate::client::{RetryClient, CallError, push_query};
+use crate::client::{CallError, RetryClient, push_query};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

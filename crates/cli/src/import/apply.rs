@@ -1,8 +1,8 @@
 //! One row against the server: what it is to do with an item, and what became of it.
 
 use super::prediction::PredictedItem;
-use super::row::{RowError, ItemRow, UNITS, first_segment};
-use crate::client::{RetryClient, CallError};
+use super::row::{ItemRow, RowError, UNITS, first_segment};
+use crate::client::{CallError, RetryClient};
 use serde::Deserialize;
 use serde_json::Value;
 use stockhold_api::problem::Reason;
@@ -179,7 +179,10 @@ async fn set(caller: &RetryClient, row: &ItemRow, sold: Option<u64>) -> Result<(
         Ok(raw) => {
             let item: SoldCount = serde_json::from_slice(&raw.body)
                 .map_err(|error| CallError::Unexpected(format!("an answer that can't be read: {error}")))?;
-            Ok((if raw.status == 201 { RowOutcome::Created } else { RowOutcome::Updated }, item.confirmed_sold))
+            Ok((
+                if raw.status == 201 { RowOutcome::Created } else { RowOutcome::Updated },
+                item.confirmed_sold,
+            ))
         }
         Err(CallError::Refused(problem)) if matches!(problem.status, 400 | 409 | 412 | 413 | 422) => {
             Ok((RowOutcome::Rejected(refused(row, &problem)), 0))

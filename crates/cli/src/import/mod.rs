@@ -3,26 +3,26 @@
 //! Memory holds what is under way and nothing else, however long the file is. Two rows of one item are applied in
 //! their order; those of different items in any.
 
-mod prediction;
-mod strict_json;
-mod csv_records;
-mod row;
 mod apply;
+mod csv_records;
+mod prediction;
+mod row;
 mod source;
 mod state;
+mod strict_json;
 mod units;
 
 pub(super) use source::FileFormat;
 
-use super::client::{RetryClient, CallError};
-use super::server::{self, ServerArgs};
+use super::client::{CallError, RetryClient};
 use super::plural::counted;
+use super::server::{self, ServerArgs};
+use apply::{ApplyOptions, ExistingItems, RowOutcome, StockMeaning};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use row::{RowError, ItemField, ItemRow};
-use apply::{ExistingItems, RowOutcome, ApplyOptions, StockMeaning};
+use row::{ItemField, ItemRow, RowError};
 use serde::Serialize;
-use source::{ReadOptions, ItemSource};
+use source::{ItemSource, ReadOptions};
 use state::{ImportCounts, ImportState};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -238,7 +238,8 @@ impl ImportArgs {
             self.existing
         );
         let stdin = self.file.as_os_str() == "-";
-        let fresh = |digest| ImportState { digest, import: shape.clone(), line: 0, counts: ImportCounts::default() };
+        let fresh =
+            |digest| ImportState { digest, import: shape.clone(), line: 0, counts: ImportCounts::default() };
         let from_line = |mut state: ImportState| {
             state.line = self.from_line.unwrap_or(1).saturating_sub(1);
             state
@@ -250,7 +251,8 @@ impl ImportArgs {
         let digest = if stdin { Ok("standard input".to_owned()) } else { state::digest(&self.file) };
         let digest = digest.map_err(|error| format!("{}: {error}", self.file.display()))?;
         let fresh = fresh(digest);
-        let earlier = if self.restart || self.from_line.is_some() { None } else { ImportState::read(&place)? };
+        let earlier =
+            if self.restart || self.from_line.is_some() { None } else { ImportState::read(&place)? };
         let state = match earlier {
             Some(earlier) if earlier.line == 0 => fresh,
             Some(earlier) if earlier.digest == fresh.digest && earlier.import == fresh.import => {
@@ -374,7 +376,8 @@ impl ItemImport<'_> {
 
     fn answered(&mut self, answer: Option<Result<RowResult, JoinError>>) -> Result<(), StopReason> {
         let Some(answer) = answer else { return Ok(()) };
-        let broken = |error| StopReason::Server(CallError::Unexpected(format!("a row's task ended early: {error}")));
+        let broken =
+            |error| StopReason::Server(CallError::Unexpected(format!("a row's task ended early: {error}")));
         let (row, fate) = answer.map_err(broken)?.map_err(StopReason::Server)?;
         self.under_way.remove(&row.line);
         if self.rules.dry_run {

@@ -1,8 +1,8 @@
 //! What a dry run remembers of a file's rows, so that it judges a row as the import would after those before it: fifty to a
 //! hundred and fifty bytes for each, and no more, however long a row is.
 
-use super::row::{COUNTED, ItemRow, UNITS};
 use super::apply::RowOutcome;
+use super::row::{COUNTED, ItemRow, UNITS};
 use super::units::UNITS_PER_REQUEST;
 use serde_json::Value;
 use std::collections::HashMap;

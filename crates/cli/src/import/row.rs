@@ -1,8 +1,8 @@
 //! One row: an item's settings as the API takes them. What is valid is asked of the API's own decoder, so that a dry run
 //! and a server judge alike.
 
-use super::strict_json::StrictJson;
 use super::source::ReadOptions;
+use super::strict_json::StrictJson;
 use crate::client::{encoded, item_path};
 use serde_json::{Map, Value};
 use stockhold_domain::Label;
@@ -146,9 +146,16 @@ impl RowBuilder {
     /// Takes one field. An empty one is as good as none; `null` takes back what an item may have of its own.
     pub(super) fn put(&mut self, field: ItemField, raw: FieldValue<'_>) -> Result<(), String> {
         let value = match (field, raw) {
-            (ItemField::DefaultTtl | ItemField::MaxHold | ItemField::Metadata, FieldValue::Json(Value::Null)) => Value::Null,
-            (ItemField::Ignored, _) | (_, FieldValue::Text("") | FieldValue::Json(Value::Null)) => return Ok(()),
-            (ItemField::Sku | ItemField::Location | ItemField::Mode, FieldValue::Text(text)) => Value::String(text.to_owned()),
+            (
+                ItemField::DefaultTtl | ItemField::MaxHold | ItemField::Metadata,
+                FieldValue::Json(Value::Null),
+            ) => Value::Null,
+            (ItemField::Ignored, _) | (_, FieldValue::Text("") | FieldValue::Json(Value::Null)) => {
+                return Ok(());
+            }
+            (ItemField::Sku | ItemField::Location | ItemField::Mode, FieldValue::Text(text)) => {
+                Value::String(text.to_owned())
+            }
             (ItemField::Metadata, FieldValue::Text(text)) => {
                 let read = serde_json::from_str(text).map(|StrictJson(value)| value);
                 read.map_err(|error| format!("must be a JSON object: {error}"))?
@@ -166,7 +173,9 @@ impl RowBuilder {
         match (field, value) {
             (ItemField::Sku, Value::String(sku)) => self.sku = Some(sku),
             (ItemField::Location, Value::String(location)) => self.location = Some(location),
-            (ItemField::Sku | ItemField::Location, other) => return Err(format!("must be a text, found {other}")),
+            (ItemField::Sku | ItemField::Location, other) => {
+                return Err(format!("must be a text, found {other}"));
+            }
             (ItemField::ConfirmedSold, value) => {
                 self.sold = value.as_u64().ok_or_else(|| format!("must be a whole number, found {value}"))?;
             }

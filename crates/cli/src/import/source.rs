@@ -1,9 +1,9 @@
 //! A file of items, row by row, however long it is. What can't be used comes out as what is wrong with it, at its line
 //! and column; nothing is dropped and nothing is guessed.
 
+use super::csv_records::{BUFFER, BoundedReader, CsvRecords, ReadMeter, input};
+use super::row::{FieldValue, ItemField, ItemRow, RowBuilder, RowError};
 use super::strict_json::StrictJson;
-use super::csv_records::{BUFFER, BoundedReader, ReadMeter, CsvRecords, input};
-use super::row::{RowError, RowBuilder, ItemField, FieldValue, ItemRow};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::rc::Rc;
@@ -72,9 +72,11 @@ impl<'a> ItemSource<'a> {
                 let input = BoundedReader { input, meter: Rc::clone(&meter), lines: None };
                 RowReader::Jsonl { reader: BufReader::with_capacity(BUFFER, input), line: 0 }
             }
-            FileFormat::Csv => RowReader::Csv(CsvRecords::open(input, Rc::clone(&meter), reading.delimiter, |names| {
-                columns(names, reading)
-            })?),
+            FileFormat::Csv => {
+                RowReader::Csv(CsvRecords::open(input, Rc::clone(&meter), reading.delimiter, |names| {
+                    columns(names, reading)
+                })?)
+            }
         };
         Ok(Self { rows, reading, meter })
     }
@@ -88,7 +90,9 @@ impl<'a> ItemSource<'a> {
     pub(super) fn next(&mut self) -> Result<Option<Result<ItemRow, RowError>>, String> {
         match &mut self.rows {
             RowReader::Csv(records) => {
-                let put = |draft: &mut RowBuilder, field: &ItemField, text: &str| draft.put(*field, FieldValue::Text(text));
+                let put = |draft: &mut RowBuilder, field: &ItemField, text: &str| {
+                    draft.put(*field, FieldValue::Text(text))
+                };
                 let draft = records.next(RowBuilder::new, put)?;
                 Ok(draft.map(|draft| draft.and_then(|draft| draft.row(self.reading))))
             }

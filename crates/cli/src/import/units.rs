@@ -1,14 +1,14 @@
 //! `stockhold import --units SKU`: the units of one item from a CSV file, many at a time. Units that are there and the same
 //! stay, so a run that was cut is simply run again.
 
-use super::prediction::PredictedUnits;
-use super::strict_json::StrictJson;
 use super::csv_records::{CsvRecords, input};
-use super::row::{RowError, COUNTED, first_segment};
+use super::prediction::PredictedUnits;
+use super::row::{COUNTED, RowError, first_segment};
+use super::strict_json::StrictJson;
 use super::{ImportArgs, too_many};
-use crate::client::{RetryClient, CallError, encoded, item_path};
-use crate::server;
+use crate::client::{CallError, RetryClient, encoded, item_path};
 use crate::plural::counted;
+use crate::server;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
@@ -97,8 +97,9 @@ type UnitColumn = Option<&'static str>;
 
 /// The file, and what its columns are.
 fn open(args: &ImportArgs) -> Result<CsvRecords<UnitColumn>, String> {
-    let records = input(&args.file)
-        .and_then(|input| CsvRecords::open(input, Rc::default(), args.delimiter, |names| columns(names, args)));
+    let records = input(&args.file).and_then(|input| {
+        CsvRecords::open(input, Rc::default(), args.delimiter, |names| columns(names, args))
+    });
     records.map_err(|why| format!("{}: {why}", args.file.display()))
 }
 
@@ -223,7 +224,11 @@ impl UnitsImport<'_> {
     }
 
     /// Reads units that are sent together.
-    fn read(&mut self, records: &mut CsvRecords<UnitColumn>, chunk: &mut Vec<(u64, Value)>) -> Result<ChunkEnd, UnitsStopReason> {
+    fn read(
+        &mut self,
+        records: &mut CsvRecords<UnitColumn>,
+        chunk: &mut Vec<(u64, Value)>,
+    ) -> Result<ChunkEnd, UnitsStopReason> {
         while chunk.len() < UNITS_PER_REQUEST {
             let draft = records.next(UnitBuilder::new, |draft, column, text| draft.put(*column, text));
             let Some(draft) = draft.map_err(UnitsStopReason::File)? else { return Ok(ChunkEnd::EndOfFile) };
@@ -312,7 +317,9 @@ impl UnitsImport<'_> {
         match cut {
             None if *bad > 0 => ExitCode::from(exit::PARTLY),
             None => ExitCode::from(exit::DONE),
-            Some(UnitsStopReason::TooManyErrors) => exit::because(exit::FAILED, too_many(self.args.max_errors)),
+            Some(UnitsStopReason::TooManyErrors) => {
+                exit::because(exit::FAILED, too_many(self.args.max_errors))
+            }
             Some(UnitsStopReason::File(why)) => {
                 let rest = if self.args.dry_run {
                     "Nothing was changed."
@@ -328,7 +335,9 @@ impl UnitsImport<'_> {
                     self.sku, self.args.location
                 ),
             ),
-            Some(UnitsStopReason::Server(failed)) => exit::because(server::exit_code(&failed), server::explain(url, &failed)),
+            Some(UnitsStopReason::Server(failed)) => {
+                exit::because(server::exit_code(&failed), server::explain(url, &failed))
+            }
         }
     }
 }

@@ -8,7 +8,7 @@
 //! request; unknown, they break a rule.
 
 use super::plan::{ReplayStep, StepKind};
-use super::steps::{AdjustBody, BasketBody, ReturnBody, ReplayRun};
+use super::steps::{AdjustBody, BasketBody, ReplayRun, ReturnBody};
 use crate::client::{CallError, RESERVATIONS, item_path};
 use serde::Serialize;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 //!
 //! It never corrects a line and never drops one silently: what can't be used goes to [`UnusableLines`] with its place.
 
-use super::unusable_lines::{UnusableLines, LineError, LinePosition};
+use super::unusable_lines::{LineError, LinePosition, UnusableLines};
 use crate::csv_lines::LineCounter;
 use csv::ByteRecord;
 use jiff::Timestamp;
@@ -83,8 +83,13 @@ pub(super) struct OrderInput {
 }
 
 /// Reads all files. An error names the file and what would be right.
-pub(super) fn read(files: &[PathBuf], columns: &ColumnArgs, not_goods: &[String]) -> Result<OrderInput, String> {
-    let mut input = OrderInput { lines: Vec::new(), junk: UnusableLines::new(files), read: 0, digest: String::new() };
+pub(super) fn read(
+    files: &[PathBuf],
+    columns: &ColumnArgs,
+    not_goods: &[String],
+) -> Result<OrderInput, String> {
+    let mut input =
+        OrderInput { lines: Vec::new(), junk: UnusableLines::new(files), read: 0, digest: String::new() };
     let mut digests = Vec::with_capacity(files.len());
     for (number, path) in files.iter().enumerate() {
         let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -118,7 +123,8 @@ fn read_file(
     let header = reader.byte_headers().map_err(|error| format!("{}: {error}", path.display()))?.clone();
     let first = lines.record(0);
     closed(&lines, (path, first), reader.position().byte())?;
-    let places = ColumnPositions::find(&header, columns).map_err(|why| format!("{}: {why}", path.display()))?;
+    let places =
+        ColumnPositions::find(&header, columns).map_err(|why| format!("{}: {why}", path.display()))?;
     let mut record = ByteRecord::new();
     loop {
         let begins = reader.position().byte();
@@ -266,7 +272,12 @@ mod tests {
     #[test]
     fn files_that_are_nearly_right() {
         fn parse(bytes: &[u8]) {
-            let mut input = OrderInput { lines: Vec::new(), junk: UnusableLines::new(&[]), read: 0, digest: String::new() };
+            let mut input = OrderInput {
+                lines: Vec::new(),
+                junk: UnusableLines::new(&[]),
+                read: 0,
+                digest: String::new(),
+            };
             let columns = ColumnArgs {
                 order: "InvoiceNo".to_owned(),
                 sku: "StockCode".to_owned(),
@@ -287,7 +298,8 @@ mod tests {
     }
 
     fn read_text(text: &str) -> Result<OrderInput, String> {
-        let mut input = OrderInput { lines: Vec::new(), junk: UnusableLines::new(&[]), read: 0, digest: String::new() };
+        let mut input =
+            OrderInput { lines: Vec::new(), junk: UnusableLines::new(&[]), read: 0, digest: String::new() };
         let names = ["order", "sku", "quantity", "time", "customer"].map(str::to_owned);
         let [order, sku, quantity, time, customer] = names;
         let columns = ColumnArgs { order, sku, quantity, time, customer };

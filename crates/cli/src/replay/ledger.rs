@@ -3,7 +3,7 @@
 //! It holds only what a server acknowledged, and never asks one.
 
 use super::plan::InitialStock;
-use crate::latency::{RequestKind, Latencies};
+use crate::latency::{Latencies, RequestKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use stockhold_api::wire::Problem;

@@ -5,24 +5,24 @@
 
 mod audit;
 mod drive;
+mod earlier_run;
 mod input;
-mod unusable_lines;
 mod ledger;
 mod plan;
-mod earlier_run;
 mod report;
-mod steps;
 mod report_text;
+mod steps;
+mod unusable_lines;
 
-use crate::client::{RetryClient, CallError};
+use crate::client::{CallError, RetryClient};
 use crate::server::{self, ServerArgs};
 use audit::ReplayAudit;
 use drive::{ReplaySpeed, drive, for_each};
 use indicatif::{ProgressBar, ProgressStyle};
 use input::{ColumnArgs, OrderInput};
 use ledger::Ledger;
-use plan::{ReplayPlan, InitialStock};
-use report::{ReportInput, ReplayReport, StockSetup};
+use plan::{InitialStock, ReplayPlan};
+use report::{ReplayReport, ReportInput, StockSetup};
 use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -167,7 +167,12 @@ impl ReplayArgs {
     }
 
     /// An error is an exit code with its reason.
-    async fn replay(&self, url: &str, input: &OrderInput, plan: ReplayPlan) -> Result<ReplayReport, (u8, String)> {
+    async fn replay(
+        &self,
+        url: &str,
+        input: &OrderInput,
+        plan: ReplayPlan,
+    ) -> Result<ReplayReport, (u8, String)> {
         let explain = |error: &CallError| (server::exit_code(error), explain(url, error));
         let bar = progress(plan.steps.len());
         let notices = bar.clone();
@@ -221,7 +226,14 @@ impl ReplayArgs {
         Ok(stock)
     }
 
-    fn report(&self, input: &OrderInput, run: &ReplayRun, stock: StockSetup, took: Duration, verdict: ReplayAudit) -> ReplayReport {
+    fn report(
+        &self,
+        input: &OrderInput,
+        run: &ReplayRun,
+        stock: StockSetup,
+        took: Duration,
+        verdict: ReplayAudit,
+    ) -> ReplayReport {
         let facts = ReportInput {
             files: self.files.len(),
             lines: input.read,

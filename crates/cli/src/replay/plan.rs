@@ -162,7 +162,7 @@ fn summed(lines: Vec<(String, u64)>) -> Vec<(String, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::unusable_lines::{UnusableLines, LinePosition};
+    use super::super::unusable_lines::{LinePosition, UnusableLines};
     use super::*;
 
     fn input(lines: &[(&str, &str, i64, i64, Option<&str>)]) -> OrderInput {
@@ -175,7 +175,12 @@ mod tests {
             place: LinePosition { file: 0, line: 2 },
         };
         let lines: Vec<OrderLine> = lines.iter().map(line).collect();
-        OrderInput { read: lines.len() as u64, lines, junk: UnusableLines::new(&["a.csv".into()]), digest: String::new() }
+        OrderInput {
+            read: lines.len() as u64,
+            lines,
+            junk: UnusableLines::new(&["a.csv".into()]),
+            digest: String::new(),
+        }
     }
 
     #[test]
@@ -191,7 +196,12 @@ mod tests {
         let seen: Vec<_> = plan.steps.iter().map(|step| (step.what, step.order.as_str())).collect();
         assert_eq!(
             seen,
-            [(StepKind::WriteOff, "6"), (StepKind::Sale, "7"), (StepKind::Sale, "8"), (StepKind::Cancellation, "C9")]
+            [
+                (StepKind::WriteOff, "6"),
+                (StepKind::Sale, "7"),
+                (StepKind::Sale, "8"),
+                (StepKind::Cancellation, "C9")
+            ]
         );
         assert_eq!(plan.chains, [vec![0], vec![1, 3], vec![2]]);
         assert_eq!(plan.demand, [("x".to_owned(), 5), ("y".to_owned(), 1)].into());

@@ -1,8 +1,8 @@
 //! What a replay ends with, as values: [`super::text`] writes them for people, serde for programs.
 
 use super::audit::ReplayAudit;
+use super::ledger::{CancellationTotals, Ledger, SaleTotals, WriteOffTotals};
 use super::unusable_lines::UnusableLineCount;
-use super::ledger::{SaleTotals, CancellationTotals, Ledger, WriteOffTotals};
 use crate::latency::Percentiles;
 use serde::Serialize;
 use std::cmp::Reverse;

@@ -1,8 +1,8 @@
 //! The report for people.
 
-use super::unusable_lines::write_kinds;
 use super::ledger::RefusalsByReason;
 use super::report::ReplayReport;
+use super::unusable_lines::write_kinds;
 use crate::plural::counted;
 use std::fmt::{self, Display, Formatter};
 

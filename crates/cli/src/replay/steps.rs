@@ -5,7 +5,7 @@
 
 use super::ledger::{Ledger, refuse};
 use super::plan::{ReplayPlan, ReplayStep, StepKind};
-use crate::client::{Answer, RetryClient, CallError, RESERVATIONS, item_path};
+use crate::client::{Answer, CallError, RESERVATIONS, RetryClient, item_path};
 use crate::latency::RequestKind;
 use serde::Serialize;
 use std::cell::{OnceCell, RefCell};
@@ -71,10 +71,20 @@ pub(super) struct AdjustBody<'a> {
 
 impl ReplayRun {
     /// Does one step. `due` is when it was to begin, which is what its first answer is timed from.
-    pub(super) async fn step(&self, number: usize, bought: &mut Purchases, due: Instant) -> Result<(), CallError> {
+    pub(super) async fn step(
+        &self,
+        number: usize,
+        bought: &mut Purchases,
+        due: Instant,
+    ) -> Result<(), CallError> {
         let Some(step) = self.plan.steps.get(number) else { return Ok(()) };
         match step.what {
-            StepKind::Sale if self.refused_before.get().is_some_and(|refused_before| refused_before.contains(&number)) => {
+            StepKind::Sale
+                if self
+                    .refused_before
+                    .get()
+                    .is_some_and(|refused_before| refused_before.contains(&number)) =>
+            {
                 self.count(step);
                 let why = "its customer's cancellation was booked without it in an earlier run";
                 refuse(&mut self.ledger.borrow_mut().baskets.refused, DECIDED_EARLIER, &step.order, why);
@@ -90,8 +100,11 @@ impl ReplayRun {
         self.count(step);
         let lines: Vec<RequestedLine> =
             step.lines.iter().map(|(sku, units)| self.want(sku, *units)).collect();
-        let basket =
-            BasketBody { lines: &lines, terms: self.terms(step), idempotency_key: self.key(&step.order, "hold") };
+        let basket = BasketBody {
+            lines: &lines,
+            terms: self.terms(step),
+            idempotency_key: self.key(&step.order, "hold"),
+        };
         let held = match self.send::<Reservation>(RequestKind::Reserve, RESERVATIONS, &basket, due).await? {
             Ok(answer) => answer.body,
             Err(problem) => {
@@ -108,7 +121,8 @@ impl ReplayRun {
             }
         }
         let path = format!("{RESERVATIONS}/{}/confirm", held.reservation_id);
-        let confirm = ConfirmBody { order_id: &step.order, idempotency_key: self.key(&step.order, "confirm") };
+        let confirm =
+            ConfirmBody { order_id: &step.order, idempotency_key: self.key(&step.order, "confirm") };
         let answer = self.send::<Reservation>(RequestKind::Confirm, &path, &confirm, Instant::now()).await?;
         let mut ledger = self.ledger.borrow_mut();
         if was_active {
@@ -138,7 +152,12 @@ impl ReplayRun {
     }
 
     /// The latest purchases first; what nobody bought is an adjustment.
-    async fn take_back(&self, step: &ReplayStep, bought: &mut Purchases, due: Instant) -> Result<(), CallError> {
+    async fn take_back(
+        &self,
+        step: &ReplayStep,
+        bought: &mut Purchases,
+        due: Instant,
+    ) -> Result<(), CallError> {
         self.ledger.borrow_mut().cancellations.orders += 1;
         let mut due = due;
         for (number, (sku, units)) in step.lines.iter().enumerate() {

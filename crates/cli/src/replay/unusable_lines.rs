@@ -120,7 +120,10 @@ impl Display for UnusableLines {
 }
 
 /// Writes what was found, for people: a kind a line, its examples below.
-pub(super) fn write_kinds(f: &mut Formatter<'_>, kinds: &BTreeMap<LineError, UnusableLineCount>) -> fmt::Result {
+pub(super) fn write_kinds(
+    f: &mut Formatter<'_>,
+    kinds: &BTreeMap<LineError, UnusableLineCount>,
+) -> fmt::Result {
     for (kind, found) in kinds {
         writeln!(f, "           {:>7} {}", found.lines, kind.words())?;
         for example in &found.examples {
