@@ -5,7 +5,11 @@ use crate::codec::{self, DecodeError, Reader};
 use crate::mutate::Parser;
 
 /// Reads one record, and asserts that it is written as the same bytes.
-fn round_trip<T>(bytes: &[u8], read: fn(&mut Reader<'_>) -> Result<T, DecodeError>, write: fn(&mut Vec<u8>, &T)) {
+fn round_trip<T>(
+    bytes: &[u8],
+    read: fn(&mut Reader<'_>) -> Result<T, DecodeError>,
+    write: fn(&mut Vec<u8>, &T),
+) {
     let mut reader = Reader::new(bytes);
     let Ok(record) = read(&mut reader) else { return };
     if reader.finish().is_err() {

@@ -9,7 +9,8 @@ pub fn violations<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &
         Transition::Hold { change, hold, .. } => hold_violations(pool, change, hold),
         Transition::Stock { change: StockChange::UnitsAdded(units), item } => {
             let pool = pool(&item.key);
-            let duplicates = units.iter().filter(|unit| pool.is_some_and(|pool| pool.get(&unit.id).is_some()));
+            let duplicates =
+                units.iter().filter(|unit| pool.is_some_and(|pool| pool.get(&unit.id).is_some()));
             duplicates.map(|unit| format!("{:?}: unit {:?} was added twice", item.key, unit.id)).collect()
         }
         Transition::Stock { change: StockChange::UnitRetired(id), item } => {

@@ -10,20 +10,23 @@ use stockhold_domain::{
 };
 
 pub(super) const CASES: &[Case] = &[
-    every("lines on the same item are summed and answered as one", same_item_twice),
-    every("lines on the same item are judged by their sum", sum_is_judged),
+    every("lines of the same item are merged into one", same_item_twice),
+    every("the sum of the lines of one item decides whether they fit", sum_is_judged),
     every("a basket is held in full or not at all", all_or_nothing),
-    every("partial grants what there is and leaves empty lines out", partial),
-    every("what partial leaves out does not bound the time of what is held", times_of_what_is_held),
-    every("partial that would grant nothing is refused", partial_of_nothing),
-    every("partial expires what is due before it grants less", partial_reclaims),
-    every("a refusal for lack of stock tells what there is and when to look again", shortage),
-    every("unknown items are named and nothing is held", unknown_items),
+    every("a partial reserve grants the available units and leaves empty lines out", partial),
+    every(
+        "an item that a partial reserve leaves out does not limit the duration of the hold",
+        times_of_what_is_held,
+    ),
+    every("a partial reserve that would grant nothing is refused", partial_of_nothing),
+    every("a partial reserve expires due holds before it grants less", partial_reclaims),
+    every("insufficient_inventory reports the available units and the next expiry", shortage),
+    every("a reserve of unknown items names them and holds nothing", unknown_items),
     every("SKUs are compared byte by byte", bytes_of_skus),
     every("the same SKU at two locations is two items", locations),
     every("a basket may have two thousand lines", two_thousand_lines),
-    every("a hundred lines that fall short", hundred_short),
-    every("what a reservation was made with stays with it", terms),
+    every("a refusal lists all of a hundred lines that lack stock", hundred_short),
+    every("a reservation keeps the fields that it was created with", terms),
 ];
 
 fn same_item_twice(world: &mut dyn World) -> Checked {

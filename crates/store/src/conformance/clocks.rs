@@ -7,13 +7,13 @@ use super::{Case, World, complete, every};
 use stockhold_domain::{Event, Instant, Rejection, Scope, Status, Transition};
 
 pub(super) const CASES: &[Case] = &[
-    every("a clock that steps back expires nothing early", back_expires_nothing),
-    every("a clock that steps back revives nothing", back_revives_nothing),
-    every("time never runs backwards for an item", no_item_runs_backwards),
+    every("no hold expires early when the clock steps back", back_expires_nothing),
+    every("no closed reservation becomes active when the clock steps back", back_revives_nothing),
+    every("the instants of an item's events never decrease", no_item_runs_backwards),
     every("a restart with an earlier clock changes nothing", restart_with_an_earlier_clock),
-    every("a clock that jumps ahead and back again counts as having been ahead", ahead_and_back),
-    complete("the pause of an item under an earlier clock counts as the item's newest instant", paused_later),
-    complete("an extension under a clock that stepped back never shortens", extend_under_an_earlier_clock),
+    every("after a clock jumps ahead and back, the later time stays in effect", ahead_and_back),
+    complete("a pause under an earlier clock has the item's newest instant", paused_later),
+    complete("an extension under an earlier clock never shortens a hold", extend_under_an_earlier_clock),
 ];
 
 const HOUR: i64 = 3_600 * SECOND;

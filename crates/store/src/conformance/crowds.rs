@@ -6,13 +6,16 @@ use super::{Case, World, complete, every};
 use stockhold_domain::{Hold, ItemKey, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("two hundred at once on a hundred units: exactly a hundred", two_hundred_buyers),
+    every(
+        "two hundred concurrent reserves of a hundred units: exactly a hundred succeed",
+        two_hundred_buyers,
+    ),
     every("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
     every("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
-    every("a thousand holds due at once are reclaimed by one reserve", thousand_by_one),
-    every("a thousand holds due at once are reclaimed by sweeps", thousand_by_sweeps),
-    complete("who waits for a crowd to expire gives no event another's id", crowd_of_events),
-    every("who asks behind a crowd of due holds is answered too", behind_the_crowd),
+    every("one reserve reclaims a thousand holds that are due at once", thousand_by_one),
+    every("sweeps reclaim a thousand holds that are due at once", thousand_by_sweeps),
+    complete("event ids stay unique while a command waits for many holds to expire", crowd_of_events),
+    every("a request behind many due holds is answered too", behind_the_crowd),
 ];
 
 /// Commands handed over together while a crowd is built up.

@@ -7,18 +7,18 @@ use stockhold_domain::{Command, Hold, ItemKey, Outcome, Rejection, Shortage, Sta
 
 pub(super) const CASES: &[Case] = &[
     every("confirm succeeds before the deadline and never at or after it", confirm_at_the_edge),
-    every("release succeeds on both sides of the deadline and gives back once", release_at_the_edge),
+    every("release succeeds before and after the deadline and frees the units once", release_at_the_edge),
     complete("extend succeeds before the deadline and never at or after it", extend_at_the_edge),
-    every("a reserve takes a unit over at the deadline and never before it", reserve_at_the_edge),
-    every("confirm, release and sweep together: one wins", all_at_the_edge),
-    every("terminal states stay", terminal_states),
-    every("expiry is a committed transition, not a predicate", committed_transition),
-    every("a reserve expires no more than it needs, earliest first", no_more_than_needed),
-    every("a reserve that fits expires nothing", fits_without),
-    every("a refused reserve leaves nothing due on its items", refusal_leaves_nothing_due),
+    every("a reserve gets a held unit at the deadline and never before it", reserve_at_the_edge),
+    every("of a concurrent confirm, release and sweep exactly one takes effect", all_at_the_edge),
+    every("a closed reservation never changes its status", terminal_states),
+    every("expiry is a committed transition, not a comparison with the clock", committed_transition),
+    every("a reserve expires no more holds than it needs, earliest deadline first", no_more_than_needed),
+    every("a reserve that fits expires no hold", fits_without),
+    every("a refused reserve has expired all due holds of its items", refusal_leaves_nothing_due),
     every("a hold that falls due during a reserve frees all of its items", whole_holds),
-    every("confirm and release expire their own hold and no other", own_hold_only),
-    every("a sweep expires what is due and nothing else", sweep_what_is_due),
+    every("a late confirm or release expires its own hold and no other", own_hold_only),
+    every("a sweep expires all due holds and no other", sweep_what_is_due),
 ];
 
 /// Microseconds from the deadline.

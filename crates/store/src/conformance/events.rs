@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use stockhold_domain::{Event, EventId, HoldChange, ItemKey, ReservationId, Scope, StockChange, Transition};
 
 pub(super) const CASES: &[Case] = &[
-    complete("every transition is one event, in order, with what things are after it", one_each),
-    complete("positions are dense from 1, over restarts", dense),
+    complete("every transition is one event, in order, with the state after it", one_each),
+    complete("event positions are dense from 1, over restarts", dense),
     complete("state is the fold of events", fold),
     complete("each event of a reservation names the one before it", chained),
-    complete("what changes nothing, a refusal or a replay, is no event", nothing_happened),
-    complete("sequences of an item run through its events without a gap", gapless),
-    complete("an event says who asked", origin),
+    complete("a refusal, a replay and a command without effect write no event", nothing_happened),
+    complete("the sequences in an item's events have no gap", gapless),
+    complete("an event has the origin of its request", origin),
 ];
 
 /// A bit of everything: two items, five reservations, every kind of transition.

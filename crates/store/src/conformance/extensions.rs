@@ -6,16 +6,16 @@ use super::{Case, World, complete, every};
 use stockhold_domain::{Command, ItemKey, Patch, Rejection, SetStock, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a hold lasts as long as it says, or as its items say", times_to_live),
-    every("a time to live past the longest hold is invalid", past_the_longest),
-    every("a basket takes the smallest of its items' times", smallest_of_a_basket),
-    complete("an extension moves the deadline on and never back", later_of_both),
-    complete("no extension passes the cap, and one at the cap is refused", cap),
-    complete("what is extended does not fall due at its old deadline", old_deadline),
-    complete("an extension adds nothing to the sequence", no_sequence),
-    complete("what has ended is not extended", ended),
-    complete("extended holds fall due in the order of their new deadlines", new_order),
-    complete("a changed setting moves no hold that exists", settings_do_not_reach_back),
+    every("a hold lasts for its own time to live, or for the default of its items", times_to_live),
+    every("a time to live beyond the maximum hold is invalid", past_the_longest),
+    every("a basket has the shortest default of its items", smallest_of_a_basket),
+    complete("an extension never moves the deadline back", later_of_both),
+    complete("an extension stops at the cap, and is refused when the hold is at the cap", cap),
+    complete("an extended hold does not expire at its old deadline", old_deadline),
+    complete("an extension does not change the sequence", no_sequence),
+    complete("a closed reservation can't be extended", ended),
+    complete("extended holds expire in the order of their new deadlines", new_order),
+    complete("a changed setting does not change existing holds", settings_do_not_reach_back),
 ];
 
 fn with_times(

@@ -10,18 +10,18 @@ use stockhold_domain::{
 
 pub(super) const CASES: &[Case] = &[
     every("an item is created by setting its stock", created),
-    every("settings that are not named stay, and a set that changes nothing is none", unnamed_stay),
-    every("settings that are taken back are none", taken_back),
-    every("a total that is left out stays, and a new item needs one", total_left_out),
-    every("no total falls below what is sold and held", below_committed),
-    every("safety stock is kept from sale and is no promise", safety_stock),
-    every("a set or an adjustment may name the version that it expects", expected_version),
-    every("a set may expect that there is an item, or none", expected_presence),
-    every("a total at the limit works and one past it is invalid", total_limit),
-    every("a line past the quantity limit is refused, summed over lines", quantity_limit),
-    complete("an adjustment moves the total", adjusted),
-    complete("an adjustment past either end changes nothing", adjusted_too_far),
-    every("a request for a pool that is not there is invalid", no_pool),
+    every("a set keeps omitted settings, and has no effect when nothing changes", unnamed_stay),
+    every("a cleared setting has no value", taken_back),
+    every("an omitted total stays, and a new item needs one", total_left_out),
+    every("the total can't fall below the sold and held units", below_committed),
+    every("safety stock is not sold, and it may exceed the available units", safety_stock),
+    every("a set or an adjustment may have an expected version", expected_version),
+    every("a set may require that the item exists, or that it does not", expected_presence),
+    every("a total at the limit is accepted, and a total beyond it is invalid", total_limit),
+    every("the quantity limit applies to the sum of an item's lines", quantity_limit),
+    complete("an adjustment changes the total", adjusted),
+    complete("an adjustment out of bounds changes nothing", adjusted_too_far),
+    every("a request for an unknown pool is invalid", no_pool),
 ];
 
 fn created(world: &mut dyn World) -> Checked {

@@ -8,18 +8,18 @@ use super::{Case, World, complete, every};
 use stockhold_domain::{Command, Envelope, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a reserve sent again is the same reservation, over restarts", reserve_again),
-    every("a key with another request is a mismatch, over restarts", mismatch),
+    every("a retried reserve returns the same reservation, over restarts", reserve_again),
+    every("a key that is reused for another request is a mismatch, over restarts", mismatch),
     every("the same key twice in one batch has one effect", together),
     every("a replay shows the reservation as it is now", as_it_is_now),
-    every("a confirm and a release sent again are replays", confirm_and_release_again),
-    complete("an extension sent again is a replay", extend_again),
-    complete("a return sent again takes nothing back twice", return_again),
-    complete("an adjustment sent again moves nothing twice", adjust_again),
-    every("keys are scoped to the principal and the command", scoped),
-    every("a refusal is not remembered", refused_is_forgotten),
+    every("a retried confirm or release is a replay", confirm_and_release_again),
+    complete("a retried extension is a replay", extend_again),
+    complete("a retried return has no second effect", return_again),
+    complete("a retried adjustment has no second effect", adjust_again),
+    every("idempotency keys are scoped to the principal and the command", scoped),
+    every("a refused command does not use its key", refused_is_forgotten),
     every("an owner may hold the same item twice", no_uniqueness_without_keys),
-    every("a replay is answered before any rule is asked", replay_comes_first),
+    every("a replay is answered before any rule is checked", replay_comes_first),
 ];
 
 /// Sends a request once more, with fresh ids, as a caller does that saw no answer.

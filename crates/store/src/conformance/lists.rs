@@ -9,15 +9,15 @@ use std::collections::BTreeSet;
 use stockhold_domain::{Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, Status};
 
 pub(super) const CASES: &[Case] = &[
-    complete("lists of reservations are what all events come to", lists_are_what_events_come_to),
-    complete("a list goes on where its page ended", pages_follow_each_other),
-    complete("a list shows what was answered before it was asked", lists_show_what_was_answered),
+    complete("lists of reservations agree with the fold of all events", lists_are_what_events_come_to),
+    complete("a page starts where the page before ended", pages_follow_each_other),
+    complete("a list shows every command that was answered before", lists_show_what_was_answered),
     complete("a history has every event of its reservation", histories_are_whole),
-    complete("items come in order of location and SKU, in pages", shelves_are_in_order),
-    complete("events go on after a position", events_go_on),
-    complete("commands handed over as one are decided in their order", in_order),
-    complete("commands handed over as one may need what is closed", in_order_with_what_is_closed),
-    complete("many commands handed over as one are all decided", many_in_order),
+    complete("pages of items are in order of location and SKU", shelves_are_in_order),
+    complete("events are read from any position", events_go_on),
+    complete("commands of one request are decided in their order", in_order),
+    complete("commands of one request may refer to closed reservations", in_order_with_what_is_closed),
+    complete("all of many commands of one request are decided", many_in_order),
 ];
 
 fn reserve_by(owner: &Label, wants: &[(&ItemKey, u64)]) -> Command {

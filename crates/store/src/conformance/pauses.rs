@@ -10,11 +10,11 @@ pub(super) const CASES: &[Case] = &[
     complete("the pause of an item stops its sale and no other", of_an_item),
     complete("the pause of a location stops its sales and no others", of_a_location),
     complete("the pause of everything stops every sale", of_everything),
-    complete("pauses are apart: each ends with its own resume", apart),
-    complete("confirm, release, extend, return and expiry go on while paused", what_goes_on),
+    complete("pauses are independent: each ends with its own resume", apart),
+    complete("confirm, release, extend, return and expiry work during a pause", what_goes_on),
     complete("a pause takes effect within a batch, in order", within_a_batch),
     complete("the pause of an item that does not exist is refused", of_nothing),
-    complete("what is paused as a whole can be read", read),
+    complete("pauses can be read", read),
     complete("a pause changes neither version nor sequence", no_version),
 ];
 

@@ -6,12 +6,12 @@ use super::{Case, World, complete, every};
 use stockhold_domain::{Hold, ItemKey, Rejection, ReservationId, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a confirm is answered the same again, and another order is told so", confirm_again),
-    complete("some units of some lines come back, then the rest", piecewise),
-    complete("everything comes back at once", everything),
-    complete("no more comes back than was sold", exceeding),
-    complete("what was never sold does not come back", not_confirmed),
-    complete("an item that was not sold with it does not come back", unknown_line),
+    every("a repeated confirm has the same answer, and another order id is refused", confirm_again),
+    complete("a sale can be returned in parts", piecewise),
+    complete("a sale can be returned as a whole", everything),
+    complete("a return of more units than were sold is refused", exceeding),
+    complete("a return of a reservation that was not confirmed is refused", not_confirmed),
+    complete("a return of an item that the reservation does not have is refused", unknown_line),
     complete("returned units are sold again", sold_again),
 ];
 

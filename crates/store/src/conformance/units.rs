@@ -14,23 +14,26 @@ use stockhold_domain::{
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("any units are the first in the order of their positions, over restarts", any_in_order),
-    of_units("named units are had all, or the taken are told", named_or_taken),
-    of_units("overlapping names in opposite orders: no unit is promised twice", opposite_orders),
-    of_units("two units and a thousand buyers: two holds and 998 refusals", thousand_buyers),
-    of_units("a unit of a hold that fell due is had by the next, and the hold is gone whole", taken_over),
-    of_units("a thousand units that fall due at once are reclaimed by one reserve", thousand_due),
-    of_units("a hundred named units that as many reservations have", hundred_holders),
-    of_units("a unit that is sold is nobody else's, over restarts", sold_is_sold),
+    of_units("a line without a selection gets the first units by position, over restarts", any_in_order),
+    of_units("named units are granted all, or the unavailable ones are listed", named_or_taken),
+    of_units("overlapping selections in opposite orders never get the same unit", opposite_orders),
+    of_units("of a thousand reserves of two units, two succeed and 998 are refused", thousand_buyers),
+    of_units("a reserve of one unit of a due hold expires the whole hold", taken_over),
+    of_units("one reserve reclaims a thousand units that are due at once", thousand_due),
+    of_units("one reserve of named units expires a hundred due holds", hundred_holders),
+    of_units("a sold unit can't be reserved, over restarts", sold_is_sold),
     of_units("returned units with ids are sold again", sold_again),
-    of_units("an id that two lines have comes back by its line only", back_by_its_line),
-    of_units("a unit counts its moves without a gap, over restarts", versions),
-    of_units("counted and unit lines share one fate", mixed_baskets),
-    of_units("partial takes the named units that there are", partial),
-    of_units("a basket past the limit of units with ids is refused, whatever there is", basket_units),
-    of_units("units are added once, and neither they nor the mode change", added_once),
-    of_units("a unit is retired when nobody has it", retired),
-    of_units("units are listed in the order of their claims, and the seat map is them", listed),
+    of_units("a unit id that two lines have is returned by its line only", back_by_its_line),
+    of_units("the versions of a unit have no gap, over restarts", versions),
+    of_units("lines with and without unit ids succeed or fail together", mixed_baskets),
+    of_units("a partial reserve gets the named units that are available", partial),
+    of_units(
+        "a basket over the limit of units with ids is refused even when they are available",
+        basket_units,
+    ),
+    of_units("units are added once, and neither they nor the mode can be changed", added_once),
+    of_units("only an available unit can be retired", retired),
+    of_units("units and the seat map are in the order in which units are claimed", listed),
 ];
 
 /// An item with units in one row, in this order.

@@ -9,12 +9,12 @@ use stockhold_domain::{
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("the best available sit side by side and leave no single unit", side_by_side),
-    of_units("a group is split as it allows, or not at all", split),
-    of_units("many who want the best each have a pair of their own until none is left", pairs),
-    of_units("who loses the best finds the next best", next_best),
-    of_units("a row that falls due is had in one piece", due_row),
-    of_units("who stood between two neighbours goes, and they sit side by side", twin_goes),
+    of_units("best-available units are adjacent and leave no single unit", side_by_side),
+    of_units("a group is split only as it allows", split),
+    of_units("concurrent best-available reserves of pairs each get a pair until none is left", pairs),
+    of_units("a reserve that loses the best units gets the next best", next_best),
+    of_units("the units of due holds are reserved as one row", due_row),
+    of_units("units become adjacent when the unit between them is retired", twin_goes),
 ];
 
 /// Rows of five in the stalls, and one in the balcony.
