@@ -4,8 +4,8 @@ use super::{AUDIT_EVERY, Checked, Checker, books, broken};
 use crate::counters::{Count, Counters};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, KeyTarget, Outcome, Pool, Rejection,
-    Reply, State, Status, StockChange, Transition, Unit, limits, moved,
+    Command, Envelope, Event, Hold, HoldChange, HoldTerms, Instant, KeyRecord, KeyTarget, Outcome, Pool,
+    Rejection, Reply, ReserveTerms, State, Status, StockChange, Transition, Unit, limits, moved,
 };
 use stockhold_embedded::stepped::{Commit, Decided, Decision};
 use stockhold_store::model::{same, same_hold};
@@ -421,8 +421,11 @@ mod tests {
             sequence: 0,
             units: Some(LineUnits::new((0..units).map(unit).collect()).into()),
         };
-        let terms =
-            Terms { owner_id: label("owner"), created_at: START, max_expires_at: START, extras: None };
+        let terms = HoldTerms {
+            reserve: ReserveTerms { owner_id: label("owner"), optional: None },
+            created_at: START,
+            max_expires_at: START,
+        };
         Hold {
             id: ReservationId::from_u128(7),
             status: Status::Expired,

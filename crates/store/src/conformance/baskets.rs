@@ -6,7 +6,8 @@ use super::maker::{
 use super::stage::{Checked, SECOND, Stage, after, deadline};
 use super::{Case, World, every};
 use stockhold_domain::{
-    Command, Extras, Fulfilment, ItemKey, Outcome, Patch, Rejection, Reserve, SetStock, Shortage, limits,
+    Command, Fulfilment, ItemKey, OptionalTerms, Outcome, Patch, Rejection, Reserve, ReserveTerms, SetStock,
+    Shortage, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -229,19 +230,15 @@ fn two_thousand_lines(world: &mut dyn World) -> Checked {
 fn terms(world: &mut dyn World) -> Checked {
     let mut stage = Stage::new(world);
     let a = stage.stocked("a", 5)?;
-    let extras = Extras {
+    let optional = OptionalTerms {
         channel: Some(maker::label("web")),
         customer_id: Some(maker::label("customer 7")),
         session_id: Some(maker::label("session 7")),
         metadata: Some(r#"{"gift":true}"#.into()),
     };
     let asked = Reserve {
-        owner_id: maker::label("cart 7"),
         ttl: Some(maker::seconds(60)),
-        channel: extras.channel.clone(),
-        customer_id: extras.customer_id.clone(),
-        session_id: extras.session_id.clone(),
-        metadata: extras.metadata.clone(),
+        terms: ReserveTerms::new(maker::label("cart 7"), optional.clone()),
         ..reserve_of(&[(&a, 1)])
     };
     stage.at(after(stage.now(), 1));
@@ -251,8 +248,8 @@ fn terms(world: &mut dyn World) -> Checked {
     stage.world.restart();
     let hold = stage.kept(id)?;
     ensure_eq!(hold.id, id, "the id that the caller gave");
-    ensure_eq!(hold.terms.owner_id.as_str(), "cart 7", "owner");
-    ensure_eq!(hold.terms.extras.as_deref(), Some(&extras), "the optional parts");
+    ensure_eq!(hold.terms.reserve.owner_id.as_str(), "cart 7", "owner");
+    ensure_eq!(hold.terms.reserve.optional.as_deref(), Some(&optional), "the optional parts");
     ensure_eq!(hold.terms.created_at, stage.now(), "created at");
     ensure_eq!(hold.expires_at, deadline(stage.now(), 60), "deadline");
     ensure_eq!(hold.expires_at.micros() % 1_000, 0, "a deadline is whole milliseconds");

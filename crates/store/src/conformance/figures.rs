@@ -3,10 +3,7 @@
 use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_stock, stock_of};
 use super::stage::{Checked, SECOND, Stage, deadline};
 use super::{Case, World, complete, every};
-use stockhold_domain::{
-    AdjustStock, Command, Fulfilment, ItemKey, Outcome, Patch, Precondition, Rejection, Reply, Reserve,
-    SetStock, Settings, limits,
-};
+use stockhold_domain::{AdjustStock, Command, Fulfilment, ItemKey, Patch, Precondition, Rejection, Reply, Reserve, SetStock, Settings, limits};
 
 pub(super) const CASES: &[Case] = &[
     every("an item is created by setting its stock", created),
@@ -21,7 +18,6 @@ pub(super) const CASES: &[Case] = &[
     every("a line past the quantity limit is refused, summed over lines", quantity_limit),
     complete("an adjustment moves the total", adjusted),
     complete("an adjustment past either end changes nothing", adjusted_too_far),
-    every("a request for a pool that is not there is invalid", no_pool),
 ];
 
 fn created(world: &mut dyn World) -> Checked {
@@ -308,17 +304,4 @@ fn adjusted_too_far(world: &mut dyn World) -> Checked {
     ensure_eq!(stage.shown(&key)?, before, "nothing changed");
     ensure_eq!(stage.item(adjust(&key, room))?.figures.total_units, limits::TOTAL_UNITS, "to the limit");
     Ok(())
-}
-
-fn no_pool(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.stocked("a", 5)?;
-    let pool = Some(label("vip"));
-    let outcome = stage.run(Command::Reserve(Reserve { pool, ..reserve_of(&[(&key, 1)]) }))?;
-    ensure_matches!(
-        outcome,
-        Outcome::Refused(Rejection::InvalidRequest(error)) if &*error.pointer == "/pool",
-        "a pool that nobody set up"
-    );
-    stage.expect_books(&key, 0, 0)
 }

@@ -6,7 +6,9 @@ use super::{Case, World, complete};
 use crate::model;
 use crate::{Cursor, EventRow, Filter, Found, ItemPageRequest, Page, Query};
 use std::collections::BTreeSet;
-use stockhold_domain::{Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, Status};
+use stockhold_domain::{
+    Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, ReserveTerms, Status,
+};
 
 pub(super) const CASES: &[Case] = &[
     complete("lists of reservations are what all events come to", lists_are_what_events_come_to),
@@ -21,7 +23,8 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn reserve_by(owner: &Label, wants: &[(&ItemKey, u64)]) -> Command {
-    Command::Reserve(Reserve { owner_id: owner.clone(), ..reserve_of(wants) })
+    let terms = ReserveTerms { owner_id: owner.clone(), optional: None };
+    Command::Reserve(Reserve { terms, ..reserve_of(wants) })
 }
 
 /// Reservations of two owners on three items, of every status.

@@ -48,8 +48,7 @@ impl MemoryWorld {
     }
 
     pub(crate) fn thin() -> Self {
-        let state = Shown { counts_only: true, ..Shown::default() };
-        Self { thin: true, state, ..Self::new(None) }
+        Self { thin: true, ..Self::new(None) }
     }
 
     fn has(&self, flaw: Flaw) -> bool {
@@ -262,7 +261,7 @@ impl World for MemoryWorld {
         if self.has(Flaw::ForgetsKeysOnRestart) {
             self.keys.clear();
         }
-        let mut state = Shown { flaw: self.flaw, counts_only: self.thin, ..Shown::default() };
+        let mut state = Shown { flaw: self.flaw, ..Shown::default() };
         self.events.iter().for_each(|event| state.apply(event));
         self.keys.iter().for_each(|key| state.remember(key));
         if self.has(Flaw::ForgetsPausesOnRestart) {
@@ -305,8 +304,6 @@ impl World for MemoryWorld {
 struct Shown {
     state: NaiveState,
     flaw: Option<Flaw>,
-    /// Knows no units with ids.
-    counts_only: bool,
     /// Reservations that no deadline leads to any more.
     lost: BTreeSet<ReservationId>,
 }
@@ -359,10 +356,6 @@ impl State for Shown {
         let mut found = self.state.clone();
         found.holds.retain(|id, _| !self.lost.contains(id));
         found.earliest(item)
-    }
-
-    fn keeps_units(&self) -> bool {
-        !self.counts_only
     }
 
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {

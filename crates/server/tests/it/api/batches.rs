@@ -162,7 +162,6 @@ fn a_wrong_command_is_its_own_fault() {
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "units": ["A"] }), ""),
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "units": [] }), "/units"),
         (json!({ "op": "confirm", "reservation_id": id, "units": ["A"] }), "/units"),
-        (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "pool": "vip" }), "/pool"),
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "price": 1 }), "/price"),
         (json!({ "op": "reserve", "owner_id": null, "sku": "tea" }), "/owner_id"),
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "ttl_seconds": 2_592_001 }), "/ttl_seconds"),
