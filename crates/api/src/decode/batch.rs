@@ -156,7 +156,7 @@ struct ItemBody {
     location: Option<Text>,
 }
 
-/// The fields of all commands: which of them belong to one, its `op` says.
+// The fields of all commands. `op` says which of them a command has.
 body_with_terms! {
 struct CommandBody<'a> {
     op: Op,

@@ -87,7 +87,7 @@ fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[S
     match change {
         HoldChange::Created => {
             object.time("max_expires_at", hold.terms.max_expires_at);
-            put_optional_terms(&mut object, hold.terms.reserve.optional.as_deref());
+            put_optional_terms(object, hold.terms.reserve.optional.as_deref());
         }
         HoldChange::Extended | HoldChange::Expired => {}
         HoldChange::Confirmed => {

@@ -18,7 +18,6 @@ const RESERVATION: [(&str, &str); 14] = [
     ("because", "close_reason"),
     ("order", "order_id"),
     ("channel", "channel"),
-    ("pool", "pool"),
     ("customer", "customer_id"),
     ("session", "session_id"),
     ("metadata", "metadata"),

@@ -8,7 +8,6 @@ use stockhold_store::codec::{self, DecodeError, Reader};
 /// Version of the bytes of a batch that is about counted stock alone: what every version of the program reads.
 const FORMAT: u8 = 1;
 /// Version of one that says anything of units with ids.
-const FORMAT_UNITS: u8 = 2;
 
 /// What one commit did.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use super::{AUDIT_EVERY, Checked, Checker, books, broken};
 use crate::counters::{Count, Counters};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Command, Envelope, Event, Hold, HoldChange, HoldTerms, Instant, KeyRecord, KeyTarget, Outcome, Pool,
-    Rejection, Reply, ReserveTerms, State, Status, StockChange, Transition, Unit, limits, moved,
+    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, KeyTarget, Outcome, Pool, Rejection,
+    Reply, State, Status, StockChange, Transition, Unit, limits, moved,
 };
 use stockhold_embedded::stepped::{Commit, Decided, Decision};
 use stockhold_store::model::{same, same_hold};
@@ -406,7 +406,7 @@ fn branch(outcome: &Outcome) -> Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{EventId, Line, LineUnit, LineUnits, ReservationId, Terms};
+    use stockhold_domain::{EventId, HoldTerms, Line, LineUnit, LineUnits, ReservationId, ReserveTerms};
     use stockhold_store::conformance::maker::label;
     use stockhold_store::conformance::{Maker, START};
 

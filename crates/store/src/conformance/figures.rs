@@ -3,7 +3,10 @@
 use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_stock, stock_of};
 use super::stage::{Checked, SECOND, Stage, deadline};
 use super::{Case, World, complete, every};
-use stockhold_domain::{AdjustStock, Command, Fulfilment, ItemKey, Patch, Precondition, Rejection, Reply, Reserve, SetStock, Settings, limits};
+use stockhold_domain::{
+    AdjustStock, Command, Fulfilment, ItemKey, Patch, Precondition, Rejection, Reply, Reserve, SetStock,
+    Settings, limits,
+};
 
 pub(super) const CASES: &[Case] = &[
     every("an item is created by setting its stock", created),

@@ -241,7 +241,6 @@ fn every_field_of_every_command_in_every_way() {
         (&single, "/idempotency_key", Kind::Key),
         (&single, "/fulfilment", Kind::Word),
         (&single, "/channel", Kind::Text),
-        (&single, "/pool", Kind::Pool),
         (&single, "/customer_id", Kind::Text),
         (&single, "/session_id", Kind::Text),
         (&single, "/metadata", Kind::Metadata),
