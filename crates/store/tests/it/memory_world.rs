@@ -10,7 +10,7 @@ use stockhold_domain::{
 };
 use stockhold_store::conformance::{START, World};
 use stockhold_store::model::{self, NaiveState};
-use stockhold_store::{EventRow, Failure, Found, Query, UnitHistory, codec};
+use stockhold_store::{EventRow, Failure, Query, QueryResult, UnitHistory, codec};
 
 /// Commands that this store decides at once.
 const BATCH: usize = 64;
@@ -27,8 +27,6 @@ pub(crate) struct MemoryWorld {
     /// How much of it there was before the newest batch.
     before: (usize, usize),
     flaw: Option<Flaw>,
-    /// Knows only the commands that every store knows, and keeps no events to show.
-    thin: bool,
     /// First answers by key, for worlds that should not keep them.
     answers: BTreeMap<KeyHash, Outcome>,
 }
@@ -42,13 +40,8 @@ impl MemoryWorld {
             keys: Vec::new(),
             before: (0, 0),
             flaw,
-            thin: false,
             answers: BTreeMap::new(),
         }
-    }
-
-    pub(crate) fn thin() -> Self {
-        Self { thin: true, ..Self::new(None) }
     }
 
     fn has(&self, flaw: Flaw) -> bool {
@@ -206,9 +199,6 @@ impl MemoryWorld {
     }
 
     fn rows(&self) -> Vec<EventRow> {
-        if self.thin {
-            return Vec::new();
-        }
         let step = if self.has(Flaw::SkipsPositions) { 2 } else { 1 };
         let rows = self.events.iter().cloned().zip((1..).step_by(step));
         rows.map(|(event, position)| EventRow { position, event }).collect()
@@ -226,26 +216,7 @@ impl MemoryWorld {
 }
 
 impl World for MemoryWorld {
-    fn complete(&self) -> bool {
-        !self.thin
-    }
-
-    fn keeps_units(&self) -> bool {
-        !self.thin
-    }
-
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
-        for Envelope { command, .. } in commands.iter().filter(|_| self.thin) {
-            let known = matches!(
-                command,
-                Command::Reserve(_)
-                    | Command::Confirm(_)
-                    | Command::Release(_)
-                    | Command::SetStock(_)
-                    | Command::Sweep
-            );
-            assert!(known, "a thin store was asked to {command:?}");
-        }
         self.run(commands)
     }
 
@@ -280,19 +251,19 @@ impl World for MemoryWorld {
         self.run(commands)
     }
 
-    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
         let rows = self.rows();
         Ok(match query {
-            Query::Items(keys) => Found::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
-            Query::Reservation(id) => Found::Reservation(self.shown_hold(id)),
+            Query::Items(keys) => QueryResult::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
+            Query::Reservation(id) => QueryResult::Reservation(self.shown_hold(id)),
             Query::Unit { item, unit } => {
-                Found::Unit(self.state.state.pools.get(&item).and_then(|pool| pool.get(&unit)).cloned())
+                QueryResult::Unit(self.state.state.pools.get(&item).and_then(|pool| pool.get(&unit)).cloned())
             }
             Query::UnitHistory { item, unit } => {
                 let mut history = UnitHistory::new(&item, &unit);
-                rows.into_iter().rev().for_each(|row| history.look_at(row));
+                rows.into_iter().rev().for_each(|row| history.add_older(row));
                 let events = history.into_rows();
-                Found::UnitHistory(Some(events).filter(|events| !events.is_empty()))
+                QueryResult::UnitHistory(Some(events).filter(|events| !events.is_empty()))
             }
             other => model::find(&rows, &other),
         })
