@@ -4,29 +4,30 @@ use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{
     self, confirm, reserve, reserve_for, reserve_of, reserve_partial, seconds, set_stock, stock_of,
 };
-use super::{Case, World, every};
+use super::{Case, World, case};
 use stockhold_domain::{
-    Command, Extras, Fulfilment, ItemKey, Outcome, Patch, Rejection, Reserve, SetStock, Shortage, limits,
+    Command, Fulfilment, ItemKey, OptionalTerms, Outcome, Patch, Rejection, Reserve, ReserveTerms, SetStock,
+    Shortage, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
-    every("lines of the same item are merged into one", same_item_twice),
-    every("the sum of the lines of one item decides whether they fit", sum_is_judged),
-    every("a basket is held in full or not at all", all_or_nothing),
-    every("a partial reserve grants the available units and leaves empty lines out", partial),
-    every(
+    case("lines of the same item are merged into one", same_item_twice),
+    case("the sum of the lines of one item decides whether they fit", sum_is_judged),
+    case("a basket is held in full or not at all", all_or_nothing),
+    case("a partial reserve grants the available units and leaves empty lines out", partial),
+    case(
         "an item that a partial reserve leaves out does not limit the duration of the hold",
         times_of_what_is_held,
     ),
-    every("a partial reserve that would grant nothing is refused", partial_of_nothing),
-    every("a partial reserve expires due holds before it grants less", partial_reclaims),
-    every("insufficient_inventory reports the available units and the next expiry", shortage),
-    every("a reserve of unknown items names them and holds nothing", unknown_items),
-    every("SKUs are compared byte by byte", bytes_of_skus),
-    every("the same SKU at two locations is two items", locations),
-    every("a basket may have two thousand lines", two_thousand_lines),
-    every("a refusal lists all of a hundred lines that lack stock", hundred_short),
-    every("a reservation keeps the fields that it was created with", terms),
+    case("a partial reserve that would grant nothing is refused", partial_of_nothing),
+    case("a partial reserve expires due holds before it grants less", partial_reclaims),
+    case("insufficient_inventory reports the available units and the next expiry", shortage),
+    case("a reserve of unknown items names them and holds nothing", unknown_items),
+    case("SKUs are compared byte by byte", bytes_of_skus),
+    case("the same SKU at two locations is two items", locations),
+    case("a basket may have two thousand lines", two_thousand_lines),
+    case("a refusal lists all of a hundred lines that lack stock", hundred_short),
+    case("a reservation keeps the fields that it was created with", terms),
 ];
 
 fn same_item_twice(world: &mut dyn World) -> Checked {
@@ -232,19 +233,15 @@ fn two_thousand_lines(world: &mut dyn World) -> Checked {
 fn terms(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let a = case.create_item("a", 5)?;
-    let extras = Extras {
+    let optional = OptionalTerms {
         channel: Some(maker::label("web")),
         customer_id: Some(maker::label("customer 7")),
         session_id: Some(maker::label("session 7")),
         metadata: Some(r#"{"gift":true}"#.into()),
     };
     let asked = Reserve {
-        owner_id: maker::label("cart 7"),
         ttl: Some(maker::seconds(60)),
-        channel: extras.channel.clone(),
-        customer_id: extras.customer_id.clone(),
-        session_id: extras.session_id.clone(),
-        metadata: extras.metadata.clone(),
+        terms: ReserveTerms::new(maker::label("cart 7"), optional.clone()),
         ..reserve_of(&[(&a, 1)])
     };
     case.set_clock(after(case.now(), 1));
@@ -254,8 +251,8 @@ fn terms(world: &mut dyn World) -> Checked {
     case.world.restart();
     let hold = case.read_hold(id)?;
     ensure_eq!(hold.id, id, "the id that the caller gave");
-    ensure_eq!(hold.terms.owner_id.as_str(), "cart 7", "owner");
-    ensure_eq!(hold.terms.extras.as_deref(), Some(&extras), "the optional parts");
+    ensure_eq!(hold.terms.reserve.owner_id.as_str(), "cart 7", "owner");
+    ensure_eq!(hold.terms.reserve.optional.as_deref(), Some(&optional), "the optional parts");
     ensure_eq!(hold.terms.created_at, case.now(), "created at");
     ensure_eq!(hold.expires_at, deadline(case.now(), 60), "deadline");
     ensure_eq!(hold.expires_at.micros() % 1_000, 0, "a deadline is whole milliseconds");

@@ -3,17 +3,17 @@
 
 use super::case_context::{CaseContext, Checked, MILLI, SECOND, after, deadline};
 use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Event, Instant, Rejection, Scope, Status, Transition};
 
 pub(super) const CASES: &[Case] = &[
-    every("no hold expires early when the clock steps back", back_expires_nothing),
-    every("no closed reservation becomes active when the clock steps back", back_revives_nothing),
-    every("the instants of an item's events never decrease", no_item_runs_backwards),
-    every("a restart with an earlier clock changes nothing", restart_with_an_earlier_clock),
-    every("after a clock jumps ahead and back, the later time stays in effect", ahead_and_back),
-    complete("a pause under an earlier clock has the item's newest instant", paused_later),
-    complete("an extension under an earlier clock never shortens a hold", extend_under_an_earlier_clock),
+    case("no hold expires early when the clock steps back", back_expires_nothing),
+    case("no closed reservation becomes active when the clock steps back", back_revives_nothing),
+    case("the instants of an item's events never decrease", no_item_runs_backwards),
+    case("a restart with an earlier clock changes nothing", restart_with_an_earlier_clock),
+    case("after a clock jumps ahead and back, the later time stays in effect", ahead_and_back),
+    case("a pause under an earlier clock has the item's newest instant", paused_later),
+    case("an extension under an earlier clock never shortens a hold", extend_under_an_earlier_clock),
 ];
 
 const HOUR: i64 = 3_600 * SECOND;

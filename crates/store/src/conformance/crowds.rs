@@ -2,20 +2,17 @@
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{reserve, reserve_for, reserve_partial};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Hold, ItemKey, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every(
-        "two hundred concurrent reserves of a hundred units: exactly a hundred succeed",
-        two_hundred_buyers,
-    ),
-    every("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
-    every("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
-    every("one reserve reclaims a thousand holds that are due at once", thousand_by_one),
-    every("sweeps reclaim a thousand holds that are due at once", thousand_by_sweeps),
-    complete("event ids stay unique while a command waits for many holds to expire", crowd_of_events),
-    every("a request behind many due holds is answered too", behind_the_crowd),
+    case("two hundred concurrent reserves of a hundred units: exactly a hundred succeed", two_hundred_buyers),
+    case("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
+    case("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
+    case("one reserve reclaims a thousand holds that are due at once", thousand_by_one),
+    case("sweeps reclaim a thousand holds that are due at once", thousand_by_sweeps),
+    case("event ids stay unique while a command waits for many holds to expire", crowd_of_events),
+    case("a request behind many due holds is answered too", behind_the_crowd),
 ];
 
 /// Commands handed over together while a crowd is built up.

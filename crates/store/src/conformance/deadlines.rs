@@ -2,23 +2,23 @@
 
 use super::case_context::{CaseContext, Checked, MILLI, SECOND, after};
 use super::maker::{confirm, extend, release, reserve, reserve_for, reserve_partial};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, Hold, ItemKey, Outcome, Rejection, Shortage, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("confirm succeeds before the deadline and never at or after it", confirm_at_the_edge),
-    every("release succeeds before and after the deadline and frees the units once", release_at_the_edge),
-    complete("extend succeeds before the deadline and never at or after it", extend_at_the_edge),
-    every("a reserve gets a held unit at the deadline and never before it", reserve_at_the_edge),
-    every("of a concurrent confirm, release and sweep exactly one takes effect", all_at_the_edge),
-    every("a closed reservation never changes its status", terminal_states),
-    every("expiry is a committed transition, not a comparison with the clock", committed_transition),
-    every("a reserve expires no more holds than it needs, earliest deadline first", no_more_than_needed),
-    every("a reserve that fits expires no hold", fits_without),
-    every("a refused reserve has expired all due holds of its items", refusal_leaves_nothing_due),
-    every("a hold that falls due during a reserve frees all of its items", whole_holds),
-    every("a late confirm or release expires its own hold and no other", own_hold_only),
-    every("a sweep expires all due holds and no other", sweep_what_is_due),
+    case("confirm succeeds before the deadline and never at or after it", confirm_at_the_edge),
+    case("release succeeds before and after the deadline and frees the units once", release_at_the_edge),
+    case("extend succeeds before the deadline and never at or after it", extend_at_the_edge),
+    case("a reserve gets a held unit at the deadline and never before it", reserve_at_the_edge),
+    case("of a concurrent confirm, release and sweep exactly one takes effect", all_at_the_edge),
+    case("a closed reservation never changes its status", terminal_states),
+    case("expiry is a committed transition, not a comparison with the clock", committed_transition),
+    case("a reserve expires no more holds than it needs, earliest deadline first", no_more_than_needed),
+    case("a reserve that fits expires no hold", fits_without),
+    case("a refused reserve has expired all due holds of its items", refusal_leaves_nothing_due),
+    case("a hold that falls due during a reserve frees all of its items", whole_holds),
+    case("a late confirm or release expires its own hold and no other", own_hold_only),
+    case("a sweep expires all due holds and no other", sweep_what_is_due),
 ];
 
 /// Microseconds from the deadline.

@@ -2,20 +2,20 @@
 
 use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{confirm, extend, release, reserve, reserve_for, seconds, set_stock, stock_of};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, ItemKey, Patch, Rejection, SetStock, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a hold lasts for its own time to live, or for the default of its items", times_to_live),
-    every("a time to live beyond the maximum hold is invalid", past_the_longest),
-    every("a basket has the shortest default of its items", smallest_of_a_basket),
-    complete("an extension never moves the deadline back", later_of_both),
-    complete("an extension stops at the cap, and is refused when the hold is at the cap", cap),
-    complete("an extended hold does not expire at its old deadline", old_deadline),
-    complete("an extension does not change the sequence", no_sequence),
-    complete("a closed reservation can't be extended", ended),
-    complete("extended holds expire in the order of their new deadlines", new_order),
-    complete("a changed setting does not change existing holds", settings_do_not_reach_back),
+    case("a hold lasts for its own time to live, or for the default of its items", times_to_live),
+    case("a time to live beyond the maximum hold is invalid", past_the_longest),
+    case("a basket has the shortest default of its items", smallest_of_a_basket),
+    case("an extension never moves the deadline back", later_of_both),
+    case("an extension stops at the cap, and is refused when the hold is at the cap", cap),
+    case("an extended hold does not expire at its old deadline", old_deadline),
+    case("an extension does not change the sequence", no_sequence),
+    case("a closed reservation can't be extended", ended),
+    case("extended holds expire in the order of their new deadlines", new_order),
+    case("a changed setting does not change existing holds", settings_do_not_reach_back),
 ];
 
 fn with_times(

@@ -4,22 +4,22 @@ use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
     adjust, confirm, confirm_as, extend, release, reserve, reserve_for, return_of, set_stock,
 };
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, Envelope, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a retried reserve returns the same reservation, over restarts", reserve_again),
-    every("a key that is reused for another request is a mismatch, over restarts", mismatch),
-    every("the same key twice in one batch has one effect", together),
-    every("a replay shows the reservation as it is now", as_it_is_now),
-    every("a retried confirm or release is a replay", confirm_and_release_again),
-    complete("a retried extension is a replay", extend_again),
-    complete("a retried return has no second effect", return_again),
-    complete("a retried adjustment has no second effect", adjust_again),
-    every("idempotency keys are scoped to the principal and the command", scoped),
-    every("a refused command does not use its key", refused_is_forgotten),
-    every("an owner may hold the same item twice", no_uniqueness_without_keys),
-    every("a replay is answered before any rule is checked", replay_comes_first),
+    case("a retried reserve returns the same reservation, over restarts", reserve_again),
+    case("a key that is reused for another request is a mismatch, over restarts", mismatch),
+    case("the same key twice in one batch has one effect", together),
+    case("a replay shows the reservation as it is now", as_it_is_now),
+    case("a retried confirm or release is a replay", confirm_and_release_again),
+    case("a retried extension is a replay", extend_again),
+    case("a retried return has no second effect", return_again),
+    case("a retried adjustment has no second effect", adjust_again),
+    case("idempotency keys are scoped to the principal and the command", scoped),
+    case("a refused command does not use its key", refused_is_forgotten),
+    case("an owner may hold the same item twice", no_uniqueness_without_keys),
+    case("a replay is answered before any rule is checked", replay_comes_first),
 ];
 
 /// Sends a request once more, with fresh ids, as a caller does that saw no answer.

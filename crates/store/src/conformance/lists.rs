@@ -2,26 +2,29 @@
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{self, confirm, extend, label, release, reserve_of, return_of};
-use super::{Case, World, complete};
+use super::{Case, World, case};
 use crate::model;
 use crate::{Cursor, EventRow, ItemPageRequest, Query, QueryResult, ReservationFilter, ReservationPage};
 use std::collections::BTreeSet;
-use stockhold_domain::{Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, Status};
+use stockhold_domain::{
+    Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, ReserveTerms, Status,
+};
 
 pub(super) const CASES: &[Case] = &[
-    complete("lists of reservations agree with the fold of all events", lists_are_what_events_come_to),
-    complete("a page starts where the page before ended", pages_follow_each_other),
-    complete("a list shows every command that was answered before", lists_show_what_was_answered),
-    complete("a history has every event of its reservation", histories_are_whole),
-    complete("pages of items are in order of location and SKU", shelves_are_in_order),
-    complete("events are read from any position", events_go_on),
-    complete("commands of one request are decided in their order", in_order),
-    complete("commands of one request may refer to closed reservations", in_order_with_what_is_closed),
-    complete("all of many commands of one request are decided", many_in_order),
+    case("lists of reservations agree with the fold of all events", lists_are_what_events_come_to),
+    case("a page starts where the page before ended", pages_follow_each_other),
+    case("a list shows every command that was answered before", lists_show_what_was_answered),
+    case("a history has every event of its reservation", histories_are_whole),
+    case("pages of items are in order of location and SKU", shelves_are_in_order),
+    case("events are read from any position", events_go_on),
+    case("commands of one request are decided in their order", in_order),
+    case("commands of one request may refer to closed reservations", in_order_with_what_is_closed),
+    case("all of many commands of one request are decided", many_in_order),
 ];
 
 fn reserve_by(owner: &Label, lines: &[(&ItemKey, u64)]) -> Command {
-    Command::Reserve(Reserve { owner_id: owner.clone(), ..reserve_of(lines) })
+    let terms = ReserveTerms { owner_id: owner.clone(), optional: None };
+    Command::Reserve(Reserve { terms, ..reserve_of(lines) })
 }
 
 /// Reservations of two owners on three items, of every status.

@@ -2,17 +2,17 @@
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{confirm, confirm_as, label, release, reserve, reserve_for, return_all, return_of};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Hold, ItemKey, Rejection, ReservationId, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a repeated confirm has the same answer, and another order id is refused", confirm_again),
-    complete("a sale can be returned in parts", piecewise),
-    complete("a sale can be returned as a whole", everything),
-    complete("a return of more units than were sold is refused", exceeding),
-    complete("a return of a reservation that was not confirmed is refused", not_confirmed),
-    complete("a return of an item that the reservation does not have is refused", unknown_line),
-    complete("returned units are sold again", sold_again),
+    case("a repeated confirm has the same answer, and another order id is refused", confirm_again),
+    case("a sale can be returned in parts", piecewise),
+    case("a sale can be returned as a whole", everything),
+    case("a return of more units than were sold is refused", exceeding),
+    case("a return of a reservation that was not confirmed is refused", not_confirmed),
+    case("a return of an item that the reservation does not have is refused", unknown_line),
+    case("returned units are sold again", sold_again),
 ];
 
 fn confirm_again(world: &mut dyn World) -> Checked {

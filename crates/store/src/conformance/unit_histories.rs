@@ -6,17 +6,17 @@ use super::maker::{
     reserve_named, retire, return_units, row,
 };
 use super::units::hall;
-use super::{Case, World, of_units};
+use super::{Case, World, case};
 use crate::{EventRow, Query, QueryResult, UNIT_HISTORY_LIMIT, model};
 use stockhold_domain::{Command, HoldChange, ItemKey, NewUnit, StockChange, Transition, Unit, UnitStatus};
 
 pub(super) const CASES: &[Case] = &[
-    of_units("a unit's history has every event that changed it, over restarts", whole),
-    of_units("units of the same name at other items have histories of their own", of_the_same_name),
-    of_units("a retired unit has no history, and a new unit of its id starts one", begun_anew),
-    of_units("a long history has its newest events only", the_newest),
-    of_units("a history is complete through batches of many units", among_many),
-    of_units("a unit that does not exist is not found", nothing),
+    case("a unit's history has every event that changed it, over restarts", whole),
+    case("units of the same name at other items have histories of their own", of_the_same_name),
+    case("a retired unit has no history, and a new unit of its id starts one", begun_anew),
+    case("a long history has its newest events only", the_newest),
+    case("a history is complete through batches of many units", among_many),
+    case("a unit that does not exist is not found", nothing),
 ];
 
 pub(super) fn unit(world: &mut dyn World, item: &ItemKey, id: &str) -> Checked<Option<Unit>> {

@@ -6,7 +6,7 @@ use super::maker::{
     self, add_units, confirm, create_unit_item, extend, named, release, reserve, reserve_choosing,
     reserve_for, reserve_named, reserve_partial, retire, return_all, return_units, row, stock_of,
 };
-use super::{Case, World, of_units};
+use super::{Case, World, case};
 use crate::{Query, QueryResult, SeatMap, UnitFilter, UnitState};
 use stockhold_domain::{
     Basket, Command, Hold, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply, RequestedLine,
@@ -14,26 +14,23 @@ use stockhold_domain::{
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("a line without a selection gets the first units by position, over restarts", any_in_order),
-    of_units("named units are granted all, or the unavailable ones are listed", named_or_taken),
-    of_units("overlapping selections in opposite orders never get the same unit", opposite_orders),
-    of_units("of a thousand reserves of two units, two succeed and 998 are refused", thousand_buyers),
-    of_units("a reserve of one unit of a due hold expires the whole hold", taken_over),
-    of_units("one reserve reclaims a thousand units that are due at once", thousand_due),
-    of_units("one reserve of named units expires a hundred due holds", hundred_holders),
-    of_units("a sold unit can't be reserved, over restarts", sold_is_sold),
-    of_units("returned units with ids are sold again", sold_again),
-    of_units("a unit id that two lines have is returned by its line only", back_by_its_line),
-    of_units("the versions of a unit have no gap, over restarts", versions),
-    of_units("lines with and without unit ids succeed or fail together", mixed_baskets),
-    of_units("a partial reserve gets the named units that are available", partial),
-    of_units(
-        "a basket over the limit of units with ids is refused even when they are available",
-        basket_units,
-    ),
-    of_units("units are added once, and neither they nor the mode can be changed", added_once),
-    of_units("only an available unit can be retired", retired),
-    of_units("units and the seat map are in the order in which units are claimed", listed),
+    case("a line without a selection gets the first units by position, over restarts", any_in_order),
+    case("named units are granted all, or the unavailable ones are listed", named_or_taken),
+    case("overlapping selections in opposite orders never get the same unit", opposite_orders),
+    case("of a thousand reserves of two units, two succeed and 998 are refused", thousand_buyers),
+    case("a reserve of one unit of a due hold expires the whole hold", taken_over),
+    case("one reserve reclaims a thousand units that are due at once", thousand_due),
+    case("one reserve of named units expires a hundred due holds", hundred_holders),
+    case("a sold unit can't be reserved, over restarts", sold_is_sold),
+    case("returned units with ids are sold again", sold_again),
+    case("a unit id that two lines have is returned by its line only", back_by_its_line),
+    case("the versions of a unit have no gap, over restarts", versions),
+    case("lines with and without unit ids succeed or fail together", mixed_baskets),
+    case("a partial reserve gets the named units that are available", partial),
+    case("a basket over the limit of units with ids is refused even when they are available", basket_units),
+    case("units are added once, and neither they nor the mode can be changed", added_once),
+    case("only an available unit can be retired", retired),
+    case("units and the seat map are in the order in which units are claimed", listed),
 ];
 
 /// An item with units in one row, in this order.
@@ -526,14 +523,4 @@ fn seat_map(case: &mut CaseContext<'_>, hall: &ItemKey) -> Checked<SeatMap> {
         Ok(QueryResult::SeatMap(Some(map))) => Ok(*map),
         other => Err(format!("asked for a seat map, it answered {other:?}")),
     }
-}
-
-/// A store that keeps no units says so when an item of them is made, and has none afterwards.
-pub(super) fn refused(world: &mut dyn World) -> Checked {
-    let mut case = CaseContext::new(world);
-    let hall = case.maker.item("hall");
-    let refused = case.expect_refused(create_unit_item(&hall))?;
-    ensure_matches!(refused, Rejection::InvalidRequest(error) if &*error.pointer == "/mode", "an item with units");
-    ensure!(case.world.item(&hall).is_none(), "it was made all the same");
-    Ok(())
 }

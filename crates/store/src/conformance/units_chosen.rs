@@ -5,18 +5,18 @@ use super::maker::{
     self, add_units, create_unit_item, reserve_best, reserve_choosing, reserve_named, retire, row,
 };
 use super::units::{ids, reservation};
-use super::{Case, World, of_units};
+use super::{Case, World, case};
 use stockhold_domain::{
     BestAvailable, Command, Fulfilment, ItemKey, NewUnit, Outcome, Rejection, Reserve, UnitSelection,
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("best-available units are adjacent and leave no single unit", side_by_side),
-    of_units("a group is split only as it allows", split),
-    of_units("concurrent best-available reserves of pairs each get a pair until none is left", pairs),
-    of_units("a reserve that loses the best units gets the next best", next_best),
-    of_units("the units of due holds are reserved as one row", due_row),
-    of_units("units become adjacent when the unit between them is retired", twin_goes),
+    case("best-available units are adjacent and leave no single unit", side_by_side),
+    case("a group is split only as it allows", split),
+    case("concurrent best-available reserves of pairs each get a pair until none is left", pairs),
+    case("a reserve that loses the best units gets the next best", next_best),
+    case("the units of due holds are reserved as one row", due_row),
+    case("units become adjacent when the unit between them is retired", twin_goes),
 ];
 
 /// Rows of five in the stalls, and one in the balcony.
