@@ -225,7 +225,9 @@ fn stream() -> Operation {
     let begins = "retry: 1000\nid: 7\n\n".to_owned();
     let stream: String = std::iter::once(begins).chain(stream).collect();
     Operation::of(RouteId::StreamEvents)
-        .parameter(after("Begin after this position; 0 is from the first event. Default: after the newest event."))
+        .parameter(after(
+            "Begin after this position; 0 is from the first event. Default: after the newest event.",
+        ))
         .parameter(component("parameters", "LastEventId"))
         .responds(json!({ "events": example("Two events", stream.into()) }))
 }

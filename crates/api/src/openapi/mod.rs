@@ -73,10 +73,8 @@ fn made() -> Value {
     for (path, item) in pages::admin() {
         paths.insert(path.to_owned(), item);
     }
-    let mut tags: Vec<_> = Tag::ALL
-        .iter()
-        .map(|tag| json!({ "name": tag.name(), "description": tag.description() }))
-        .collect();
+    let mut tags: Vec<_> =
+        Tag::ALL.iter().map(|tag| json!({ "name": tag.name(), "description": tag.description() })).collect();
     tags.push(json!({ "name": pages::ADMIN, "description": "Health and metrics, on the admin listener." }));
     json!({
         "openapi": "3.1.1",

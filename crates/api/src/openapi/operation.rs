@@ -68,7 +68,8 @@ impl Operation {
         }
         let mut responses = Map::new();
         for one in route.responses {
-            responses.insert(one.status.to_string(), response(one, &self.response_examples, self.links.as_ref()));
+            responses
+                .insert(one.status.to_string(), response(one, &self.response_examples, self.links.as_ref()));
         }
         for with_status in route.reasons().chunk_by(|a, b| a.status() == b.status()) {
             if let Some(first) = with_status.first() {

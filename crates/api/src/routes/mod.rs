@@ -249,8 +249,23 @@ mod tests {
         for id in RouteId::ALL {
             let route = id.spec();
             assert!(!route.responses.is_empty() && !route.summary.is_empty(), "{id:?}");
-            let replayed = |response: &Response| response.headers.contains(&("Idempotent-Replayed", "Replayed"));
+            let replayed =
+                |response: &Response| response.headers.contains(&("Idempotent-Replayed", "Replayed"));
             assert!(route.responses.iter().all(|one| replayed(one) == route.idempotency_key), "{id:?}");
         }
+    }
+    #[test]
+    fn the_document_has_every_route() {
+        let document = crate::openapi::document();
+        for id in RouteId::ALL {
+            let route = id.spec();
+            let method = route.method.name().to_ascii_lowercase();
+            let operation = &document["paths"][route.path][method];
+            assert_eq!(operation["operationId"], route.operation);
+        }
+        let operations = document["paths"].as_object().unwrap().values();
+        let ours = operations.filter(|item| item["servers"].is_null());
+        let count: usize = ours.map(|item| item.as_object().unwrap().len()).sum();
+        assert_eq!(count, RouteId::ALL.len());
     }
 }
