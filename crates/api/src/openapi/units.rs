@@ -9,10 +9,10 @@ use super::schema::{flag, label, with, word};
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::json;
-use stockhold_store::{SeatMap, UNIT_HISTORY};
+use stockhold_store::{SeatMap, UNIT_HISTORY_LIMIT};
 
 // The route's description names the number.
-const _: () = assert!(UNIT_HISTORY == 64);
+const _: () = assert!(UNIT_HISTORY_LIMIT == 64);
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
