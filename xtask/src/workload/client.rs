@@ -241,7 +241,7 @@ impl Client {
                 let delta = [1, 2, 3, 5, -1, -2][self.rng.index(6)];
                 // Units with ids are never adjusted.
                 let sku = self.rng.index(self.stock.len());
-                (!self.stock[sku].seats).then_some(Op::AdjustStock { sku, delta, number })
+                (!self.stock[sku].seats).then_some(Op::Adjust { sku, delta, number })
             }
             92..95 if !self.known.is_empty() => Some(Op::Replay { at: self.rng.index(self.known.len()) }),
             _ => None,
@@ -413,7 +413,7 @@ impl Client {
                 }
                 self.check(at, answer)
             }
-            Op::AdjustStock { sku, delta, .. } => self.adjusted(sku, delta, answer),
+            Op::Adjust { sku, delta, .. } => self.adjusted(sku, delta, answer),
             _ => Err("an answer that was not expected".to_owned()),
         }?;
         Ok(Flow::Settled)
