@@ -7,7 +7,7 @@ use crate::load::http::{Reserves, sku};
 use crate::load::mix::Mix;
 use crate::load::{LOAD_CPU, Plan, Run, closed, pin, raise_open_files};
 use crate::rng::Rng;
-use crate::spawn::{scratch, server_binary, verify};
+use crate::spawn::{Build, scratch, server_binary, verify};
 use crate::{Outcome, fail};
 use clap::Args;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     if window.is_zero() || length < window {
         return fail("the soak is shorter than one window");
     }
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Release)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-soak-")?;
     raise_open_files()?;
     pin(LOAD_CPU)?;

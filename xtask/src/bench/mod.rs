@@ -30,7 +30,7 @@ pub(crate) use report::write;
 pub(crate) use weight::{anonymous, timed_start};
 
 use crate::load::{LOAD_CPU, Plan, pin, raise_open_files};
-use crate::spawn::{scratch, server_binary, workspace};
+use crate::spawn::{Build, scratch, server_binary, workspace};
 use crate::{Outcome, fail};
 use clap::Args;
 use figures::{FIGURES, Figure, Measurement, Reading, Round};
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         (_, true) => TRIAL,
         _ => FULL,
     };
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Release)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-bench-")?;
     raise_open_files()?;
     pin(LOAD_CPU)?;

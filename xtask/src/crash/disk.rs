@@ -4,7 +4,7 @@
 use super::{Fate, Harness, Options, ended_in_order, fate};
 use crate::rng::Rng;
 use crate::shim::{Shim, Trick};
-use crate::spawn::{Server, server_binary, verify};
+use crate::spawn::{Build, Server, server_binary, verify};
 use crate::workload::Tolerance;
 use crate::{Outcome, fail};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const NTH: u64 = 400;
 const ROOM_BYTES: u64 = 6_000_000;
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let result = rounds(&mut harness, options.disk_faults);
     let (server, counts) = harness.kept(result)?;

@@ -62,9 +62,8 @@ pub(crate) struct Options {
 impl Options {
     /// A run of `cargo xtask prove`.
     pub(crate) fn of(
-        kills: u64,
-        disk_faults: u64,
-        jumps: u64,
+        only: &str,
+        (kills, disk_faults, jumps): (u64, u64, u64),
         short: bool,
         seed: u64,
         server: &Path,
@@ -74,7 +73,7 @@ impl Options {
             disk_faults,
             jumps,
             short,
-            only: Vec::new(),
+            only: vec![only.to_owned()],
             point: String::new(),
             seed: Some(seed),
             connections: CLIENTS,

@@ -1,12 +1,11 @@
 //! Every named fault point of the sources (`stockhold_store::fault`), with every action that it knows: kill, panic, pause,
-//! and error where the step can fail. The server is one that was built with the points in it; the one that is shipped must
-//! not have a single name of them. A point that is never reached, or where an action never happened, fails the run.
+//! and error where the step can fail. The server has to be built with the points. A point that is never reached, or where an action never happened, fails the run.
 
 use super::{AFTERWARDS, Fate, Harness, Options, ended_in_order, fate};
 use crate::rng::Rng;
-use crate::source::{Place, literals, words_in};
+use crate::source::{fault_points, has_all_fault_points};
 use crate::spawn::{
-    Launch, Readiness, START_TIMEOUT, STOP_TIMEOUT, Server, server_binary, server_with, verify,
+    Build, Launch, Readiness, START_TIMEOUT, STOP_TIMEOUT, Server, server_binary, verify,
 };
 use crate::workload::{Depth, Tolerance};
 use crate::{Outcome, fail};
@@ -49,24 +48,12 @@ impl Action {
 }
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let points = literals("fault")?;
+    let points = fault_points()?;
     if !points.keys().any(|name| name.starts_with(&options.point)) {
         return fail(format!("no fault point begins with {:?}", options.point));
     }
-    let shipped = server_binary(options.server.as_deref())?;
-    let names = || points.keys().map(String::as_str).chain(["FAULT_POINTS"]);
-    let found = words_in(&shipped, names())?;
-    if !found.is_empty() {
-        return fail(format!("the server that is shipped has fault points in it: {found:?}"));
-    }
-    let binary = server_with("faults")?;
-    let there = words_in(&binary, names())?.len();
-    if there != points.len() + 1 {
-        return fail(format!(
-            "only {there} of {} names are in the server with fault points",
-            points.len() + 1
-        ));
-    }
+    let binary = server_binary(None, Build::Proof)?;
+    has_all_fault_points(&binary, &points)?;
     // Few clients: most of the time goes into starts, and audits grow with the history.
     let options = &Options { connections: options.connections.min(CLIENTS), ..options.clone() };
     let mut harness = Harness::new(options, seed, &binary)?;
@@ -94,13 +81,13 @@ pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
 fn rounds(
     harness: &mut Harness,
     options: &Options,
-    points: &BTreeMap<String, Place>,
+    points: &BTreeMap<String, String>,
     seen: &mut Seen,
 ) -> Outcome<Server> {
     let mut server = harness.begin()?;
-    for (point, place) in points.iter().filter(|(name, _)| name.starts_with(&options.point)) {
+    for (point, rest) in points.iter().filter(|(name, _)| name.starts_with(&options.point)) {
         let mut actions = vec![Action::Kill, Action::Panic, Action::Pause];
-        if place.rest.starts_with(" =>") {
+        if rest.starts_with(" =>") {
             actions.push(Action::Error);
         }
         if options.short {

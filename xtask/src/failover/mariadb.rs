@@ -4,7 +4,7 @@
 use super::forward::Forwarder;
 use super::{Loss, Pair};
 use crate::database::{Account, PATIENCE, done, program, until};
-use crate::ends::end;
+use crate::process_end::end;
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use rustix::process::Signal;

@@ -14,7 +14,7 @@ use crate::clock::wall_millis;
 use crate::database::let_in;
 use crate::http::{Connection, Request};
 use crate::rng::Rng;
-use crate::spawn::{Launch, Readiness, START_TIMEOUT, Server, scratch, server_binary, verify_store};
+use crate::spawn::{Build, Launch, Readiness, START_TIMEOUT, Server, scratch, server_binary, verify_store};
 use crate::workload::{Depth, Fleet, Tolerance, Watch};
 use crate::{Outcome, fail};
 use clap::{Args, ValueEnum, value_parser};
@@ -103,7 +103,7 @@ enum Loss {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let seed = options.seed.unwrap_or_else(wall_millis);
     println!("seed {seed}, {CLIENTS} connections to {SERVERS} servers");
     for kind in [Kind::Postgres, Kind::Mariadb] {

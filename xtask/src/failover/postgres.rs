@@ -4,7 +4,7 @@
 use super::{Loss, Pair};
 use crate::Outcome;
 use crate::database::{Account, done, program, until};
-use crate::ends::{end, kill_all};
+use crate::process_end::{end, kill_tree};
 use crate::spawn::{Process, free_address};
 use rustix::process::Signal;
 use std::fmt::Write;
@@ -130,7 +130,7 @@ impl Pair for Postgres {
 
     fn kill(&mut self) -> Outcome<Loss> {
         if let Some(mut process) = self.nodes[self.primary].process.take() {
-            kill_all(&mut process)?;
+            kill_tree(&mut process)?;
         }
         Ok(Loss::Process)
     }

@@ -6,7 +6,7 @@ mod flip;
 mod lifecycle;
 
 use crate::shim::Trick;
-use crate::spawn::{scratch, server_binary};
+use crate::spawn::{Build, scratch, server_binary};
 use crate::workload::Counts;
 use crate::{Outcome, fail};
 use clap::{Args, value_parser};
@@ -62,7 +62,7 @@ impl Bench<'_> {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut folder = scratch(options.disk.as_deref(), "stockhold-faults-")?;
     let path = folder.path().to_owned();
     let bench = Bench { binary: &binary, folder: &path, seed: options.seed };

@@ -11,7 +11,7 @@ mod record;
 use crate::clock::wall_millis;
 use crate::rng::Rng;
 use crate::shim::library;
-use crate::spawn::{Launch, Server, scratch, server_binary, verify};
+use crate::spawn::{Build, Launch, Server, scratch, server_binary, verify};
 use crate::workload::{Depth, Fleet, Tolerance};
 use crate::{Outcome, fail};
 use clap::{Args, value_parser};
@@ -70,7 +70,7 @@ struct Counts {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let seed = options.seed.unwrap_or_else(wall_millis);
     println!("seed {seed}: {} images", options.images);
     let mut folder = scratch(options.disk.as_deref(), "stockhold-powercut-")?;

@@ -18,7 +18,7 @@ use super::machine::{describe, provenance};
 use crate::database::let_in;
 use crate::load::{Plan, raise_open_files};
 use crate::rng::Rng;
-use crate::spawn::{scratch, server_binary};
+use crate::spawn::{Build, scratch, server_binary};
 use crate::{Outcome, fail};
 use report::{Series, Taken};
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     if !options.halls && !wanted("postgresql") && !wanted("mariadb") {
         return fail("the embedded store is measured with --halls here, and by `cargo xtask bench`");
     }
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Release)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-databases-")?;
     let_in(folder.path())?;
     raise_open_files()?;
