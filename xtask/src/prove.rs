@@ -90,15 +90,20 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let server = server_binary(options.server.as_deref(), Build::Proof)?;
     parts.run("no fault points in what is shipped", || has_no_fault_points(&shipped))?;
     let Amounts { kills, disk_faults, jumps, .. } = *amounts;
-    for (name, only) in
-        [("kills", "kills"), ("fault points", "points"), ("failing disks", "disk"), ("clocks that jump", "clock")]
-    {
+    for (name, only) in [
+        ("kills", "kills"),
+        ("fault points", "points"),
+        ("failing disks", "disk"),
+        ("clocks that jump", "clock"),
+    ] {
         let crash = crash::Options::of(only, (kills, disk_faults, jumps), options.short, seed, &server);
         parts.run(name, || crash::run(&crash))?;
     }
     parts.run("power cuts", || powercut::run(&powercut::Options::of(amounts.images, seed, &server)))?;
     parts.run("faults", || faults::run(&faults::Options::of(amounts.flips, seed, &server)))?;
-    for (name, seed) in [("histories from the seed on", seed), ("histories from a new seed on", wall_millis())] {
+    for (name, seed) in
+        [("histories from the seed on", seed), ("histories from a new seed on", wall_millis())]
+    {
         let (histories, seed) = (amounts.histories.to_string(), seed.to_string());
         parts.run(name, || sim::run_sim(&server, &["--histories", &histories, "--seed", &seed]))?;
     }

@@ -21,7 +21,11 @@ pub(crate) struct Options {
 /// Runs histories and prints what happened.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let arguments: Vec<&str> = options.arguments.iter().map(String::as_str).collect();
-    if options.whole { run_whole(&arguments) } else { run_sim(&server_binary(None, Build::Proof)?, &arguments) }
+    if options.whole {
+        run_whole(&arguments)
+    } else {
+        run_sim(&server_binary(None, Build::Proof)?, &arguments)
+    }
 }
 
 /// Runs `stockhold sim`.

@@ -48,7 +48,11 @@ impl Patch {
 
 /// The package of a crate that is named by its folder or by its package.
 fn package(name: &str) -> String {
-    if name == "xtask" || name.starts_with("stockhold-") { name.to_owned() } else { format!("stockhold-{name}") }
+    if name == "xtask" || name.starts_with("stockhold-") {
+        name.to_owned()
+    } else {
+        format!("stockhold-{name}")
+    }
 }
 
 #[cfg(test)]

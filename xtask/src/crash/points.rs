@@ -4,9 +4,7 @@
 use super::{AFTERWARDS, Fate, Harness, Options, ended_in_order, fate};
 use crate::rng::Rng;
 use crate::source::{fault_points, has_all_fault_points};
-use crate::spawn::{
-    Build, Launch, Readiness, START_TIMEOUT, STOP_TIMEOUT, Server, server_binary, verify,
-};
+use crate::spawn::{Build, Launch, Readiness, START_TIMEOUT, STOP_TIMEOUT, Server, server_binary, verify};
 use crate::workload::{Depth, Tolerance};
 use crate::{Outcome, fail};
 use std::collections::{BTreeMap, BTreeSet};
