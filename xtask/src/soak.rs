@@ -2,7 +2,7 @@
 //! expire, looks at the stock; checkpoints and the index come with it. Every half minute is measured by itself, and the
 //! command fails when the later ones are worse than the earlier ones, or when the books don't balance.
 
-use crate::bench::{Contents, HOT, Lab, On, Scale, anonymous, describe, figures_of};
+use crate::bench::{Contents, DataSet, HOT, Lab, Scale, anonymous, describe, figures_of};
 use crate::load::http::{Reserves, sku};
 use crate::load::mix::Mix;
 use crate::load::{LOAD_CPU, Plan, Run, closed, pin, raise_open_files};
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let Contents { active, keys, .. } = scale.usual;
     println!("beforehand: {active} active holds, {keys} keys");
 
-    let running = lab.serve(On::Usual, None)?;
+    let running = lab.serve(DataSet::Usual, None)?;
     let (address, pid) = (running.server.address, running.server.process.pid());
     let before = figures_of(address, HOT, 1)?;
     let reserves = Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(1));

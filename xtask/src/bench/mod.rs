@@ -2,7 +2,7 @@
 //! changes its mind hits numerator and denominator alike. What compares with a baseline starts the baseline itself.
 
 mod base;
-mod books;
+mod counter_audit;
 mod lab;
 
 mod figures;
@@ -14,8 +14,8 @@ mod promise;
 mod quarter;
 mod weight;
 
-mod floor;
 mod hello;
+mod minimal_store;
 mod probe;
 mod redis;
 
@@ -23,8 +23,8 @@ mod machine;
 mod report;
 
 pub(crate) use base::{Contents, fill, until_idle};
-pub(crate) use books::{COLD, HOT, figures as figures_of};
-pub(crate) use lab::{Lab, On, Running, Scale, Setup, TTL_SECONDS, run as drive};
+pub(crate) use counter_audit::{COLD, HOT, figures as figures_of};
+pub(crate) use lab::{DataSet, Lab, Scale, ServerOnData, Setup, TTL_SECONDS, run as drive};
 pub(crate) use machine::{describe, provenance};
 pub(crate) use report::write;
 pub(crate) use weight::{anonymous, timed_start};

@@ -17,7 +17,7 @@ pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
     let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let result = jumps(&mut harness, options.jumps);
-    let server = harness.kept(result)?;
+    let server = harness.keep_folder_on_error(result)?;
     let ended = harness.end(server, &format!("{} starts with a clock that jumps", options.jumps));
     servers_are_ahead(0);
     ended

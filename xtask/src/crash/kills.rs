@@ -21,7 +21,7 @@ pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
     let mut harness = Harness::new(options, seed, &binary)?;
     let mut early = 0;
     let result = kills(&mut harness, options.kills, &mut early);
-    let server = harness.kept(result)?;
+    let server = harness.keep_folder_on_error(result)?;
     harness.end(server, &format!("{} kills, {early} more before ready", options.kills))
 }
 

@@ -2,7 +2,7 @@
 //! servers know an address that moves. Every other primary goes with its machine, so that its connections stay open.
 
 use super::forward::Forwarder;
-use super::{Loss, Pair};
+use super::{Pair, PrimaryLoss};
 use crate::database::{Account, PATIENCE, done, program, until};
 use crate::process_end::end;
 use crate::spawn::{Process, free_address};
@@ -170,10 +170,10 @@ impl Pair for MariaDb {
         &self.name
     }
 
-    fn kill(&mut self) -> Outcome<Loss> {
+    fn kill(&mut self) -> Outcome<PrimaryLoss> {
         self.kills += 1;
-        let loss = if self.kills.is_multiple_of(2) { Loss::Machine } else { Loss::Process };
-        if loss == Loss::Machine {
+        let loss = if self.kills.is_multiple_of(2) { PrimaryLoss::Machine } else { PrimaryLoss::Process };
+        if loss == PrimaryLoss::Machine {
             self.forwarder.go_silent();
         }
         if let Some(mut process) = self.nodes[self.primary].process.take() {

@@ -1,7 +1,7 @@
 //! PostgreSQL with a synchronous standby. The servers know both by one address, `target_session_attrs=read-write`, and find
 //! out for themselves which of them is the primary.
 
-use super::{Loss, Pair};
+use super::{Pair, PrimaryLoss};
 use crate::Outcome;
 use crate::database::{Account, done, program, until};
 use crate::process_end::{end, kill_tree};
@@ -128,11 +128,11 @@ impl Pair for Postgres {
         &self.name
     }
 
-    fn kill(&mut self) -> Outcome<Loss> {
+    fn kill(&mut self) -> Outcome<PrimaryLoss> {
         if let Some(mut process) = self.nodes[self.primary].process.take() {
             kill_tree(&mut process)?;
         }
-        Ok(Loss::Process)
+        Ok(PrimaryLoss::Process)
     }
 
     fn promote(&mut self) -> Outcome<()> {

@@ -5,7 +5,7 @@ mod disk;
 mod flip;
 mod lifecycle;
 
-use crate::shim::Trick;
+use crate::shim::DiskFault;
 use crate::spawn::{Build, scratch, server_binary};
 use crate::workload::Counts;
 use crate::{Outcome, fail};
@@ -45,13 +45,13 @@ impl Options {
 }
 
 /// What every fault works with.
-struct Bench<'a> {
+struct FaultTest<'a> {
     binary: &'a Path,
     folder: &'a Path,
     seed: u64,
 }
 
-impl Bench<'_> {
+impl FaultTest<'_> {
     /// A folder of its own for one try.
     fn room(&self, name: &str) -> Outcome<PathBuf> {
         let room = self.folder.join(name);
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut folder = scratch(options.disk.as_deref(), "stockhold-faults-")?;
     let path = folder.path().to_owned();
-    let bench = Bench { binary: &binary, folder: &path, seed: options.seed };
+    let bench = FaultTest { binary: &binary, folder: &path, seed: options.seed };
     let faults: [(&str, &dyn Fn() -> Outcome<()>); 5] = [
         ("sync", &|| failing_syncs(&bench)),
         ("full", &|| full_disks(&bench)),
@@ -93,18 +93,18 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     fail(format!("{} (data and logs kept in {})", failed.join(", "), path.display()))
 }
 
-fn failing_syncs(bench: &Bench<'_>) -> Outcome<()> {
+fn failing_syncs(bench: &FaultTest<'_>) -> Outcome<()> {
     let mut unknown = 0;
     for nth in FAILING_SYNCS {
-        unknown += disk::fail(bench, &format!("sync-{nth}"), Trick::SyncFails(nth))?.outcome_unknown;
+        unknown += disk::fail(bench, &format!("sync-{nth}"), DiskFault::SyncFails(nth))?.outcome_unknown;
     }
     some_unknown(unknown)
 }
 
-fn full_disks(bench: &Bench<'_>) -> Outcome<()> {
+fn full_disks(bench: &FaultTest<'_>) -> Outcome<()> {
     let mut unknown = 0;
     for bytes in ROOM_BYTES {
-        let counts: Counts = disk::fail(bench, &format!("full-{bytes}"), Trick::NoSpaceAfter(bytes))?;
+        let counts: Counts = disk::fail(bench, &format!("full-{bytes}"), DiskFault::NoSpaceAfter(bytes))?;
         unknown += counts.outcome_unknown;
     }
     some_unknown(unknown)
