@@ -1,6 +1,6 @@
 //! What a server says of itself on its admin listener: who it is, its durability, and what it was busy with.
 
-use crate::call::Caller;
+use crate::client::RetryClient;
 use std::time::Duration;
 
 /// How long the admin listener may take.
@@ -14,7 +14,7 @@ pub(super) struct Scrape {
 
 /// Who the server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Info {
+pub(super) struct ServerInfo {
     pub(super) version: String,
     pub(super) store: String,
     pub(super) durability: String,
@@ -23,13 +23,13 @@ pub(super) struct Info {
 }
 
 /// A server's admin listener.
-pub(super) struct AdminSide {
-    caller: Caller,
+pub(super) struct AdminClient {
+    caller: RetryClient,
 }
 
-impl AdminSide {
+impl AdminClient {
     pub(super) fn new(url: &str) -> Option<Self> {
-        Some(Self { caller: Caller::new(url, PATIENCE, Box::new(|_| {})).ok()? })
+        Some(Self { caller: RetryClient::new(url, PATIENCE, Box::new(|_| {})).ok()? })
     }
 
     /// Its counters now, if it answers.
@@ -50,13 +50,13 @@ impl Scrape {
     }
 
     /// Who it is, if it says so.
-    pub(super) fn info(&self) -> Option<Info> {
+    pub(super) fn info(&self) -> Option<ServerInfo> {
         let line = self.text.lines().find(|line| line.starts_with("stockhold_info{"))?;
         let label = |name: &str| {
             let value = line.split_once(&format!("{name}=\""))?.1;
             value.split_once('"').map(|(value, _)| value.to_owned())
         };
-        Some(Info {
+        Some(ServerInfo {
             version: label("version")?,
             store: label("store")?,
             durability: label("durability")?,

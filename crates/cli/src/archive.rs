@@ -1,8 +1,8 @@
 //! `stockhold archive`: what is old and over, as JSON lines, and out of the database.
 
-use super::words::counted;
+use super::plural::counted;
 use crate::audit_errors::books_failed;
-use clap::Args as ClapArgs;
+use clap::Args;
 use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -20,8 +20,8 @@ use stockhold_store::EventRow;
 /// Files that may have the same first position.
 const MOST_OF_A_NAME: u32 = 100;
 
-#[derive(ClapArgs)]
-pub(super) struct Args {
+#[derive(Args)]
+pub(super) struct ArchiveArgs {
     #[command(flatten)]
     place: StorePlace,
     /// What happened longer ago: 90d or 36h, never less than idempotency keys are kept
@@ -53,7 +53,7 @@ fn age(text: &str) -> Result<Duration, String> {
 }
 
 /// Archives and reports.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
     match archive(args) {
         Ok(archived) => {
             tell(args, &archived);
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn archive(args: &Args) -> Result<Archived, (u8, String)> {
+fn archive(args: &ArchiveArgs) -> Result<Archived, (u8, String)> {
     let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
     if config.store.is_embedded() {
         let why = "the embedded store keeps everything in one log: archive is for databases, so name one with --store";
@@ -74,7 +74,7 @@ fn archive(args: &Args) -> Result<Archived, (u8, String)> {
     stockhold_embedded::make_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
     let order = Archive { older_than: args.older_than, drop: args.drop };
-    let mut files = Files { dir: args.to.clone(), first: 0, open: None };
+    let mut files = ArchiveFiles { dir: args.to.clone(), first: 0, open: None };
     let done = stockhold_sql::archive(config.store.url(), &options, order, &mut files, |done| {
         bar.set_message(format!("{} events up to position {}", done.events, done.through));
         bar.tick();
@@ -83,7 +83,7 @@ fn archive(args: &Args) -> Result<Archived, (u8, String)> {
     done.map_err(|error| books_failed(&config, &error))
 }
 
-fn tell(args: &Args, archived: &Archived) {
+fn tell(args: &ArchiveArgs, archived: &Archived) {
     let Archived { after, through, events, reservations, keys } = archived;
     if args.json {
         println!(
@@ -117,19 +117,19 @@ fn tell(args: &Args, archived: &Archived) {
 /// Two files for every archive, named by the position of its first event. A file that is there is never written to: it may be
 /// the only place where something is. One that is there because an archive was cut off before anything left has what comes
 /// again in another one, under the same positions.
-struct Files {
+struct ArchiveFiles {
     dir: PathBuf,
     first: u64,
-    open: Option<[Lines; 2]>,
+    open: Option<[JsonLinesFile; 2]>,
 }
 
-struct Lines {
+struct JsonLinesFile {
     path: PathBuf,
     out: BufWriter<File>,
     line: Vec<u8>,
 }
 
-impl Lines {
+impl JsonLinesFile {
     fn create(dir: &Path, name: &str) -> Result<Self, String> {
         for number in 1..=MOST_OF_A_NAME {
             let path = match number {
@@ -162,18 +162,18 @@ impl Lines {
     }
 }
 
-impl Files {
+impl ArchiveFiles {
     /// Made when there is something to write.
-    fn open(&mut self) -> Result<&mut [Lines; 2], String> {
+    fn open(&mut self) -> Result<&mut [JsonLinesFile; 2], String> {
         if self.open.is_none() {
-            let create = |what: &str| Lines::create(&self.dir, &format!("{what}-{:020}", self.first));
+            let create = |what: &str| JsonLinesFile::create(&self.dir, &format!("{what}-{:020}", self.first));
             self.open = Some([create("events")?, create("reservations")?]);
         }
         self.open.as_mut().ok_or_else(|| "nothing was begun".to_owned())
     }
 }
 
-impl Sink for Files {
+impl Sink for ArchiveFiles {
     fn begin(&mut self, after: u64) -> Result<(), String> {
         self.first = after + 1;
         Ok(())
@@ -190,7 +190,7 @@ impl Sink for Files {
     }
 
     fn sync(&mut self) -> Result<(), String> {
-        self.open()?.iter_mut().try_for_each(Lines::sync)?;
+        self.open()?.iter_mut().try_for_each(JsonLinesFile::sync)?;
         // A new file is there after a power cut only when its directory is synced as well.
         stockhold_embedded::sync_dir(&self.dir).map_err(|error| error.to_string())
     }

@@ -1,7 +1,7 @@
 //! `stockhold backup`: a copy of the log in another directory, while a server may be running on it.
 
+use super::plural::counted;
 use super::verify::may_read;
-use super::words::counted;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use stockhold_embedded::{Backup as Copied, OpenError, Verdict};
 
 /// What is copied, and where to.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct BackupArgs {
     /// Directory of the backup: made when it is not there, gone on with when it is an earlier backup
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct BackupReport {
     from: String,
     to: String,
     /// The last batch that was there before.
@@ -45,7 +45,7 @@ struct Report {
 }
 
 /// Copies, recounts and reports.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &BackupArgs) -> ExitCode {
     let from = match args.place.find() {
         Ok(from) => from,
         Err(why) => return exit::because(exit::USAGE, why),
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Err(error) => return cut(&error),
     };
     let sound = verdict.as_ref().is_none_or(|verdict| verdict.drift == 0);
-    let report = Report::new(args, &from, &copied, took, verdict);
+    let report = BackupReport::new(args, &from, &copied, took, verdict);
     if args.json {
         println!("{:#}", serde_json::json!(report));
     } else {
@@ -92,7 +92,7 @@ fn bar(what: &'static str) -> ProgressBar {
     bar.with_message(what)
 }
 
-impl Args {
+impl BackupArgs {
     fn recount(&self) -> Result<Option<Verdict>, OpenError> {
         if self.no_verify {
             return Ok(None);
@@ -107,9 +107,9 @@ impl Args {
     }
 }
 
-impl Report {
+impl BackupReport {
     fn new(
-        args: &Args,
+        args: &BackupArgs,
         from: &std::path::Path,
         copied: &Copied,
         took: Duration,

@@ -1,9 +1,9 @@
 //! `stockhold copy`: everything that a store has, into an empty database.
 
+use super::plural::counted;
 use super::verify::may_read;
-use super::words::counted;
 use crate::audit_errors::books_failed;
-use clap::Args as ClapArgs;
+use clap::Args;
 use indicatif::ProgressBar;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -17,8 +17,8 @@ use tokio::sync::mpsc::{Sender, channel};
 /// Batches that wait between whoever reads and whoever writes.
 const AHEAD: usize = 4;
 
-#[derive(ClapArgs)]
-pub(super) struct Args {
+#[derive(Args)]
+pub(super) struct CopyArgs {
     #[command(flatten)]
     place: StorePlace,
     /// Address of the database: empty, and of a user who may make tables there. A password stands better in the variable
@@ -30,10 +30,10 @@ pub(super) struct Args {
 }
 
 /// Why it was not done: the exit code, and the words.
-type Failed = (u8, String);
+type ExitError = (u8, String);
 
 /// Copies, recounts and reports.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &CopyArgs) -> ExitCode {
     match copy(args) {
         Ok(Taken { events, keys, reservations }) => {
             if args.json {
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn copy(args: &Args) -> Result<Taken, Failed> {
+fn copy(args: &CopyArgs) -> Result<Taken, ExitError> {
     let usage = |why: String| (exit::USAGE, why);
     let (from, to) = (args.place.load().map_err(usage)?, args.place.load_for(&args.to).map_err(usage)?);
     if to.store.is_embedded() {
@@ -93,7 +93,7 @@ fn copy(args: &Args) -> Result<Taken, Failed> {
 }
 
 /// Sends all that a store has.
-fn send(from: &Config, to: &Sender<Result<Carried, String>>) -> Result<(), Failed> {
+fn send(from: &Config, to: &Sender<Result<Carried, String>>) -> Result<(), ExitError> {
     if from.store.is_embedded() {
         may_read(&from.data_dir)?;
         let each = |events, keys, _| to.blocking_send(Ok(Carried { events, keys })).is_ok();

@@ -11,7 +11,7 @@ const DIGITS: u8 = 3;
 
 /// The kinds of request that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     /// A basket is held.
     Reserve,
     /// A hold is confirmed.
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Commands,
 }
 
-impl Kind {
+impl RequestKind {
     /// What a replay sends.
     pub(super) const OF_REPLAY: &'static [Self] = &[Self::Reserve, Self::Confirm, Self::Return, Self::Adjust];
 
@@ -45,7 +45,7 @@ impl Kind {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Latencies(Vec<(Kind, Histogram<u64>)>);
+pub(super) struct Latencies(Vec<(RequestKind, Histogram<u64>)>);
 
 /// Times of one kind of request, in milliseconds.
 #[derive(Clone, Debug, Serialize)]
@@ -61,8 +61,8 @@ pub(super) struct Percentiles {
 
 impl Latencies {
     /// None yet.
-    pub(super) fn new(kinds: &[Kind]) -> Result<Self, String> {
-        let new = |kind: &Kind| {
+    pub(super) fn new(kinds: &[RequestKind]) -> Result<Self, String> {
+        let new = |kind: &RequestKind| {
             let histogram = Histogram::new_with_bounds(1, LONGEST_MICROS, DIGITS);
             histogram.map(|histogram| (*kind, histogram)).map_err(|error| format!("a histogram: {error}"))
         };
@@ -70,7 +70,7 @@ impl Latencies {
     }
 
     /// Notes one answer.
-    pub(super) fn add(&mut self, kind: Kind, took: Duration) {
+    pub(super) fn add(&mut self, kind: RequestKind, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         if let Some((_, histogram)) = self.0.iter_mut().find(|(known, _)| *known == kind) {
             histogram.saturating_record(micros);
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn two_that_are_merged_are_as_one() {
-        let mut one = Latencies::new(Kind::OF_REPLAY).unwrap();
-        let mut two = Latencies::new(Kind::OF_REPLAY).unwrap();
+        let mut one = Latencies::new(RequestKind::OF_REPLAY).unwrap();
+        let mut two = Latencies::new(RequestKind::OF_REPLAY).unwrap();
         for millis in 1..=50 {
-            one.add(Kind::Reserve, Duration::from_millis(millis));
-            two.add(Kind::Reserve, Duration::from_millis(millis + 50));
+            one.add(RequestKind::Reserve, Duration::from_millis(millis));
+            two.add(RequestKind::Reserve, Duration::from_millis(millis + 50));
         }
-        two.add(Kind::Available, Duration::from_millis(1));
+        two.add(RequestKind::Available, Duration::from_millis(1));
         one.merge(&two).unwrap();
         let told = one.percentiles();
         assert_eq!(told.len(), 1, "a kind that is not kept is left out");

@@ -14,13 +14,13 @@ mod migrate;
 mod verify;
 
 mod admin;
-mod call;
-mod hall;
+mod client;
+mod csv_lines;
 mod latency;
-mod lines;
+mod plural;
+mod seat_map;
 mod server;
 mod table;
-mod words;
 
 mod ctl;
 mod export;
@@ -88,7 +88,7 @@ enum Command {
     /// Exit codes: 0 it adds up, 1 it does not or can't be read, 2 configuration not understood, 3 the
     /// data is damaged or of another version.
     #[command(verbatim_doc_comment)]
-    Verify(verify::Verify),
+    Verify(verify::VerifyArgs),
     /// Write what is old and over to files, and let it leave the database
     ///
     /// What is over: events older than the age, the oldest first, and the reservations that had ended by
@@ -108,7 +108,7 @@ enum Command {
     /// Exit codes: 0 done, 1 it could not be written or read, or the books do not add up, 2 configuration
     /// or command line not understood, 3 the database has another schema than this version knows.
     #[command(verbatim_doc_comment)]
-    Archive(archive::Args),
+    Archive(archive::ArchiveArgs),
     /// Copy the data while the server runs, and go on with an earlier copy
     ///
     /// Copies the log batch by batch, each held against its checksum, up to the last batch that is there
@@ -130,7 +130,7 @@ enum Command {
     /// understood, or the store is a database and no --data-dir is named, 3 the data or the copy is
     /// damaged, or a server uses the copy.
     #[command(verbatim_doc_comment)]
-    Backup(backup::Args),
+    Backup(backup::BackupArgs),
     /// Take everything that a store has over into an empty database
     ///
     /// From a data directory or a database to another database: every event under its position, and so
@@ -146,7 +146,7 @@ enum Command {
     /// Exit codes: 0 all of it is there and adds up, 1 it could not be read or written, or the database is
     /// not empty, 2 configuration or command line not understood, 3 the data is damaged or in use.
     #[command(verbatim_doc_comment)]
-    Copy(copy::Args),
+    Copy(copy::CopyArgs),
     /// Bring a database's schema up to date, and do nothing else
     ///
     /// `serve` does so by itself when it starts. Where its user may not make tables, run this as one who
@@ -159,7 +159,7 @@ enum Command {
     /// Exit codes: 0 the schema is up to date, 1 it could not be made, 2 configuration not understood, 3
     /// the schema is newer than this version knows.
     #[command(verbatim_doc_comment)]
-    Migrate(migrate::Args),
+    Migrate(migrate::MigrateArgs),
     /// Reserve, confirm, set stock and so on from a shell
     ///
     /// Each command is one request to a running server. Commands that are not harmless to repeat (reserve,
@@ -178,7 +178,7 @@ enum Command {
     /// odd, 2 command line not understood, 5 no answer: the command may have taken effect, and is safe to
     /// repeat with its --key.
     #[command(verbatim_doc_comment)]
-    Ctl(ctl::Args),
+    Ctl(ctl::CtlArgs),
     /// Load items from a CSV or JSON lines file into a running server
     ///
     /// Each row sets one item: sku and total_units, and what else it names of location, safety_stock,
@@ -213,7 +213,7 @@ enum Command {
     /// Exit codes: 0 every row is in, 1 stopped (too many bad rows, an interrupt), 2 file or flags not
     /// understood, 5 no answer from the server, 6 done, but rows were left out.
     #[command(verbatim_doc_comment)]
-    Import(import::Args),
+    Import(import::ImportArgs),
     /// Write items, reservations or events of a running server to a file
     ///
     /// JSON lines have everything that the API answers; CSV has the columns of docs/cli.md. Items can be
@@ -228,7 +228,7 @@ enum Command {
     /// Exit codes: 0 everything is written, 1 it could not be written or was refused, 2 command line not
     /// understood, 5 no answer from the server; the message says how to go on.
     #[command(verbatim_doc_comment)]
-    Export(export::Args),
+    Export(export::ExportArgs),
     /// Measure a running server: throughput, latency, and what limits it
     ///
     /// Makes SKUs of its own with plenty of stock, reserves (sells, reads) them for a while, and reports
@@ -251,7 +251,7 @@ enum Command {
     /// Exit codes: 0 measured and the books agree, 1 they don't or nothing succeeded, 2 command line not
     /// understood, 5 no answer from the server.
     #[command(verbatim_doc_comment)]
-    Bench(bench::Args),
+    Bench(bench::BenchArgs),
     /// Drive past orders through a running server, then audit what it did with them
     ///
     /// Reads CSV files of order lines. All lines of one order are one basket: it is held for its customer
@@ -285,7 +285,7 @@ enum Command {
     /// Exit codes: 0 the books balance, 1 they don't or the replay could not be finished, 2 files or
     /// flags not understood, 5 no answer from the server.
     #[command(verbatim_doc_comment)]
-    Replay(replay::Args),
+    Replay(replay::ReplayArgs),
     /// Watch a sale that runs itself: too many buyers, a killed server, and the audit
     ///
     /// Starts a server of its own on free ports of this machine, with its data in a temporary directory.
@@ -301,7 +301,7 @@ enum Command {
     ///
     /// Exit codes: 0 the audit is right, 1 it is not or the demo could not run.
     #[command(verbatim_doc_comment)]
-    Demo(demo::Args),
+    Demo(demo::DemoArgs),
     /// Run the simulator: what the store does when everything goes wrong at once
     ///
     /// A seed makes a history of callers that retry, a network that loses, repeats and reorders, clocks
@@ -321,7 +321,7 @@ enum Command {
     /// Exit codes: 0 every promise was kept and every kind of fault happened, 1 one was broken or a kind
     /// never happened, 2 command line not understood.
     #[command(verbatim_doc_comment)]
-    Sim(sim::Args),
+    Sim(sim::SimArgs),
     /// Check this machine, the configuration, the data directory and a running server
     ///
     /// Give it the flags, variables and directory that `serve` gets. For each finding it says what to do.
@@ -334,7 +334,7 @@ enum Command {
     ///
     /// Exit codes: 0 nothing is wrong (there may be things to look at), 1 something is.
     #[command(verbatim_doc_comment)]
-    Doctor(doctor::Args),
+    Doctor(doctor::DoctorArgs),
     /// Print every setting in force and where it came from
     ///
     /// Flags go before STOCKHOLD_* variables (STOCKHOLD_LISTEN=127.0.0.1:9000), those before

@@ -1,14 +1,14 @@
 //! `stockhold migrate`: a database's schema brought up to date by somebody who may, before servers start that may not.
 
-use clap::Args as ClapArgs;
+use clap::Args;
 use std::process::ExitCode;
 use stockhold_config::StorePlace;
 use stockhold_config::exit;
 use stockhold_config::{not_opened, sql_options};
 use stockhold_sql::Migrated;
 
-#[derive(ClapArgs)]
-pub(super) struct Args {
+#[derive(Args)]
+pub(super) struct MigrateArgs {
     #[command(flatten)]
     place: StorePlace,
     /// As JSON
@@ -17,7 +17,7 @@ pub(super) struct Args {
 }
 
 /// Migrates and says what it did.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &MigrateArgs) -> ExitCode {
     match migrate(args) {
         Ok(Migrated { from, to }) if args.json => {
             println!("{:#}", serde_json::json!({ "from": from, "to": to }));
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn migrate(args: &Args) -> Result<Migrated, (u8, String)> {
+fn migrate(args: &MigrateArgs) -> Result<Migrated, (u8, String)> {
     let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
     if config.store.is_embedded() {
         let why = "the embedded store has no schema to migrate: name a database with --store";

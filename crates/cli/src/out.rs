@@ -32,7 +32,7 @@ macro_rules! println_styled {
 
 /// Writes it now.
 pub(super) fn put(out: &mut impl Write, text: Arguments<'_>) {
-    if is_over() {
+    if is_closed() {
         return;
     }
     if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
@@ -41,13 +41,13 @@ pub(super) fn put(out: &mut impl Write, text: Arguments<'_>) {
 }
 
 /// Whether nothing that is written arrives any more: a command that would go on writing is done.
-pub(super) fn is_over() -> bool {
+pub(super) fn is_closed() -> bool {
     ENDED.load(Ordering::Relaxed)
 }
 
 /// Writes bytes as they are.
 pub(super) fn bytes(bytes: &[u8]) {
-    if is_over() {
+    if is_closed() {
         return;
     }
     let mut out = io::stdout().lock();
@@ -56,10 +56,10 @@ pub(super) fn bytes(bytes: &[u8]) {
     }
 }
 
-/// The same for what writes for itself. It never fails: whoever writes much asks whether it [`is_over`].
-pub(super) struct Standard;
+/// The same for what writes for itself. It never fails: whoever writes much asks whether it [`is_closed`].
+pub(super) struct Stdout;
 
-impl Write for Standard {
+impl Write for Stdout {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         bytes(text);
         Ok(text.len())

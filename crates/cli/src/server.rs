@@ -2,7 +2,7 @@
 //!
 //! Nothing here decides whether to ask again: that is the caller's patience (`call`).
 
-use super::call::Failed;
+use super::client::CallError;
 use std::process::ExitCode;
 use stockhold_api::wire::Problem;
 use stockhold_config::Flags;
@@ -35,7 +35,7 @@ impl ServerArgs {
     pub(super) fn url(&self) -> Result<String, String> {
         // A variable that is there and empty is as good as none.
         match self.server.as_deref().filter(|url| !url.is_empty()) {
-            Some(url) => plain(url),
+            Some(url) => http_url(url),
             None => Ok(format!("http://{}", Flags::default().load()?.config.listen)),
         }
     }
@@ -45,14 +45,14 @@ impl AdminArgs {
     /// The admin listener's address.
     pub(super) fn url(&self) -> Result<String, String> {
         match &self.admin {
-            Some(url) => plain(url),
+            Some(url) => http_url(url),
             None => Ok(format!("http://{}", Flags::default().load()?.config.admin_listen)),
         }
     }
 }
 
 /// An address as it is asked for, unless it wants TLS.
-fn plain(url: &str) -> Result<String, String> {
+fn http_url(url: &str) -> Result<String, String> {
     if url.get(..TLS.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(TLS)) {
         return Err(format!(
             "{url}: commands speak plain HTTP only. Let a proxy or a tunnel on this side speak TLS to the server, and name \
@@ -71,26 +71,26 @@ pub(super) fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
 }
 
 /// The exit code of what went wrong.
-pub(super) fn code(failed: &Failed) -> u8 {
+pub(super) fn exit_code(failed: &CallError) -> u8 {
     match failed {
-        Failed::GaveUp { .. } => exit::NO_ANSWER,
-        Failed::Refused(_) | Failed::Broken(_) => exit::FAILED,
+        CallError::TimedOut { .. } => exit::NO_ANSWER,
+        CallError::Refused(_) | CallError::Unexpected(_) => exit::FAILED,
     }
 }
 
 /// Says what went wrong and what to do about it.
-pub(super) fn explain(url: &str, failed: &Failed) -> String {
+pub(super) fn explain(url: &str, failed: &CallError) -> String {
     match failed {
-        Failed::Refused(problem) => refusal(url, problem),
-        Failed::GaveUp { answered: true, .. } => format!(
+        CallError::Refused(problem) => refusal(url, problem),
+        CallError::TimedOut { answered: true, .. } => format!(
             "{url}: {failed}\nThe server is there, and /readyz on its admin listener says why (`stockhold doctor` looks there \
              too)."
         ),
-        Failed::GaveUp { .. } => format!(
+        CallError::TimedOut { .. } => format!(
             "{url}: {failed}\nIs a server running there? Start one with `stockhold serve`, or name it with --server \
              (or {VARIABLE})."
         ),
-        Failed::Broken(what) => format!("{url}: {what}"),
+        CallError::Unexpected(what) => format!("{url}: {what}"),
     }
 }
 

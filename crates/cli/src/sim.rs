@@ -1,7 +1,7 @@
 //! `stockhold sim`: histories in which everything goes wrong, on the store of this program. It must never hide a failure: the
 //! first one ends the run with its seed and the history that shows it.
 
-use clap::Args as ClapArgs;
+use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
@@ -16,8 +16,8 @@ const MOST_STEPS: u32 = 1_000_000;
 /// Most threads that run histories.
 const MOST_THREADS: u16 = 1_024;
 
-#[derive(ClapArgs)]
-pub(super) struct Args {
+#[derive(Args)]
+pub(super) struct SimArgs {
     /// Run the history of this seed alone and end with its trace hash; with --minutes or --histories,
     /// begin with it
     #[arg(long, value_name = "N")]
@@ -42,7 +42,7 @@ pub(super) struct Args {
 const _: () = assert!(HISTORIES == 400);
 
 /// Runs histories and says what happened in them.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &SimArgs) -> ExitCode {
     let alone = args.minutes.is_none() && args.histories.is_none();
     match args.seed {
         Some(seed) if alone => one(args, seed),
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn one(args: &Args, seed: u64) -> ExitCode {
+fn one(args: &SimArgs, seed: u64) -> ExitCode {
     let Run { counters, trace } = match history(seed, args.steps) {
         Ok(run) => run,
         Err(failure) => return broken(&failure),
@@ -63,7 +63,7 @@ fn one(args: &Args, seed: u64) -> ExitCode {
     ExitCode::from(exit::DONE)
 }
 
-fn many(args: &Args, first: u64) -> ExitCode {
+fn many(args: &SimArgs, first: u64) -> ExitCode {
     let bar = match (args.minutes, args.histories) {
         (None, histories) => ProgressBar::new(histories.unwrap_or(HISTORIES)),
         (Some(_), _) => ProgressBar::new_spinner(),

@@ -1,6 +1,6 @@
 //! `stockhold verify`: recounts everything and says whether it adds up, whatever the store is.
 
-use super::words::counted;
+use super::plural::counted;
 use crate::audit_errors::books_failed;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,7 +16,7 @@ use stockhold_sql::Progress;
 
 /// What is recounted, and how it is told.
 #[derive(Args)]
-pub(crate) struct Verify {
+pub(crate) struct VerifyArgs {
     #[command(flatten)]
     place: StorePlace,
     /// As JSON
@@ -28,7 +28,7 @@ pub(crate) struct Verify {
 const BAR_STEP: u64 = 256;
 
 /// What any store's recount comes to.
-struct Verdict {
+struct VerifyResult {
     batches: u64,
     events: u64,
     /// Up to which position events have left for an archive.
@@ -42,7 +42,7 @@ struct Verdict {
     drift: u64,
 }
 
-impl Verify {
+impl VerifyArgs {
     pub(crate) fn run(&self) -> ExitCode {
         let config = match self.place.load() {
             Ok(config) => config,
@@ -75,7 +75,7 @@ pub(super) fn may_read(data_dir: &Path) -> Result<(), (u8, String)> {
     }
 }
 
-fn embedded(config: &Config) -> Result<Verdict, (u8, String)> {
+fn embedded(config: &Config) -> Result<VerifyResult, (u8, String)> {
     may_read(&config.data_dir)?;
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("recounting {wide_bar} {pos}/{len} batches") {
@@ -93,10 +93,10 @@ fn embedded(config: &Config) -> Result<Verdict, (u8, String)> {
             let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
             (code, error.to_string())
         })?;
-    Ok(Verdict { batches, events, archived: 0, items, units: None, reservations, keys, findings, drift })
+    Ok(VerifyResult { batches, events, archived: 0, items, units: None, reservations, keys, findings, drift })
 }
 
-fn sql(config: &Config) -> Result<Verdict, (u8, String)> {
+fn sql(config: &Config) -> Result<VerifyResult, (u8, String)> {
     let options = sql_options(config)?;
     let bar = ProgressBar::new_spinner();
     let verdict = stockhold_sql::verify(config.store.url(), &options, |progress| {
@@ -120,10 +120,10 @@ fn sql(config: &Config) -> Result<Verdict, (u8, String)> {
         drift,
     } = verdict.map_err(|error| books_failed(config, &error))?;
     let units = Some(units);
-    Ok(Verdict { batches, events, archived, items, units, reservations, keys, findings, drift })
+    Ok(VerifyResult { batches, events, archived, items, units, reservations, keys, findings, drift })
 }
 
-fn json(verdict: &Verdict) -> serde_json::Value {
+fn json(verdict: &VerifyResult) -> serde_json::Value {
     let [active, confirmed, cancelled, expired] = verdict.reservations;
     let mut told = serde_json::json!({
         "adds_up": verdict.drift == 0,
@@ -142,7 +142,7 @@ fn json(verdict: &Verdict) -> serde_json::Value {
     told
 }
 
-fn tell(verdict: &Verdict) {
+fn tell(verdict: &VerifyResult) {
     let [active, confirmed, cancelled, expired] = verdict.reservations;
     println!(
         "{} in {}, {}, {}",

@@ -1,17 +1,18 @@
 //! `stockhold bench`: load on a running server, and what came of it. It sells SKUs of its own and touches no other, and
 //! ends with what it has left behind and whether the server's books agree with what it was told.
 
-mod drive;
+mod generator;
 mod report;
-mod traffic;
+mod requests;
 
-use super::admin::{AdminSide, Info};
-use super::call::{Caller, Failed};
+use super::admin::{AdminClient, ServerInfo};
+use super::client::{CallError, RetryClient};
 use super::server::{self, AdminArgs, ServerArgs};
-use clap::Args as ClapArgs;
-use drive::{Schedule, Seen, Thread, Times, Turns, to_f64};
+use clap::Args;
+use generator::{GeneratorThread, LoopMode, MeasurementWindow, Schedule, ThreadResult, to_f64};
 use indicatif::ProgressBar;
-use report::{Books, Measured, Report};
+use report::{BenchAudit, BenchReport, Measurements};
+use requests::{Mix, Tally, Workload};
 use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use stockhold_api::client::At;
 use stockhold_api::wire::Stock;
 use stockhold_config::exit;
 use stockhold_domain::limits::TTL_CEILING_SECONDS;
-use traffic::{Load, Mix, Told};
 
 /// Between the start and the first request, for the threads to be there.
 const RUN_UP: Duration = Duration::from_millis(100);
@@ -40,8 +40,8 @@ const CLOCKS: Duration = Duration::from_secs(1);
 /// Longest run.
 const MOST_SECONDS: u64 = 24 * 3600;
 
-#[derive(ClapArgs)]
-pub(super) struct Args {
+#[derive(Args)]
+pub(super) struct BenchArgs {
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub(super) struct Args {
 }
 
 /// Loads, reports, and says by the exit code whether the books agree.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &BenchArgs) -> ExitCode {
     let places = args.check().and_then(|()| Ok((args.server.url()?, args.admin.url()?)));
     let (url, admin) = match places {
         Ok(places) => places,
@@ -104,12 +104,12 @@ pub(super) fn run(args: &Args) -> ExitCode {
                 let right = report.books.agree && report.operations > 0;
                 ExitCode::from(if right { exit::DONE } else { exit::FAILED })
             }
-            Err(failed) => exit::because(server::code(&failed), server::explain(&url, &failed)),
+            Err(failed) => exit::because(server::exit_code(&failed), server::explain(&url, &failed)),
         }
     })
 }
 
-impl Args {
+impl BenchArgs {
     fn check(&self) -> Result<(), String> {
         let within = |name: &str, value: u64, most: u64| {
             if (1..=most).contains(&value) {
@@ -134,33 +134,35 @@ impl Args {
         }
     }
 
-    async fn bench(&self, url: &str, admin: &str) -> Result<Report, Failed> {
-        let caller = Caller::new(url, Duration::from_secs(self.patience), Box::new(|_| {}))?;
-        caller.say_hello().await?;
+    async fn bench(&self, url: &str, admin: &str) -> Result<BenchReport, CallError> {
+        let caller = RetryClient::new(url, Duration::from_secs(self.patience), Box::new(|_| {}))?;
+        caller.check_reachable().await?;
         let skus = self.set_up(&caller).await?;
         let side = self.admin_side(url, admin).await;
-        let load = Load { mix: self.mix, skus: skus.clone(), ttl: self.ttl, batch: self.batch };
+        let load = Workload { mix: self.mix, skus: skus.clone(), ttl: self.ttl, batch: self.batch };
 
         let begin = Instant::now() + RUN_UP;
         let warm = begin + Duration::from_secs(self.warm_up);
-        let times = Times { begin, warm, end: warm + Duration::from_secs(self.duration) };
+        let times = MeasurementWindow { begin, warm, end: warm + Duration::from_secs(self.duration) };
         let schedule = self.rate.map(|rate| Arc::new(Schedule::new(rate, begin)));
         let threads = self.start(url, &load, times, schedule.as_ref())?;
         let pacer = schedule.clone().map(|schedule| std::thread::spawn(move || schedule.pace(times.end)));
         let mut measured = self.watch(times, side.as_ref().ok().map(|(side, _)| side)).await;
         let seen = joined(threads)?;
         if let Some(pacer) = pacer {
-            pacer.join().map_err(|_| Failed::Broken("the pacer panicked, which is a bug".to_owned()))?;
+            pacer
+                .join()
+                .map_err(|_| CallError::Unexpected("the pacer panicked, which is a bug".to_owned()))?;
         }
         measured.not_sent = schedule.map_or(0, |schedule| schedule.left());
         let books = self.audit(&caller, &skus, &seen.told, begin).await?;
-        Ok(Report::new(self, url, side.map(|(_, info)| info), &seen, &measured, books))
+        Ok(BenchReport::new(self, url, side.map(|(_, info)| info), &seen, &measured, books))
     }
 
     /// Makes the SKUs.
-    async fn set_up(&self, caller: &Caller) -> Result<Vec<String>, Failed> {
+    async fn set_up(&self, caller: &RetryClient) -> Result<Vec<String>, CallError> {
         let ids = stockhold_store::ids::IdSource::from_system();
-        let mut ids = ids.map_err(|error| Failed::Broken(format!("no random numbers: {error}")))?;
+        let mut ids = ids.map_err(|error| CallError::Unexpected(format!("no random numbers: {error}")))?;
         let name = format!("{:032x}", ids.random());
         let name = name.get(..8).unwrap_or_default();
         let mut skus = Vec::with_capacity(self.skus);
@@ -175,8 +177,8 @@ impl Args {
     }
 
     /// The server's own account, or why there is none. Another server's would be worse than none.
-    async fn admin_side(&self, url: &str, admin: &str) -> Result<(AdminSide, Info), String> {
-        let side = AdminSide::new(admin).ok_or_else(|| format!("{admin} is no address"))?;
+    async fn admin_side(&self, url: &str, admin: &str) -> Result<(AdminClient, ServerInfo), String> {
+        let side = AdminClient::new(admin).ok_or_else(|| format!("{admin} is no address"))?;
         let scrape =
             side.scrape().await.ok_or_else(|| format!("{admin} does not answer; name it with --admin"))?;
         let info = scrape.info().ok_or_else(|| format!("{admin} does not say; is it a Stockhold?"))?;
@@ -194,11 +196,12 @@ impl Args {
     fn start(
         &self,
         url: &str,
-        load: &Load,
-        times: Times,
+        load: &Workload,
+        times: MeasurementWindow,
         schedule: Option<&Arc<Schedule>>,
-    ) -> Result<Vec<JoinHandle<Result<Seen, String>>>, Failed> {
-        let uri: hyper::Uri = url.parse().map_err(|error| Failed::Broken(format!("{url}: {error}")))?;
+    ) -> Result<Vec<JoinHandle<Result<ThreadResult, String>>>, CallError> {
+        let uri: hyper::Uri =
+            url.parse().map_err(|error| CallError::Unexpected(format!("{url}: {error}")))?;
         let host = uri.host().unwrap_or_default();
         let authority = format!("{host}:{}", uri.port_u16().unwrap_or(80));
         let prefix = uri.path().trim_end_matches('/').to_owned();
@@ -207,14 +210,14 @@ impl Args {
         let mut running = Vec::with_capacity(threads);
         for number in 0..threads {
             let connections = self.connections / threads + usize::from(number < self.connections % threads);
-            let thread = Thread {
+            let thread = GeneratorThread {
                 authority: authority.clone(),
                 prefix: prefix.clone(),
                 connections,
                 first,
                 load: load.clone(),
                 times,
-                turns: schedule.map_or(Turns::Closed, |schedule| Turns::Open(Arc::clone(schedule))),
+                turns: schedule.map_or(LoopMode::Closed, |schedule| LoopMode::Open(Arc::clone(schedule))),
             };
             first += connections;
             running.push(std::thread::spawn(move || thread.run()));
@@ -223,7 +226,7 @@ impl Args {
     }
 
     /// Reads the clocks and counters at both ends, and the queue in between.
-    async fn watch(&self, times: Times, side: Option<&AdminSide>) -> Measured {
+    async fn watch(&self, times: MeasurementWindow, side: Option<&AdminClient>) -> Measurements {
         let bar = ProgressBar::new_spinner();
         bar.set_message("warming up");
         tokio::time::sleep_until(times.warm.into()).await;
@@ -247,18 +250,18 @@ impl Args {
         let machine = machine_cpu().zip(machine).map(|(after, before)| after.saturating_sub(before));
         let after = scrape().await;
         bar.finish_and_clear();
-        Measured::new(took, (own, machine), before.zip(after), queue)
+        Measurements::new(took, (own, machine), before.zip(after), queue)
     }
 
     /// What is left behind, and whether it is what was told.
     async fn audit(
         &self,
-        caller: &Caller,
+        caller: &RetryClient,
         skus: &[String],
-        told: &Told,
+        told: &Tally,
         begin: Instant,
-    ) -> Result<Books, Failed> {
-        let mut books = Books::new(skus, told);
+    ) -> Result<BenchAudit, CallError> {
+        let mut books = BenchAudit::new(skus, told);
         for sku in skus {
             let at = At { sku, location: None };
             let item = caller.ask(async |client| client.item(at).await).await?;
@@ -269,12 +272,13 @@ impl Args {
     }
 }
 
-fn joined(threads: Vec<JoinHandle<Result<Seen, String>>>) -> Result<Seen, Failed> {
-    let mut all: Option<Seen> = None;
+fn joined(threads: Vec<JoinHandle<Result<ThreadResult, String>>>) -> Result<ThreadResult, CallError> {
+    let mut all: Option<ThreadResult> = None;
     for thread in threads {
-        let seen =
-            thread.join().map_err(|_| Failed::Broken("the generator panicked, which is a bug".to_owned()))?;
-        let seen = seen.map_err(Failed::Broken)?;
+        let seen = thread
+            .join()
+            .map_err(|_| CallError::Unexpected("the generator panicked, which is a bug".to_owned()))?;
+        let seen = seen.map_err(CallError::Unexpected)?;
         match &mut all {
             None => all = Some(seen),
             Some(all) => {
@@ -282,11 +286,11 @@ fn joined(threads: Vec<JoinHandle<Result<Seen, String>>>) -> Result<Seen, Failed
                 all.warm.merge(&seen.warm);
                 all.requests += seen.requests;
                 all.done += seen.done;
-                all.latencies.merge(&seen.latencies).map_err(Failed::Broken)?;
+                all.latencies.merge(&seen.latencies).map_err(CallError::Unexpected)?;
             }
         }
     }
-    all.ok_or_else(|| Failed::Broken("there was no thread".to_owned()))
+    all.ok_or_else(|| CallError::Unexpected("there was no thread".to_owned()))
 }
 
 /// Processor time that this process has used.

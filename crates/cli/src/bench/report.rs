@@ -1,9 +1,9 @@
 //! What a bench ends with: figures, what kept them from being higher, and the books.
 
-use super::Args;
-use super::drive::{Seen, to_f64};
-use super::traffic::Told;
-use crate::admin::{Info, Scrape};
+use super::BenchArgs;
+use super::generator::{ThreadResult, to_f64};
+use super::requests::Tally;
+use crate::admin::{Scrape, ServerInfo};
 use crate::latency::Percentiles;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,19 +19,19 @@ const MANY: f64 = 0.01;
 const MET: f64 = 0.99;
 
 /// What was read off while it ran.
-pub(super) struct Measured {
+pub(super) struct Measurements {
     took: Duration,
     /// Processor time of the generator, in processors.
     own: f64,
     /// That of all programs on the generator's machine.
     machine: Option<f64>,
-    server: Option<ServerSide>,
+    server: Option<ServerMetrics>,
     pub(super) not_sent: u64,
 }
 
 /// The server's account of the same time.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct ServerSide {
+pub(super) struct ServerMetrics {
     /// Processor time that it used, in processors.
     processors: f64,
     /// Share of the time that a commit was under way: writing and syncing.
@@ -43,7 +43,7 @@ pub(super) struct ServerSide {
     queue_depth: f64,
 }
 
-impl Measured {
+impl Measurements {
     pub(super) fn new(
         took: Duration,
         (own, machine): (Duration, Option<Duration>),
@@ -55,7 +55,7 @@ impl Measured {
             let rise = |name: &str| (after.sum(name) - before.sum(name)).max(0.0);
             let (commits, busy) =
                 (rise("stockhold_commit_seconds_count"), rise("stockhold_commit_seconds_sum"));
-            ServerSide {
+            ServerMetrics {
                 processors: rise("stockhold_cpu_seconds") / seconds,
                 committing: busy / seconds,
                 commits_per_second: commits / seconds,
@@ -72,7 +72,7 @@ impl Measured {
 
 /// What a run has left behind.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Books {
+pub(super) struct BenchAudit {
     /// Whether the server has what the run was told; requests without an answer may have taken effect or not.
     pub(super) agree: bool,
     sku_prefix: String,
@@ -84,8 +84,8 @@ pub(super) struct Books {
     total_units: u64,
 }
 
-impl Books {
-    pub(super) fn new(skus: &[String], told: &Told) -> Self {
+impl BenchAudit {
+    pub(super) fn new(skus: &[String], told: &Tally) -> Self {
         let prefix = skus.first().and_then(|sku| sku.rsplit_once('-')).map_or("", |(prefix, _)| prefix);
         Self {
             agree: false,
@@ -107,7 +107,7 @@ impl Books {
 
     /// Every unit that was told held is held or sold, unless holds may have `run_out` meanwhile. What nobody was told of may be
     /// there besides.
-    pub(super) fn compare(&mut self, told: &Told, run_out: bool) {
+    pub(super) fn compare(&mut self, told: &Tally, run_out: bool) {
         let exact = told.unknown() == 0;
         let taken = self.confirmed_sold.saturating_add(self.held_units);
         let sold = self.confirmed_sold >= self.told_confirmed
@@ -120,7 +120,7 @@ impl Books {
 
 /// See the module. Field names are part of the interface.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     server: String,
     version: Option<String>,
     store: Option<String>,
@@ -150,20 +150,20 @@ pub(super) struct Report {
     generator: f64,
     /// Processors that all programs on the generator's machine used.
     machine: Option<f64>,
-    server_side: Option<ServerSide>,
+    server_side: Option<ServerMetrics>,
     limited_by: Vec<String>,
-    pub(super) books: Books,
+    pub(super) books: BenchAudit,
     ttl_seconds: u64,
 }
 
-impl Report {
+impl BenchReport {
     pub(super) fn new(
-        args: &Args,
+        args: &BenchArgs,
         url: &str,
-        info: Result<Info, String>,
-        seen: &Seen,
-        measured: &Measured,
-        books: Books,
+        info: Result<ServerInfo, String>,
+        seen: &ThreadResult,
+        measured: &Measurements,
+        books: BenchAudit,
     ) -> Self {
         let seconds = measured.took.as_secs_f64().max(f64::EPSILON);
         let threads = args.threads.min(args.connections);
@@ -202,7 +202,7 @@ impl Report {
     }
 
     /// What the figures suggest kept them from being higher. The likeliest first.
-    fn limits(&self, seen: &Seen) -> Vec<String> {
+    fn limits(&self, seen: &ThreadResult) -> Vec<String> {
         let mut found = Vec::new();
         let refused: u64 = self.refused.values().sum();
         let failed: u64 = self.failed.values().sum();
@@ -265,7 +265,7 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for BenchReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (&self.version, &self.store, &self.durability, &self.durability_unknown) {
             (Some(version), Some(store), Some(durability), _) => {
@@ -339,8 +339,15 @@ impl Display for Report {
         for (number, limit) in self.limited_by.iter().enumerate() {
             writeln!(f, "{:<10} {limit}", if number == 0 { "Limited by" } else { "" })?;
         }
-        let Books {
-            agree, sku_prefix, skus, told_reserved, told_confirmed, confirmed_sold, held_units, ..
+        let BenchAudit {
+            agree,
+            sku_prefix,
+            skus,
+            told_reserved,
+            told_confirmed,
+            confirmed_sold,
+            held_units,
+            ..
         } = &self.books;
         writeln!(
             f,
@@ -366,9 +373,9 @@ mod tests {
     use super::*;
 
     /// Whether these books agree with what was told, if holds last and if they may have run out.
-    fn agree([reserved, confirmed]: [u64; 2], [held, sold]: [u64; 2], told: &Told) -> (bool, bool) {
+    fn agree([reserved, confirmed]: [u64; 2], [held, sold]: [u64; 2], told: &Tally) -> (bool, bool) {
         let judge = |run_out| {
-            let mut books = Books::new(&["bench-1-0".to_owned()], told);
+            let mut books = BenchAudit::new(&["bench-1-0".to_owned()], told);
             (books.told_reserved, books.told_confirmed) = (reserved, confirmed);
             (books.held_units, books.confirmed_sold, books.total_units) = (held, sold, 100);
             books.compare(told, run_out);
@@ -379,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_hold_that_was_told_and_is_not_there_is_noticed() {
-        let all_answered = Told::default();
+        let all_answered = Tally::default();
         for (told, found, expected) in [
             ([10, 4], [6, 4], (true, true)),
             ([10, 4], [5, 4], (false, true)),
@@ -391,9 +398,9 @@ mod tests {
         ] {
             assert_eq!(agree(told, found, &all_answered), expected, "{told:?} {found:?}");
         }
-        let mut no_answer = Told::default();
+        let mut no_answer = Tally::default();
         no_answer.failed.insert("connection lost".to_owned(), 1);
-        let mut cannot_say = Told::default();
+        let mut cannot_say = Tally::default();
         cannot_say.refused.insert("outcome_unknown".to_owned(), 1);
         for unknown in [no_answer, cannot_say] {
             for (told, found, expected) in [
@@ -405,7 +412,7 @@ mod tests {
                 assert_eq!(agree(told, found, &unknown), expected, "{told:?} {found:?}");
             }
         }
-        let mut refused = Told::default();
+        let mut refused = Tally::default();
         refused.refused.insert("insufficient_inventory".to_owned(), 9);
         assert_eq!(agree([10, 4], [7, 4], &refused), (false, false));
     }

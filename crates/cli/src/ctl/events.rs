@@ -1,9 +1,9 @@
 //! `ctl events`: what has happened, and what happens. Following goes on over broken connections and restarts of the
 //! server, after the last position that was seen, so that nothing is missed and nothing is shown twice.
 
-use super::ask::reservation;
+use super::requests::reservation;
 use super::show;
-use crate::call::{Caller, Failed, push_query};
+use crate::client::{CallError, RetryClient, push_query};
 use crate::{out, server};
 use clap::Args;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 const PAGE: u64 = 1_000;
 
 #[derive(Args)]
-pub(super) struct Events {
+pub(super) struct EventsArgs {
     /// Only those of this reservation, oldest first
     #[arg(long, value_name = "ID", conflicts_with_all = ["after", "follow"])]
     reservation: Option<String>,
@@ -33,8 +33,8 @@ pub(super) struct Events {
     follow: bool,
 }
 
-impl Events {
-    pub(super) async fn run(&self, url: &str, caller: &Caller, json: bool) -> ExitCode {
+impl EventsArgs {
+    pub(super) async fn run(&self, url: &str, caller: &RetryClient, json: bool) -> ExitCode {
         let done = match (&self.reservation, self.follow) {
             (Some(id), _) => self.history(caller, id, json).await,
             (None, true) => self.follow(caller, json).await,
@@ -42,19 +42,19 @@ impl Events {
         };
         match done {
             Ok(()) => ExitCode::from(exit::DONE),
-            Err(failed) => exit::because(server::code(&failed), server::explain(url, &failed)),
+            Err(failed) => exit::because(server::exit_code(&failed), server::explain(url, &failed)),
         }
     }
 
-    async fn history(&self, caller: &Caller, id: &str, json: bool) -> Result<(), Failed> {
+    async fn history(&self, caller: &RetryClient, id: &str, json: bool) -> Result<(), CallError> {
         let raw = caller.send("GET", &reservation(id, "/events"), b"").await?;
         show_page(&raw.body, json, self.limit.unwrap_or(u64::MAX)).map(|_| ())
     }
 
     /// Pages until the limit.
-    async fn page(&self, caller: &Caller, json: bool) -> Result<(), Failed> {
+    async fn page(&self, caller: &RetryClient, json: bool) -> Result<(), CallError> {
         let (mut after, mut left) = (self.after, self.limit.unwrap_or(50));
-        while left > 0 && !out::is_over() {
+        while left > 0 && !out::is_closed() {
             let mut path = "/v1/events".to_owned();
             push_query(&mut path, "after", &after.to_string());
             push_query(&mut path, "limit", &left.min(PAGE).to_string());
@@ -66,7 +66,7 @@ impl Events {
         Ok(())
     }
 
-    async fn follow(&self, caller: &Caller, json: bool) -> Result<(), Failed> {
+    async fn follow(&self, caller: &RetryClient, json: bool) -> Result<(), CallError> {
         let (mut after, mut left) = (self.after, self.limit.unwrap_or(u64::MAX));
         while left > 0 {
             let mut stream = caller.ask(async |client| client.follow(after).await).await?;
@@ -74,11 +74,14 @@ impl Events {
                 match stream.next().await {
                     Ok(Some(event)) => {
                         let Ok(position) = event.id.parse() else {
-                            return Err(Failed::Broken(format!("an event has no position: {:?}", event.id)));
+                            return Err(CallError::Unexpected(format!(
+                                "an event has no position: {:?}",
+                                event.id
+                            )));
                         };
                         show_event(&event.data, json)?;
                         (after, left) = (position, left - 1);
-                        if left == 0 || out::is_over() {
+                        if left == 0 || out::is_closed() {
                             return Ok(());
                         }
                     }
@@ -97,8 +100,8 @@ impl Events {
 }
 
 /// Shows a page: how many events, and the last one's position; `None` when there are none.
-fn show_page(body: &[u8], json: bool, most: u64) -> Result<Option<(u64, u64)>, Failed> {
-    let odd = |what: &str| Failed::Broken(format!("the list of events is odd: {what}"));
+fn show_page(body: &[u8], json: bool, most: u64) -> Result<Option<(u64, u64)>, CallError> {
+    let odd = |what: &str| CallError::Unexpected(format!("the list of events is odd: {what}"));
     let page: Value = serde_json::from_slice(body).map_err(|error| odd(&error.to_string()))?;
     let events = page["data"].as_array().ok_or_else(|| odd("there is no data"))?;
     let mut shown = None;
@@ -110,8 +113,9 @@ fn show_page(body: &[u8], json: bool, most: u64) -> Result<Option<(u64, u64)>, F
     Ok(shown)
 }
 
-fn show_event(data: &str, json: bool) -> Result<(), Failed> {
-    let event = serde_json::from_str(data).map_err(|error| Failed::Broken(format!("an event: {error}")))?;
+fn show_event(data: &str, json: bool) -> Result<(), CallError> {
+    let event =
+        serde_json::from_str(data).map_err(|error| CallError::Unexpected(format!("an event: {error}")))?;
     show_value(&event, json);
     Ok(())
 }

@@ -1,23 +1,23 @@
 //! `stockhold ctl`: a server's commands and lists from a shell. Every command is one request of the HTTP API; what is
 //! answered goes to standard output, everything else to standard error.
 
-mod ask;
 mod events;
+mod requests;
 mod show;
 mod units;
 
-use super::call::{Caller, Failed};
+use super::client::{CallError, RetryClient};
 use super::server::{self, ServerArgs};
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::client::Raw;
 use stockhold_config::exit;
 
-#[derive(ClapArgs)]
+#[derive(Args)]
 #[command(arg_required_else_help = true)]
-pub(super) struct Args {
+pub(super) struct CtlArgs {
     #[command(flatten)]
     server: ServerArgs,
     /// The server's answer as it came, as JSON; of a refusal, the problem
@@ -27,92 +27,92 @@ pub(super) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, global = true)]
     patience: u64,
     #[command(subcommand)]
-    command: Command,
+    command: CtlCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CtlCommand {
     /// Hold units for somebody until they confirm, release or run out of time
     ///
     ///   stockhold ctl reserve shirt --quantity 2 --owner cart-1 --ttl 600
     ///   stockhold ctl reserve --line shirt=2 --line mug --owner cart-1 --partial
     ///   stockhold ctl reserve concert --quantity 4 --owner cart-1 --adjacent --section stalls
     #[command(verbatim_doc_comment)]
-    Reserve(Box<ask::Reserve>),
+    Reserve(Box<requests::ReserveArgs>),
     /// Turn a hold into a sale
-    Confirm(ask::Confirm),
+    Confirm(requests::ConfirmArgs),
     /// Give a hold's units back
-    Release(ask::Release),
+    Release(requests::ReleaseArgs),
     /// Move a hold's deadline away: to now and so many seconds, within the item's longest hold
-    Extend(ask::Extend),
+    Extend(requests::ExtendArgs),
     /// Take sold units back: all of a reservation, or what --line or --unit says
     ///
     ///   stockhold ctl return RESERVATION --reason broken --line shirt=1
     ///   stockhold ctl return RESERVATION --reason ill --unit A-12
     #[command(verbatim_doc_comment)]
-    Return(ask::Return),
+    Return(requests::ReturnArgs),
     /// Show a reservation
-    Get(ask::Get),
+    Get(requests::GetArgs),
     /// List reservations, the newest first
     ///
     ///   stockhold ctl list --owner cart-1 --status active
     #[command(verbatim_doc_comment)]
-    List(ask::List),
+    List(requests::ListArgs),
     /// Set, move, show and list stock
     #[command(subcommand)]
-    Stock(Stock),
+    Stock(StockCommand),
     /// Add, list, show, draw and retire units with ids: seats, slots, serial numbers
     #[command(subcommand)]
-    Units(units::Units),
+    Units(units::UnitsCommand),
     /// Show what is to be had of some SKUs
-    Available(ask::Available),
+    Available(requests::AvailableArgs),
     /// Stop selling an item, a location or everything; what is held can still be confirmed
     ///
     ///   stockhold ctl pause shirt --reason "wrong price"
     ///   stockhold ctl pause --location hub-7
     ///   stockhold ctl pause --everything
     #[command(verbatim_doc_comment)]
-    Pause(ask::Sale),
+    Pause(requests::PauseArgs),
     /// Go on selling it
-    Resume(ask::Sale),
+    Resume(requests::PauseArgs),
     /// Show what is paused: everything, or locations; an item says it of itself
     ///
     ///   stockhold ctl sale
     ///   stockhold ctl sale --location hub-7
     #[command(verbatim_doc_comment)]
-    Sale(ask::Standing),
+    Sale(requests::SaleStatusArgs),
     /// Show what has happened, or follow what happens
     ///
     ///   stockhold ctl events --reservation 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e
     ///   stockhold ctl events --after 1000 --limit 50
     ///   stockhold ctl events --follow --json
     #[command(verbatim_doc_comment)]
-    Events(events::Events),
+    Events(events::EventsArgs),
 }
 
 #[derive(Subcommand)]
-enum Stock {
+enum StockCommand {
     /// Create an item, or set what is named of it; the rest stays
     ///
     ///   stockhold ctl stock set shirt --total 100 --safety-stock 5
     ///   stockhold ctl stock set shirt --unset default-ttl
     ///   stockhold ctl stock set concert --mode units
     #[command(verbatim_doc_comment)]
-    Set(ask::Set),
+    Set(requests::SetStockArgs),
     /// Move an item's total: deliveries up, losses down
     ///
     ///   stockhold ctl stock adjust shirt 24 --reason "delivery 4711"
     ///   stockhold ctl stock adjust shirt -3 --reason broken
     #[command(verbatim_doc_comment)]
-    Adjust(ask::Adjust),
+    Adjust(requests::AdjustStockArgs),
     /// Show an item
-    Get(ask::Item),
+    Get(requests::GetItemArgs),
     /// List items in order of location and SKU
-    List(ask::Items),
+    List(requests::ListItemsArgs),
 }
 
 /// A request, and how its answer is shown to people.
-pub(super) struct Request {
+pub(super) struct ApiRequest {
     method: &'static str,
     path: String,
     body: Option<Value>,
@@ -121,7 +121,7 @@ pub(super) struct Request {
     show: fn(&Value) -> String,
 }
 
-impl Request {
+impl ApiRequest {
     fn get(path: String, show: fn(&Value) -> String) -> Self {
         Self { method: "GET", path, body: None, if_match: None, key: None, show }
     }
@@ -152,17 +152,17 @@ fn fresh_key() -> Result<String, String> {
 }
 
 /// Does one command.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &CtlArgs) -> ExitCode {
     let url = match args.server.url() {
         Ok(url) => url,
         Err(why) => return exit::because(exit::USAGE, why),
     };
     let say = |what: &str| eprintln!("stockhold: {what}");
-    let caller = match Caller::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
         Ok(caller) => caller,
         Err(why) => return exit::because(exit::USAGE, why),
     };
-    if let Command::Events(events) = &args.command {
+    if let CtlCommand::Events(events) = &args.command {
         return server::block_on(events.run(&url, &caller, args.json));
     }
     match args.command.request() {
@@ -171,8 +171,8 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-impl Args {
-    async fn ask(&self, url: &str, caller: &Caller, request: Request) -> ExitCode {
+impl CtlArgs {
+    async fn ask(&self, url: &str, caller: &RetryClient, request: ApiRequest) -> ExitCode {
         if let Some(key) = &request.key {
             eprintln!("idempotency key: {key}");
         }
@@ -180,26 +180,28 @@ impl Args {
             Ok(raw) => self.show(&request, &raw),
             Err(failed) => {
                 if self.json
-                    && let Failed::Refused(problem) = &failed
+                    && let CallError::Refused(problem) = &failed
                 {
                     println!("{}", server::problem_json(problem));
                 }
                 let mut why = server::explain(url, &failed);
                 match (&failed, &request.key) {
-                    (Failed::GaveUp { undone: true, .. }, _) => why.push_str("\nNothing was done."),
-                    (Failed::GaveUp { .. }, Some(key)) => {
+                    (CallError::TimedOut { nothing_done: true, .. }, _) => {
+                        why.push_str("\nNothing was done.")
+                    }
+                    (CallError::TimedOut { .. }, Some(key)) => {
                         why.push_str("\nThe command may have taken effect. Give it again with --key ");
                         why.push_str(key);
                         why.push_str(": it takes effect once.");
                     }
                     _ => {}
                 }
-                exit::because(server::code(&failed), why)
+                exit::because(server::exit_code(&failed), why)
             }
         }
     }
 
-    fn show(&self, request: &Request, raw: &Raw) -> ExitCode {
+    fn show(&self, request: &ApiRequest, raw: &Raw) -> ExitCode {
         if raw.headers.contains_key("idempotent-replayed") {
             eprintln!("this key was used before: the same answer again, nothing new was done");
         }
@@ -219,7 +221,7 @@ impl Args {
     }
 }
 
-async fn send(caller: &Caller, request: &Request) -> Result<Raw, Failed> {
+async fn send(caller: &RetryClient, request: &ApiRequest) -> Result<Raw, CallError> {
     let body = match &request.body {
         Some(body) => body.to_string(),
         None => String::new(),
@@ -229,8 +231,8 @@ async fn send(caller: &Caller, request: &Request) -> Result<Raw, Failed> {
     caller.send_with(request.method, &request.path, &headers, body.as_bytes()).await
 }
 
-impl Command {
-    fn request(&self) -> Result<Request, String> {
+impl CtlCommand {
+    fn request(&self) -> Result<ApiRequest, String> {
         match self {
             Self::Reserve(ask) => ask.request(),
             Self::Confirm(ask) => ask.request(),
@@ -239,10 +241,10 @@ impl Command {
             Self::Return(ask) => ask.request(),
             Self::Get(ask) => Ok(ask.request()),
             Self::List(ask) => Ok(ask.request()),
-            Self::Stock(Stock::Set(ask)) => ask.request(),
-            Self::Stock(Stock::Adjust(ask)) => ask.request(),
-            Self::Stock(Stock::Get(ask)) => Ok(ask.request()),
-            Self::Stock(Stock::List(ask)) => Ok(ask.request()),
+            Self::Stock(StockCommand::Set(ask)) => ask.request(),
+            Self::Stock(StockCommand::Adjust(ask)) => ask.request(),
+            Self::Stock(StockCommand::Get(ask)) => Ok(ask.request()),
+            Self::Stock(StockCommand::List(ask)) => Ok(ask.request()),
             Self::Units(ask) => ask.request(),
             Self::Available(ask) => Ok(ask.request()),
             Self::Pause(ask) => ask.request(true),

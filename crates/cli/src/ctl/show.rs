@@ -1,8 +1,8 @@
 //! Answers for people. Fields that a later server adds are left out here; --json has them.
 
-use crate::hall::drawn;
+use crate::plural::counted;
+use crate::seat_map::drawn;
 use crate::table::{Column, printable, table};
-use crate::words::counted;
 use serde_json::Value;
 use std::fmt::Write;
 use stockhold_api::wire::SeatMap;

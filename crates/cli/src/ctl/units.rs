@@ -1,65 +1,65 @@
 //! Units with ids from a shell: which ones a hold is for, and what operators do with them.
 
-use super::Request;
-use super::ask::{Page, Where};
+use super::ApiRequest;
+use super::requests::{LocationArgs, PageArgs};
 use super::show;
-use crate::call::{encoded, item_path, push_query};
+use crate::client::{encoded, item_path, push_query};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
 
 #[derive(Subcommand)]
-pub(super) enum Units {
+pub(super) enum UnitsCommand {
     /// Add units to an item of mode units; those that are there stay
     ///
     ///   stockhold ctl stock set concert --mode units
     ///   stockhold ctl units add concert A-1 A-2 A-3 --section stalls --row A
     #[command(verbatim_doc_comment)]
-    Add(Add),
+    Add(AddUnitsArgs),
     /// List an item's units in the order of their claims, each with where it stands
     ///
     ///   stockhold ctl units list concert --status held
     #[command(verbatim_doc_comment)]
-    List(List),
+    List(ListUnitsArgs),
     /// Show a unit: where it stands, and who has it
     ///
     ///   stockhold ctl units get concert A-3
     #[command(verbatim_doc_comment)]
-    Get(One),
+    Get(UnitArgs),
     /// Show what happened to a unit since it was added, the newest 64 events at most
     ///
     ///   stockhold ctl units events concert A-3
     #[command(verbatim_doc_comment)]
-    Events(One),
+    Events(UnitArgs),
     /// Draw where every unit stands, row by row
-    Map(SeatMap),
+    Map(SeatMapArgs),
     /// Let go of a unit that nobody holds or has bought
     ///
     ///   stockhold ctl units retire concert A-3
     #[command(verbatim_doc_comment)]
-    Retire(One),
+    Retire(UnitArgs),
 }
 
-impl Units {
-    pub(super) fn request(&self) -> Result<Request, String> {
+impl UnitsCommand {
+    pub(super) fn request(&self) -> Result<ApiRequest, String> {
         Ok(match self {
             Self::Add(ask) => ask.request()?,
             Self::List(ask) => ask.request(),
             Self::Map(ask) => {
-                Request::get(item_path(&ask.sku, &ask.place.location, "/seat-map"), show::seat_map)
+                ApiRequest::get(item_path(&ask.sku, &ask.place.location, "/seat-map"), show::seat_map)
             }
-            Self::Get(ask) => Request::get(ask.path(""), show::unit),
-            Self::Events(ask) => Request::get(ask.path("/events"), show::history),
-            Self::Retire(ask) => Request {
+            Self::Get(ask) => ApiRequest::get(ask.path(""), show::unit),
+            Self::Events(ask) => ApiRequest::get(ask.path("/events"), show::history),
+            Self::Retire(ask) => ApiRequest {
                 method: "DELETE",
-                ..Request::get(ask.path(""), |_| "retired: it is no more\n".to_owned())
+                ..ApiRequest::get(ask.path(""), |_| "retired: it is no more\n".to_owned())
             },
         })
     }
 }
 
 #[derive(Args)]
-pub(super) struct Add {
+pub(super) struct AddUnitsArgs {
     /// Of what
     sku: String,
     /// Their ids, in the order of their claims; `stockhold import --units` reads many from a file
@@ -73,14 +73,14 @@ pub(super) struct Add {
     row: Option<String>,
     /// What they are like: NAME=VALUE, a whole number, true, false or a text; repeat it for more
     #[arg(long, value_name = "NAME=VALUE")]
-    attribute: Vec<Attribute>,
+    attribute: Vec<UnitAttribute>,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
 }
 
-impl Add {
-    fn request(&self) -> Result<Request, String> {
-        let attributes = Attribute::object(&self.attribute)?;
+impl AddUnitsArgs {
+    fn request(&self) -> Result<ApiRequest, String> {
+        let attributes = UnitAttribute::object(&self.attribute)?;
         let unit = |id: &String| {
             let mut unit = Map::from_iter([("unit_id".to_owned(), json!(id))]);
             for (name, value) in [("section", &self.section), ("row", &self.row)] {
@@ -91,42 +91,42 @@ impl Add {
         };
         let units: Vec<Value> = self.unit.iter().map(unit).collect();
         let path = item_path(&self.sku, &self.place.location, "/units");
-        Ok(Request::post(path, json!({ "units": units }), show::units_added))
+        Ok(ApiRequest::post(path, json!({ "units": units }), show::units_added))
     }
 }
 
 /// Where units stand.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Standing {
+enum UnitStatus {
     Available,
     Held,
     Sold,
 }
 
 #[derive(Args)]
-pub(super) struct List {
+pub(super) struct ListUnitsArgs {
     /// Of what
     sku: String,
     /// Only those that stand so
     #[arg(long)]
-    status: Option<Standing>,
+    status: Option<UnitStatus>,
     /// Only those of this section
     #[arg(long)]
     section: Option<String>,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
     #[command(flatten)]
-    page: Page,
+    page: PageArgs,
 }
 
-impl List {
-    fn request(&self) -> Request {
+impl ListUnitsArgs {
+    fn request(&self) -> ApiRequest {
         let mut path = item_path(&self.sku, &self.place.location, "/units");
         if let Some(status) = self.status {
             let status = match status {
-                Standing::Available => "available",
-                Standing::Held => "held",
-                Standing::Sold => "sold",
+                UnitStatus::Available => "available",
+                UnitStatus::Held => "held",
+                UnitStatus::Sold => "sold",
             };
             push_query(&mut path, "status", status);
         }
@@ -134,30 +134,30 @@ impl List {
             push_query(&mut path, "section", section);
         }
         self.page.push(&mut path);
-        Request::get(path, show::units)
+        ApiRequest::get(path, show::units)
     }
 }
 
 #[derive(Args)]
-pub(super) struct SeatMap {
+pub(super) struct SeatMapArgs {
     /// Of what
     sku: String,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
 }
 
 #[derive(Args)]
-pub(super) struct One {
+pub(super) struct UnitArgs {
     /// Of what
     sku: String,
     /// Its id
     #[arg(value_name = "ID")]
     unit: String,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
 }
 
-impl One {
+impl UnitArgs {
     fn path(&self, rest: &str) -> String {
         item_path(&self.sku, &self.place.location, &format!("/units/{}{rest}", encoded(&self.unit)))
     }
@@ -165,7 +165,7 @@ impl One {
 
 /// Which units of an item a hold is for.
 #[derive(Args)]
-pub(super) struct Choice {
+pub(super) struct UnitSelectionArgs {
     /// A unit by its id, of an item whose units have ids; repeat it for more
     #[arg(long, value_name = "ID", conflicts_with_all = ["line", "quantity", "adjacent", "section", "min_together", "attribute"])]
     unit: Vec<String>,
@@ -180,10 +180,10 @@ pub(super) struct Choice {
     min_together: Option<u64>,
     /// Only units that have this: NAME=VALUE; repeat it for more
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "line")]
-    attribute: Vec<Attribute>,
+    attribute: Vec<UnitAttribute>,
 }
 
-impl Choice {
+impl UnitSelectionArgs {
     /// Writes it into a line of a request.
     pub(super) fn put(&self, line: &mut Map<String, Value>) -> Result<(), String> {
         let mut put = |name: &str, value: Value| line.insert(name.to_owned(), value);
@@ -196,7 +196,7 @@ impl Choice {
         if let Some(least) = self.min_together {
             put("min_together", json!(least));
         }
-        if let Some(all) = Attribute::object(&self.attribute)? {
+        if let Some(all) = UnitAttribute::object(&self.attribute)? {
             put("attributes", all);
         }
         if !self.unit.is_empty() {
@@ -209,12 +209,12 @@ impl Choice {
 
 /// `NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Attribute {
+struct UnitAttribute {
     name: String,
     value: Value,
 }
 
-impl FromStr for Attribute {
+impl FromStr for UnitAttribute {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -230,7 +230,7 @@ impl FromStr for Attribute {
     }
 }
 
-impl Attribute {
+impl UnitAttribute {
     fn object(all: &[Self]) -> Result<Option<Value>, String> {
         let mut object = Map::new();
         for Self { name, value } in all {
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn an_attribute_is_a_name_and_a_plain_value() {
-        let read = |text: &str| text.parse::<Attribute>().map(|it| (it.name, it.value));
+        let read = |text: &str| text.parse::<UnitAttribute>().map(|it| (it.name, it.value));
         for (text, value) in [
             ("a=true", json!(true)),
             ("a=-3", json!(-3)),
@@ -260,7 +260,7 @@ mod tests {
         }
         assert!(read("aisle").unwrap_err().contains("NAME=VALUE"));
         let twice = ["a=1", "b=1", "a=1"].map(|text| text.parse().unwrap());
-        assert_eq!(Attribute::object(&twice), Err("--attribute a is given twice".to_owned()));
-        assert_eq!(Attribute::object(&twice[..2]), Ok(Some(json!({ "a": 1, "b": 1 }))));
+        assert_eq!(UnitAttribute::object(&twice), Err("--attribute a is given twice".to_owned()));
+        assert_eq!(UnitAttribute::object(&twice[..2]), Ok(Some(json!({ "a": 1, "b": 1 }))));
     }
 }

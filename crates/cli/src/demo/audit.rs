@@ -1,17 +1,17 @@
 //! The demo's verdict: what buyers were told, against what the server has.
 
-use super::sale::{Sale, Told};
-use crate::call::Failed;
+use super::sale::{BuyerOutcome, DemoSale};
+use crate::client::CallError;
 use stockhold_api::wire::Status;
 
 /// One thing that must hold, and whether it does.
-pub(super) struct Check {
+pub(super) struct AuditCheck {
     pub(super) right: bool,
     pub(super) says: String,
 }
 
 /// Compares. Every hold must have ended.
-pub(super) async fn audit(sale: &Sale, units: u64) -> Result<Vec<Check>, Failed> {
+pub(super) async fn audit(sale: &DemoSale, units: u64) -> Result<Vec<AuditCheck>, CallError> {
     let item = sale.item().await?;
     let given = sale.given.borrow().clone();
     let mut ended = [0_u64; 3];
@@ -19,9 +19,9 @@ pub(super) async fn audit(sale: &Sale, units: u64) -> Result<Vec<Check>, Failed>
     for hold in &given {
         let now = sale.caller.ask(async |client| client.reservation(hold.id).await).await?.status;
         let expected = match hold.told {
-            Told::Sold => Status::Confirmed,
-            Told::Released => Status::Cancelled,
-            Told::Nothing | Told::TooLate => Status::Expired,
+            BuyerOutcome::Sold => Status::Confirmed,
+            BuyerOutcome::Released => Status::Cancelled,
+            BuyerOutcome::Abandoned | BuyerOutcome::Expired => Status::Expired,
         };
         match now {
             Status::Confirmed => ended[0] += 1,
@@ -36,7 +36,7 @@ pub(super) async fn audit(sale: &Sale, units: u64) -> Result<Vec<Check>, Failed>
     let sold = sale.sold.get();
     let [confirmed, released, expired] = ended;
     let holds = given.len() as u64;
-    let check = |right: bool, says: String| Check { right, says };
+    let check = |right: bool, says: String| AuditCheck { right, says };
     Ok(vec![
         check(
             sold == item.confirmed_sold,

@@ -1,13 +1,13 @@
 //! `stockhold demo`: a sale that runs itself, told as it happens, and audited.
 
 mod audit;
-mod child;
 mod sale;
 mod seats;
+mod server_process;
 
-use super::call::{Caller, Failed};
-use child::Server;
-use sale::{Fate, HOLD_SECONDS, LOCATION, SKU, Sale, Told};
+use super::client::{CallError, RetryClient};
+use sale::{BuyerOutcome, BuyerPlan, DemoSale, HOLD_SECONDS, LOCATION, SKU};
+use server_process::ServerProcess;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const ENDING: Duration = Duration::from_secs(15);
 const BUYERS: u32 = 100_000;
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct DemoArgs {
     /// How many ask at once
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(BUYERS)))]
     buyers: u32,
@@ -47,17 +47,17 @@ pub(super) struct Args {
 }
 
 /// Runs the sale and says by its exit code whether the audit is right.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &DemoArgs) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::because(exit::FAILED, format!("starting the runtime: {error}")),
     };
     let told = LocalSet::new().block_on(&runtime, async {
-        let story = Story { args, begun: Instant::now() };
+        let story = SaleDemo { args, begun: Instant::now() };
         let tell = async || if args.seats { seats::tell(args.seed).await } else { story.tell().await };
         tokio::select! {
             told = tell() => told,
-            _ = tokio::signal::ctrl_c() => Err(Failed::Broken("interrupted; the server has been ended".to_owned())),
+            _ = tokio::signal::ctrl_c() => Err(CallError::Unexpected("interrupted; the server has been ended".to_owned())),
         }
     });
     match told {
@@ -67,27 +67,28 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-struct Story<'a> {
-    args: &'a Args,
+struct SaleDemo<'a> {
+    args: &'a DemoArgs,
     begun: Instant,
 }
 
-impl Story<'_> {
+impl SaleDemo<'_> {
     fn say(&self, what: impl std::fmt::Display) {
         println!("{:7.2} s  {what}", self.begun.elapsed().as_secs_f64());
     }
 
-    async fn tell(&self) -> Result<bool, Failed> {
-        let dir =
-            tempfile::tempdir().map_err(|error| Failed::Broken(format!("a temporary directory: {error}")))?;
-        let mut server = Server::start(dir.path()).await?;
+    async fn tell(&self) -> Result<bool, CallError> {
+        let dir = tempfile::tempdir()
+            .map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
+        let mut server = ServerProcess::start(dir.path()).await?;
         self.say(format_args!(
             "a server of our own: {} (process {}), its data in {}",
             server.url(),
             server.pid(),
             dir.path().display()
         ));
-        let sale = Sale::new(Caller::new(&server.url(), PATIENCE, Box::new(|_| {}))?, self.args.seed);
+        let sale =
+            DemoSale::new(RetryClient::new(&server.url(), PATIENCE, Box::new(|_| {}))?, self.args.seed);
         let stock = Stock { total_units: Some(self.args.units.into()), ..Stock::default() };
         let at = At { sku: SKU, location: Some(LOCATION) };
         sale.caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
@@ -118,8 +119,8 @@ impl Story<'_> {
     /// Everybody at once.
     async fn rush(
         &self,
-        sale: &Rc<Sale>,
-    ) -> Result<(Vec<(u32, stockhold_domain::ReservationId)>, Vec<u32>), Failed> {
+        sale: &Rc<DemoSale>,
+    ) -> Result<(Vec<(u32, stockhold_domain::ReservationId)>, Vec<u32>), CallError> {
         let begun = Instant::now();
         let mut buyers = JoinSet::new();
         for buyer in 0..self.args.buyers {
@@ -147,12 +148,13 @@ impl Story<'_> {
     /// Holders pay, change their minds or walk away; in the middle of it the server is killed.
     async fn decisions(
         &self,
-        sale: &Rc<Sale>,
+        sale: &Rc<DemoSale>,
         held: Vec<(u32, stockhold_domain::ReservationId)>,
-        server: &mut Server,
-    ) -> Result<(), Failed> {
+        server: &mut ServerProcess,
+    ) -> Result<(), CallError> {
         let count = |fate| held.iter().filter(|(buyer, _)| sale.fate(*buyer) == fate).count() as u64;
-        let (pay, change, walk) = (count(Fate::Pays), count(Fate::ChangesMind), count(Fate::WalksAway));
+        let (pay, change, walk) =
+            (count(BuyerPlan::Pay), count(BuyerPlan::Cancel), count(BuyerPlan::Abandon));
         self.say(format_args!("{pay} of them will pay, {change} change their minds, {walk} just walk away"));
         let mut holders = JoinSet::new();
         for (buyer, id) in held {
@@ -171,14 +173,14 @@ impl Story<'_> {
         let told = |told| sale.given.borrow().iter().filter(|given| given.told == told).count();
         self.say(format_args!(
             "{} have paid and were told so, {} gave their unit back, {} were too late",
-            told(Told::Sold),
-            told(Told::Released),
-            told(Told::TooLate)
+            told(BuyerOutcome::Sold),
+            told(BuyerOutcome::Released),
+            told(BuyerOutcome::Expired)
         ));
         Ok(())
     }
 
-    async fn kill_and_restart(&self, sale: &Sale, server: &mut Server) -> Result<(), Failed> {
+    async fn kill_and_restart(&self, sale: &DemoSale, server: &mut ServerProcess) -> Result<(), CallError> {
         let before = sale.given.borrow().clone();
         let pid = server.pid();
         server.kill()?;
@@ -196,21 +198,24 @@ impl Story<'_> {
         ));
         let mut there = 0;
         let mut acknowledged = 0;
-        for given in before.iter().filter(|given| matches!(given.told, Told::Sold | Told::Released)) {
+        for given in
+            before.iter().filter(|given| matches!(given.told, BuyerOutcome::Sold | BuyerOutcome::Released))
+        {
             let now = sale.caller.ask(async |client| client.reservation(given.id).await).await?.status;
-            let expected = if given.told == Told::Sold { Status::Confirmed } else { Status::Cancelled };
+            let expected =
+                if given.told == BuyerOutcome::Sold { Status::Confirmed } else { Status::Cancelled };
             acknowledged += 1;
             there += u64::from(now == expected);
         }
         self.say(format_args!("of {acknowledged} answers given before the kill, {there} are there"));
         if there != acknowledged {
-            return Err(Failed::Broken("acknowledged answers were lost: this is a bug".to_owned()));
+            return Err(CallError::Unexpected("acknowledged answers were lost: this is a bug".to_owned()));
         }
         Ok(())
     }
 
     /// Who was told "sold out" comes back for what others gave up.
-    async fn late(&self, sale: &Rc<Sale>, refused: &[u32]) -> Result<(), Failed> {
+    async fn late(&self, sale: &Rc<DemoSale>, refused: &[u32]) -> Result<(), CallError> {
         let left = u64::from(self.args.units).saturating_sub(sale.sold.get());
         let coming = usize::try_from(left.saturating_mul(2)).unwrap_or(usize::MAX).min(refused.len());
         self.say(format_args!(
@@ -230,7 +235,7 @@ impl Story<'_> {
     }
 
     /// Waits until no hold is open.
-    async fn end(&self, sale: &Sale) -> Result<(), Failed> {
+    async fn end(&self, sale: &DemoSale) -> Result<(), CallError> {
         let begun = Instant::now();
         while sale.item().await?.held_units > 0 && begun.elapsed() < ENDING {
             tokio::time::sleep(LOOK_EVERY * 10).await;
@@ -239,6 +244,6 @@ impl Story<'_> {
     }
 }
 
-fn bug(error: &tokio::task::JoinError) -> Failed {
-    Failed::Broken(format!("a buyer ended early, which is a bug: {error}"))
+fn bug(error: &tokio::task::JoinError) -> CallError {
+    CallError::Unexpected(format!("a buyer ended early, which is a bug: {error}"))
 }

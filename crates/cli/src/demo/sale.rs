@@ -2,7 +2,7 @@
 //!
 //! A buyer believes nothing but answers: the audit is made of what is noted here.
 
-use crate::call::{Caller, Failed, RESERVATIONS, item_path};
+use crate::client::{CallError, RESERVATIONS, RetryClient, item_path};
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,42 +28,42 @@ const ASK_EVERY: Duration = Duration::from_millis(150);
 
 /// What a buyer does with a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Pays,
-    ChangesMind,
-    WalksAway,
+pub(super) enum BuyerPlan {
+    Pay,
+    Cancel,
+    Abandon,
 }
 
 /// How a hold ended, as its buyer was told; who walks away is told nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum BuyerOutcome {
     Sold,
     Released,
-    Nothing,
-    TooLate,
+    Abandoned,
+    Expired,
 }
 
 /// A hold that a buyer was given.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Given {
+pub(super) struct HoldRecord {
     pub(super) buyer: u32,
     pub(super) id: ReservationId,
-    pub(super) told: Told,
+    pub(super) told: BuyerOutcome,
 }
 
 /// The sale, as its buyers see it.
-pub(super) struct Sale {
-    pub(super) caller: Caller,
+pub(super) struct DemoSale {
+    pub(super) caller: RetryClient,
     pub(super) seed: u64,
     /// Every hold that was given to anybody.
-    pub(super) given: RefCell<Vec<Given>>,
+    pub(super) given: RefCell<Vec<HoldRecord>>,
     /// Sales that were acknowledged.
     pub(super) sold: Cell<u64>,
     turn: Semaphore,
 }
 
 #[derive(Serialize)]
-struct Reserve {
+struct DemoReserveBody {
     quantity: u64,
     #[serde(flatten)]
     terms: Terms,
@@ -71,21 +71,24 @@ struct Reserve {
 }
 
 #[derive(Serialize)]
-struct Confirm {
+struct DemoConfirmBody {
     order_id: String,
     idempotency_key: String,
 }
 
-impl Sale {
-    pub(super) fn new(caller: Caller, seed: u64) -> Rc<Self> {
+impl DemoSale {
+    pub(super) fn new(caller: RetryClient, seed: u64) -> Rc<Self> {
         let (given, sold) = (RefCell::default(), Cell::new(0));
         Rc::new(Self { caller, seed, given, sold, turn: Semaphore::new(AT_ONCE) })
     }
 
     /// Asks for one unit. Without one, says when it may be worth asking again.
-    pub(super) async fn reserve(&self, buyer: u32) -> Result<Result<ReservationId, Option<Instant>>, Failed> {
+    pub(super) async fn reserve(
+        &self,
+        buyer: u32,
+    ) -> Result<Result<ReservationId, Option<Instant>>, CallError> {
         let owner_id = format!("buyer-{buyer}");
-        let request = Reserve {
+        let request = DemoReserveBody {
             quantity: 1,
             idempotency_key: format!("{owner_id}:hold"),
             terms: Terms { owner_id, ttl_seconds: Some(HOLD_SECONDS), ..Terms::default() },
@@ -93,7 +96,7 @@ impl Sale {
         let _turn = self.turn.acquire().await;
         match self.caller.post::<Reservation>(&item_path(SKU, LOCATION, "/reserve"), &request).await {
             Ok(answer) => Ok(Ok(answer.body.reservation_id)),
-            Err(Failed::Refused(problem)) if problem.reason == Reason::InsufficientInventory.name() => {
+            Err(CallError::Refused(problem)) if problem.reason == Reason::InsufficientInventory.name() => {
                 Ok(Err(problem.lines.first().and_then(|line| line.next_expiry_at)))
             }
             Err(other) => Err(other),
@@ -101,26 +104,26 @@ impl Sale {
     }
 
     /// What a buyer does with a hold, after some thought.
-    pub(super) async fn decide(&self, buyer: u32, id: ReservationId) -> Result<(), Failed> {
+    pub(super) async fn decide(&self, buyer: u32, id: ReservationId) -> Result<(), CallError> {
         let told = match self.fate(buyer) {
-            Fate::WalksAway => Told::Nothing,
+            BuyerPlan::Abandon => BuyerOutcome::Abandoned,
             fate => {
                 tokio::time::sleep(Duration::from_millis(self.dice(buyer, "think") % THINK_MILLIS)).await;
-                if fate == Fate::Pays { self.pay(buyer, id).await? } else { self.release(id).await? }
+                if fate == BuyerPlan::Pay { self.pay(buyer, id).await? } else { self.release(id).await? }
             }
         };
-        self.given.borrow_mut().push(Given { buyer, id, told });
+        self.given.borrow_mut().push(HoldRecord { buyer, id, told });
         Ok(())
     }
 
     /// A buyer who was too late comes back: asks until there is a unit, or until no hold is left that may end.
-    pub(super) async fn come_back(&self, buyer: u32) -> Result<bool, Failed> {
+    pub(super) async fn come_back(&self, buyer: u32) -> Result<bool, CallError> {
         loop {
             match self.reserve(buyer).await? {
                 Ok(id) => {
                     let told = self.pay(buyer, id).await?;
-                    self.given.borrow_mut().push(Given { buyer, id, told });
-                    return Ok(told == Told::Sold);
+                    self.given.borrow_mut().push(HoldRecord { buyer, id, told });
+                    return Ok(told == BuyerOutcome::Sold);
                 }
                 Err(None) => return Ok(false),
                 Err(Some(_)) => tokio::time::sleep(ASK_EVERY).await,
@@ -128,40 +131,40 @@ impl Sale {
         }
     }
 
-    async fn pay(&self, buyer: u32, id: ReservationId) -> Result<Told, Failed> {
+    async fn pay(&self, buyer: u32, id: ReservationId) -> Result<BuyerOutcome, CallError> {
         let order_id = format!("order-{buyer}");
-        let request = Confirm { idempotency_key: format!("{order_id}:confirm"), order_id };
+        let request = DemoConfirmBody { idempotency_key: format!("{order_id}:confirm"), order_id };
         let _turn = self.turn.acquire().await;
         match self.caller.post::<Reservation>(&format!("{RESERVATIONS}/{id}/confirm"), &request).await {
             Ok(_) => {
                 self.sold.set(self.sold.get() + 1);
-                Ok(Told::Sold)
+                Ok(BuyerOutcome::Sold)
             }
-            Err(Failed::Refused(problem)) if problem.reason == Reason::ReservationExpired.name() => {
-                Ok(Told::TooLate)
+            Err(CallError::Refused(problem)) if problem.reason == Reason::ReservationExpired.name() => {
+                Ok(BuyerOutcome::Expired)
             }
             Err(other) => Err(other),
         }
     }
 
-    async fn release(&self, id: ReservationId) -> Result<Told, Failed> {
+    async fn release(&self, id: ReservationId) -> Result<BuyerOutcome, CallError> {
         let _turn = self.turn.acquire().await;
         self.caller.ask(async |client| client.release(id, Some("changed my mind")).await).await?;
-        Ok(Told::Released)
+        Ok(BuyerOutcome::Released)
     }
 
     /// The item as the server has it.
-    pub(super) async fn item(&self) -> Result<stockhold_api::wire::Item, Failed> {
+    pub(super) async fn item(&self) -> Result<stockhold_api::wire::Item, CallError> {
         let at = At { sku: SKU, location: Some(LOCATION) };
         self.caller.ask(async |client| client.item(at).await).await
     }
 
     /// Half of the buyers pay, a quarter change their minds, a quarter walk away.
-    pub(super) fn fate(&self, buyer: u32) -> Fate {
+    pub(super) fn fate(&self, buyer: u32) -> BuyerPlan {
         match self.dice(buyer, "fate") % 4 {
-            0 | 1 => Fate::Pays,
-            2 => Fate::ChangesMind,
-            _ => Fate::WalksAway,
+            0 | 1 => BuyerPlan::Pay,
+            2 => BuyerPlan::Cancel,
+            _ => BuyerPlan::Abandon,
         }
     }
 

@@ -1,8 +1,8 @@
 //! `stockhold demo --seats`: a small hall sells out by itself, drawn as it fills, and audited seat by seat.
 
-use super::{PATIENCE, Server, bug};
-use crate::call::{Caller, Failed};
-use crate::hall::drawn;
+use super::{PATIENCE, ServerProcess, bug};
+use crate::client::{CallError, RetryClient};
+use crate::seat_map::drawn;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -42,8 +42,8 @@ struct Ticket {
 }
 
 /// The sale as its buyers see it.
-struct Sale {
-    caller: Caller,
+struct SeatSale {
+    caller: RetryClient,
     seed: u64,
     tickets: RefCell<Vec<Ticket>>,
     sold: Cell<usize>,
@@ -52,14 +52,14 @@ struct Sale {
 }
 
 /// Runs the sale; whether the audit is right.
-pub(super) async fn tell(seed: u64) -> Result<bool, Failed> {
-    let dir =
-        tempfile::tempdir().map_err(|error| Failed::Broken(format!("a temporary directory: {error}")))?;
-    let server = Server::start(dir.path()).await?;
-    let caller = Caller::new(&server.url(), PATIENCE, Box::new(|_| {}))?;
+pub(super) async fn tell(seed: u64) -> Result<bool, CallError> {
+    let dir = tempfile::tempdir()
+        .map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
+    let server = ServerProcess::start(dir.path()).await?;
+    let caller = RetryClient::new(&server.url(), PATIENCE, Box::new(|_| {}))?;
     let seats = open(&caller).await?;
     println!("{seats} seats in {} sections; groups of up to {GROUP} want to sit together", HALL.len());
-    let sale = Rc::new(Sale {
+    let sale = Rc::new(SeatSale {
         caller,
         seed,
         tickets: RefCell::default(),
@@ -83,7 +83,7 @@ pub(super) async fn tell(seed: u64) -> Result<bool, Failed> {
 }
 
 /// Makes the hall; how many seats it has.
-async fn open(caller: &Caller) -> Result<usize, Failed> {
+async fn open(caller: &RetryClient) -> Result<usize, CallError> {
     let stock = Stock { mode: Some("units"), ..Stock::default() };
     caller.ask(async |client| client.put_stock(HERE, &stock, None).await).await?;
     let mut units = Vec::new();
@@ -104,17 +104,17 @@ async fn open(caller: &Caller) -> Result<usize, Failed> {
 }
 
 /// Groups come until every seat is sold.
-async fn sell(sale: &Rc<Sale>, seats: usize) -> Result<(), Failed> {
+async fn sell(sale: &Rc<SeatSale>, seats: usize) -> Result<(), CallError> {
     let begun = Instant::now();
     let empty = map(sale, true).await?;
-    let mut picture = Picture::new(empty.layout.clone());
+    let mut picture = SeatMapView::new(empty.layout.clone());
     picture.draw(&empty);
     let mut groups = JoinSet::new();
     let mut next = 0;
     let mut frame = tokio::time::interval(FRAME);
     while sale.sold.get() < seats {
         if begun.elapsed() > LONGEST {
-            return Err(Failed::Broken(format!(
+            return Err(CallError::Unexpected(format!(
                 "{} of {seats} seats are sold after {LONGEST:?}",
                 sale.sold.get()
             )));
@@ -138,13 +138,13 @@ async fn sell(sale: &Rc<Sale>, seats: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-async fn map(sale: &Sale, layout: bool) -> Result<SeatMap, Failed> {
+async fn map(sale: &SeatSale, layout: bool) -> Result<SeatMap, CallError> {
     sale.caller.ask(async |client| client.seat_map(HERE, layout).await).await
 }
 
-impl Sale {
+impl SeatSale {
     /// One group: the best seats there are, some thought, and then they pay, give them back or walk away.
-    async fn group(&self, group: u64) -> Result<(), Failed> {
+    async fn group(&self, group: u64) -> Result<(), CallError> {
         let mut size = 1 + self.dice(group, "size") % GROUP;
         let mut tries = 0;
         let made = loop {
@@ -162,7 +162,9 @@ impl Sale {
             let ask = async |client: &Client| client.reserve_units(HERE, &wish, &terms, Some(&key)).await;
             match self.caller.ask(ask).await {
                 Ok(made) => break made,
-                Err(Failed::Refused(problem)) if problem.reason == Reason::InsufficientInventory.name() => {
+                Err(CallError::Refused(problem))
+                    if problem.reason == Reason::InsufficientInventory.name() =>
+                {
                     match problem.lines.first().map(|line| (line.available, line.next_expiry_at)) {
                         // So many can sit together.
                         Some((some @ 1.., _)) => size = some,
@@ -189,7 +191,7 @@ impl Sale {
         }
     }
 
-    async fn pay(&self, group: u64, made: &Reservation) -> Result<(), Failed> {
+    async fn pay(&self, group: u64, made: &Reservation) -> Result<(), CallError> {
         let id = made.reservation_id;
         let (order, key) = (format!("order-{group}"), format!("group-{group}:pay"));
         let ask = async |client: &Client| client.confirm(id, Some(&order), Some(&key)).await;
@@ -201,7 +203,7 @@ impl Sale {
                 self.tickets.borrow_mut().push(Ticket { id, seats });
                 Ok(())
             }
-            Err(Failed::Refused(problem)) if problem.reason == Reason::ReservationExpired.name() => Ok(()),
+            Err(CallError::Refused(problem)) if problem.reason == Reason::ReservationExpired.name() => Ok(()),
             Err(other) => Err(other),
         }
     }
@@ -214,7 +216,7 @@ impl Sale {
 }
 
 /// The hall on the terminal: drawn over itself there, and only now and then where it is a file.
-struct Picture {
+struct SeatMapView {
     layout: Option<SeatLayout>,
     on_terminal: bool,
     lines: usize,
@@ -222,7 +224,7 @@ struct Picture {
     quarters: Option<u64>,
 }
 
-impl Picture {
+impl SeatMapView {
     fn new(layout: Option<SeatLayout>) -> Self {
         Self { layout, on_terminal: std::io::stdout().is_terminal(), lines: 0, quarters: None }
     }
@@ -254,7 +256,7 @@ impl Picture {
 }
 
 /// Every seat is sold, and by the reservation of the group that was told so. What is wrong, if anything is.
-async fn audit(sale: &Sale, seats: usize) -> Result<Option<String>, Failed> {
+async fn audit(sale: &SeatSale, seats: usize) -> Result<Option<String>, CallError> {
     let all = UnitsListed::default();
     let page = sale.caller.ask(async |client| client.units(HERE, all, Some(MOST_SEATS), None).await).await?;
     let mut of: BTreeMap<String, ReservationId> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! What is in the data directory, and whether the clock goes with it.
 
 use super::{Finding, look, mib, ok, wrong};
-use crate::words::counted;
+use crate::plural::counted;
 use std::path::Path;
 use stockhold_config::StoreAddress;
 use stockhold_domain::Instant;
@@ -17,7 +17,7 @@ const UNCOPIED: u64 = 256 << 20;
 /// Microseconds of a second.
 const MICROS: i64 = 1_000_000;
 
-pub(super) fn look_at(dir: &Path) -> Vec<Finding> {
+pub(super) fn check(dir: &Path) -> Vec<Finding> {
     let now = SteadyClock::start().now();
     if !dir.is_dir() {
         return vec![clock(now, None), ok("data", "there is none yet; the first start makes it")];
@@ -134,16 +134,16 @@ fn clock(now: Instant, newest: Option<Instant>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Grade;
+    use crate::doctor::Severity;
 
     #[test]
     fn a_clock_is_held_against_the_newest_commit() {
         let at = |micros| Instant::from_micros(micros);
-        assert_eq!(clock(at(0), None).grade, Grade::Wrong);
-        assert_eq!(clock(at(EARLIEST), None).grade, Grade::Ok);
-        assert_eq!(clock(at(EARLIEST), Some(at(EARLIEST + BEHIND))).grade, Grade::Ok);
+        assert_eq!(clock(at(0), None).grade, Severity::Wrong);
+        assert_eq!(clock(at(EARLIEST), None).grade, Severity::Ok);
+        assert_eq!(clock(at(EARLIEST), Some(at(EARLIEST + BEHIND))).grade, Severity::Ok);
         let behind = clock(at(EARLIEST), Some(at(EARLIEST + 90 * MICROS)));
-        assert_eq!(behind.grade, Grade::Look);
+        assert_eq!(behind.grade, Severity::Look);
         assert!(behind.says.contains("90 s"), "{}", behind.says);
     }
 }

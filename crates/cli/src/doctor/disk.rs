@@ -21,27 +21,27 @@ const TOO_FAST: Duration = Duration::from_micros(5);
 const PAGE: usize = 4_096;
 
 /// What a file system's number says (linux/magic.h), and whether the data is safe there.
-const KINDS: [(u64, &str, Fit); 16] = [
-    (0xEF53, "ext4", Fit::Good),
-    (0x5846_5342, "xfs", Fit::Good),
-    (0x9123_683E, "btrfs", Fit::Good),
-    (0x2FC1_2FC1, "zfs", Fit::Good),
-    (0xF2F5_2010, "f2fs", Fit::Good),
-    (0xCA45_1A4E, "bcachefs", Fit::Good),
-    (0x0102_1994, "tmpfs", Fit::Memory),
-    (0x8584_58F6, "ramfs", Fit::Memory),
-    (0x794C_7630, "overlayfs", Fit::Layer),
-    (0x6969, "nfs", Fit::Remote),
-    (0xFF53_4D42, "cifs", Fit::Remote),
-    (0xFE53_4D42, "smb", Fit::Remote),
-    (0x0102_1997, "9p", Fit::Remote),
-    (0x6573_5546, "fuse", Fit::Remote),
-    (0x00C3_6400, "ceph", Fit::Remote),
-    (0x4D44, "vfat", Fit::Simple),
+const KINDS: [(u64, &str, FileSystemFit); 16] = [
+    (0xEF53, "ext4", FileSystemFit::Good),
+    (0x5846_5342, "xfs", FileSystemFit::Good),
+    (0x9123_683E, "btrfs", FileSystemFit::Good),
+    (0x2FC1_2FC1, "zfs", FileSystemFit::Good),
+    (0xF2F5_2010, "f2fs", FileSystemFit::Good),
+    (0xCA45_1A4E, "bcachefs", FileSystemFit::Good),
+    (0x0102_1994, "tmpfs", FileSystemFit::Memory),
+    (0x8584_58F6, "ramfs", FileSystemFit::Memory),
+    (0x794C_7630, "overlayfs", FileSystemFit::Layer),
+    (0x6969, "nfs", FileSystemFit::Remote),
+    (0xFF53_4D42, "cifs", FileSystemFit::Remote),
+    (0xFE53_4D42, "smb", FileSystemFit::Remote),
+    (0x0102_1997, "9p", FileSystemFit::Remote),
+    (0x6573_5546, "fuse", FileSystemFit::Remote),
+    (0x00C3_6400, "ceph", FileSystemFit::Remote),
+    (0x4D44, "vfat", FileSystemFit::Simple),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fit {
+enum FileSystemFit {
     Good,
     /// Gone with the power.
     Memory,
@@ -53,7 +53,7 @@ enum Fit {
     Simple,
 }
 
-pub(super) fn look_at(config: &Config, timed: bool) -> Vec<Finding> {
+pub(super) fn check(config: &Config, timed: bool) -> Vec<Finding> {
     let dir = &config.data_dir;
     let place = match nearest(dir) {
         Ok(place) => place,
@@ -117,22 +117,22 @@ fn kind(place: &Path) -> Finding {
     };
     let bad = |says: &str, advice: &str| wrong("file system", format!("{name}: {says}"), advice);
     match fit {
-        Fit::Good => ok("file system", *name),
-        Fit::Memory => look(
+        FileSystemFit::Good => ok("file system", *name),
+        FileSystemFit::Memory => look(
             "file system",
             format!("{name}: it is memory, and a power cut or a reboot takes everything"),
             "fine for a try; put real data on a disk (--data-dir)",
         ),
-        Fit::Layer => look(
+        FileSystemFit::Layer => look(
             "file system",
             format!("{name}: the layer of a container, which goes with it"),
             "mount a volume, and name it with --data-dir",
         ),
-        Fit::Remote => bad(
+        FileSystemFit::Remote => bad(
             "locks and shared memory of a file system over a network are not what SQLite needs",
             "use a disk of this machine, or a block device",
         ),
-        Fit::Simple => bad("it has no journal", "use ext4, xfs, btrfs or zfs"),
+        FileSystemFit::Simple => bad("it has no journal", "use ext4, xfs, btrfs or zfs"),
     }
 }
 

@@ -9,14 +9,14 @@ mod network;
 
 use super::server;
 use anstyle::{AnsiColor, Style};
-use clap::Args as ClapArgs;
+use clap::Args;
 use serde::Serialize;
 use std::process::ExitCode;
 use stockhold_config::exit;
 use stockhold_config::{Flags, Loaded};
 
-#[derive(ClapArgs)]
-pub(super) struct Args {
+#[derive(Args)]
+pub(super) struct DoctorArgs {
     #[command(flatten)]
     flags: Flags,
     /// Don't time the disk
@@ -30,7 +30,7 @@ pub(super) struct Args {
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Grade {
+enum Severity {
     /// As it should be.
     Ok,
     /// Works, and may not for long or not as well as it could.
@@ -43,30 +43,30 @@ enum Grade {
 #[derive(Clone, Debug, Serialize)]
 struct Finding {
     check: &'static str,
-    grade: Grade,
+    grade: Severity,
     says: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
 
 fn ok(check: &'static str, says: impl Into<String>) -> Finding {
-    Finding { check, grade: Grade::Ok, says: says.into(), advice: None }
+    Finding { check, grade: Severity::Ok, says: says.into(), advice: None }
 }
 
 fn look(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Finding {
-    Finding { check, grade: Grade::Look, says: says.into(), advice: Some(advice.into()) }
+    Finding { check, grade: Severity::Look, says: says.into(), advice: Some(advice.into()) }
 }
 
 fn wrong(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Finding {
-    Finding { check, grade: Grade::Wrong, says: says.into(), advice: Some(advice.into()) }
+    Finding { check, grade: Severity::Wrong, says: says.into(), advice: Some(advice.into()) }
 }
 
 /// Looks, tells, and says by the exit code whether something is wrong.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &DoctorArgs) -> ExitCode {
     server::block_on(async {
         let findings = args.findings().await;
-        let wrong = findings.iter().filter(|finding| finding.grade == Grade::Wrong).count();
-        let look = findings.iter().filter(|finding| finding.grade == Grade::Look).count();
+        let wrong = findings.iter().filter(|finding| finding.grade == Severity::Wrong).count();
+        let look = findings.iter().filter(|finding| finding.grade == Severity::Look).count();
         if args.json {
             let report = serde_json::json!({ "healthy": wrong == 0, "wrong": wrong, "look": look, "findings": findings });
             println!("{report:#}");
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
-impl Args {
+impl DoctorArgs {
     async fn findings(&self) -> Vec<Finding> {
         let mut findings = vec![machine::version()];
         let loaded = match self.flags.load() {
@@ -98,12 +98,12 @@ impl Args {
         findings.push(machine::processors(config));
         findings.push(machine::open_files());
         if config.store.is_embedded() {
-            findings.extend(disk::look_at(config, !self.no_disk));
-            findings.extend(data::look_at(&config.data_dir));
+            findings.extend(disk::check(config, !self.no_disk));
+            findings.extend(data::check(&config.data_dir));
         } else {
             findings.extend(data::elsewhere(&config.store));
         }
-        findings.extend(network::look_at(config).await);
+        findings.extend(network::check(config).await);
         findings
     }
 }
@@ -122,9 +122,9 @@ fn settings(loaded: &Loaded) -> Finding {
 impl Finding {
     fn tell(&self) {
         let (word, colour) = match self.grade {
-            Grade::Ok => ("ok", AnsiColor::Green),
-            Grade::Look => ("look", AnsiColor::Yellow),
-            Grade::Wrong => ("WRONG", AnsiColor::Red),
+            Severity::Ok => ("ok", AnsiColor::Green),
+            Severity::Look => ("look", AnsiColor::Yellow),
+            Severity::Wrong => ("WRONG", AnsiColor::Red),
         };
         let style = Style::new().fg_color(Some(colour.into()));
         println_styled!("{style}{word:<5}{style:#}  {:<12} {}", self.check, self.says);

@@ -1,7 +1,7 @@
 //! The two addresses: free, or who answers there, and whether that is well.
 
 use super::{Finding, look, ok, wrong};
-use crate::admin::{AdminSide, Info};
+use crate::admin::{AdminClient, ServerInfo};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU32;
@@ -14,50 +14,50 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How the API's own page begins.
 const OURS: &str = "Stockhold";
 
-pub(super) async fn look_at(config: &Config) -> Vec<Finding> {
+pub(super) async fn check(config: &Config) -> Vec<Finding> {
     let (api, admin) = (state(config.listen), state(config.admin_listen));
     let mut findings = Vec::new();
     match &api {
-        State::Free => {
+        PortState::Free => {
             findings.push(ok("api port", format!("{} is free: no server is running there", config.listen)));
         }
-        State::Taken if answers(config.listen).await => {
+        PortState::Taken if answers(config.listen).await => {
             findings.push(ok("api port", format!("a Stockhold answers on {}", config.listen)));
         }
-        State::Taken => findings.push(wrong(
+        PortState::Taken => findings.push(wrong(
             "api port",
             format!("something else listens on {}", config.listen),
             format!("see what (`ss -ltnp 'sport = :{}'`), or choose another --listen", config.listen.port()),
         )),
-        State::Impossible(why) => findings.push(impossible("api port", config.listen, why)),
+        PortState::Impossible(why) => findings.push(impossible("api port", config.listen, why)),
     }
     match &admin {
-        State::Free if matches!(api, State::Free) => {
+        PortState::Free if matches!(api, PortState::Free) => {
             findings.push(ok("admin port", format!("{} is free", config.admin_listen)));
         }
-        State::Free => findings.push(look(
+        PortState::Free => findings.push(look(
             "admin port",
             format!("nothing listens on {}, though the API's port is taken", config.admin_listen),
             "is it a server with another --admin-listen? name the same here",
         )),
-        State::Taken => findings.extend(running(config).await),
-        State::Impossible(why) => findings.push(impossible("admin port", config.admin_listen, why)),
+        PortState::Taken => findings.extend(running(config).await),
+        PortState::Impossible(why) => findings.push(impossible("admin port", config.admin_listen, why)),
     }
     findings
 }
 
 /// What can be done with an address.
-enum State {
+enum PortState {
     Free,
     Taken,
     Impossible(String),
 }
 
-fn state(address: SocketAddr) -> State {
+fn state(address: SocketAddr) -> PortState {
     match TcpListener::bind(address) {
-        Ok(_) => State::Free,
-        Err(error) if error.kind() == ErrorKind::AddrInUse => State::Taken,
-        Err(error) => State::Impossible(error.to_string()),
+        Ok(_) => PortState::Free,
+        Err(error) if error.kind() == ErrorKind::AddrInUse => PortState::Taken,
+        Err(error) => PortState::Impossible(error.to_string()),
     }
 }
 
@@ -99,18 +99,18 @@ async fn running(config: &Config) -> Vec<Finding> {
             return findings;
         }
     }
-    let info = match AdminSide::new(&format!("http://{address}")) {
+    let info = match AdminClient::new(&format!("http://{address}")) {
         Some(side) => side.scrape().await.and_then(|scrape| scrape.info()),
         None => None,
     };
     let own = env!("CARGO_PKG_VERSION");
     match info {
-        Some(Info { version, .. }) if version != own => findings.push(look(
+        Some(ServerInfo { version, .. }) if version != own => findings.push(look(
             "running",
             format!("the server is version {version}, this is {own}"),
             "restart it to bring the new version in",
         )),
-        Some(Info { version, store, durability, .. }) => {
+        Some(ServerInfo { version, store, durability, .. }) => {
             findings
                 .push(ok("running", format!("version {version}, store {store}, durability {durability}")));
         }

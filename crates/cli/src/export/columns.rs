@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 /// The columns of one kind of entry: its own fields, and those of its lines, each of which is a row.
-pub(super) struct Shape {
+pub(super) struct CsvColumns {
     own: &'static [&'static str],
     lines: &'static [&'static str],
 }
 
-impl Shape {
+impl CsvColumns {
     pub(super) const ITEMS: Self = Self {
         own: &[
             "sku",
@@ -144,11 +144,11 @@ mod tests {
     #[test]
     fn a_basket_has_a_row_for_each_line() {
         let entry = r#"{"reservation_id":"r","status":"active","owner_id":"o","lines":[{"sku":"a","quantity":2},{"sku":"b","quantity":1}]}"#;
-        let rows = Shape::RESERVATIONS.rows(entry).unwrap();
-        let width = Shape::RESERVATIONS.header().count();
+        let rows = CsvColumns::RESERVATIONS.rows(entry).unwrap();
+        let width = CsvColumns::RESERVATIONS.header().count();
         assert!(rows.iter().all(|row| row.len() == width && row[0] == "r"));
         assert_eq!((rows[0][15].as_str(), rows[1][15].as_str()), ("a", "b"));
-        let rows = Shape::ITEMS.rows(r#"{"sku":"a","metadata":{"x":1},"paused":false}"#).unwrap();
+        let rows = CsvColumns::ITEMS.rows(r#"{"sku":"a","metadata":{"x":1},"paused":false}"#).unwrap();
         assert_eq!((rows.len(), rows[0][0].as_str(), rows[0][7].as_str()), (1, "a", "{\"x\":1}"));
     }
 }

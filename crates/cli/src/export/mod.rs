@@ -4,18 +4,17 @@
 
 mod columns;
 mod pages;
-mod place;
+mod target;
 
-use super::call::{Caller, item_path};
-use super::import::Format;
+use super::client::{RetryClient, item_path};
+use super::import::FileFormat;
 use super::out;
+use super::plural::counted;
 use super::server::{self, ServerArgs};
-use super::words::counted;
-use clap::{Args as ClapArgs, Subcommand};
-use columns::Shape;
+use clap::{Args, Subcommand};
+use columns::CsvColumns;
 use indicatif::ProgressBar;
-use pages::{List, Pages};
-use place::Place;
+use pages::{ListQuery, PageReader};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -23,26 +22,27 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use stockhold_config::exit;
 use stockhold_domain::Label;
+use target::ExportTarget;
 
 /// Where most lists are told to go on.
-const PAGED: &str = "starting_after";
+const CURSOR_PARAMETER: &str = "starting_after";
 
-#[derive(ClapArgs)]
+#[derive(Args)]
 #[command(arg_required_else_help = true)]
-pub(super) struct Args {
+pub(super) struct ExportArgs {
     #[command(subcommand)]
-    what: What,
+    what: ExportCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum ExportCommand {
     /// Items with their stock and settings; `import` takes them
     Items {
         /// Only those here
         #[arg(long)]
         location: Option<String>,
         #[command(flatten)]
-        how: How,
+        how: OutputArgs,
     },
     /// Units with ids of one item, in the order of their claims; `import --units` takes them
     Units {
@@ -58,7 +58,7 @@ enum What {
         #[arg(long)]
         section: Option<String>,
         #[command(flatten)]
-        how: How,
+        how: OutputArgs,
     },
     /// Reservations, the newest first; in CSV one row a line of a basket
     Reservations {
@@ -75,24 +75,24 @@ enum What {
         #[arg(long, value_parser = ["active", "confirmed", "cancelled", "expired"])]
         status: Option<String>,
         #[command(flatten)]
-        how: How,
+        how: OutputArgs,
     },
     /// Events, oldest first; in CSV one row a line of a basket
     Events {
         #[command(flatten)]
-        how: How,
+        how: OutputArgs,
     },
 }
 
-#[derive(ClapArgs)]
-struct How {
+#[derive(Args)]
+struct OutputArgs {
     /// Where to [default: standard output]. A file is written as FILE.part and renamed when it is whole; a new one is its
     /// owner's alone
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// How rows are written [default: by the name of --out: .csv, .jsonl or .ndjson; else jsonl]
     #[arg(long)]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     /// Go on where an export stopped: the cursor that it printed; for events, a position
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
@@ -111,7 +111,7 @@ struct How {
 
 /// What an export ends with. Field names are part of the interface.
 #[derive(Debug, Serialize)]
-struct Report {
+struct ExportReport {
     entries: u64,
     rows: u64,
     bytes: u64,
@@ -120,7 +120,7 @@ struct Report {
 }
 
 /// Exports and reports.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &ExportArgs) -> ExitCode {
     let (list, shape, how) = args.what.list();
     let url = match how.server.url() {
         Ok(url) => url,
@@ -129,7 +129,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     let bar = ProgressBar::new_spinner();
     let notices = bar.clone();
     let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
-    let caller = match Caller::new(&url, Duration::from_secs(how.patience), Box::new(say)) {
+    let caller = match RetryClient::new(&url, Duration::from_secs(how.patience), Box::new(say)) {
         Ok(caller) => caller,
         Err(why) => return exit::because(exit::USAGE, why),
     };
@@ -140,46 +140,46 @@ pub(super) fn run(args: &Args) -> ExitCode {
     server::block_on(how.export(&url, &caller, list, sink, &bar))
 }
 
-impl What {
-    fn list(&self) -> (List, Shape, &How) {
+impl ExportCommand {
+    fn list(&self) -> (ListQuery, CsvColumns, &OutputArgs) {
         match self {
             Self::Items { location, how } => {
-                let list = List::new("/v1/inventory", PAGED);
-                (list.filtered("location", location.as_ref()), Shape::ITEMS, how)
+                let list = ListQuery::new("/v1/inventory", CURSOR_PARAMETER);
+                (list.filtered("location", location.as_ref()), CsvColumns::ITEMS, how)
             }
             Self::Units { sku, location, status, section, how } => {
-                let list = List::new(item_path(sku, location, "/units"), PAGED);
+                let list = ListQuery::new(item_path(sku, location, "/units"), CURSOR_PARAMETER);
                 let list = list.filtered("status", status.as_ref()).filtered("section", section.as_ref());
-                (list, Shape::UNITS, how)
+                (list, CsvColumns::UNITS, how)
             }
             Self::Reservations { owner, sku, location, status, how } => {
-                let list = List::new("/v1/reservations", PAGED);
+                let list = ListQuery::new("/v1/reservations", CURSOR_PARAMETER);
                 let list = list.filtered("owner_id", owner.as_ref()).filtered("sku", sku.as_ref());
                 (
                     list.filtered("location", location.as_ref()).filtered("status", status.as_ref()),
-                    Shape::RESERVATIONS,
+                    CsvColumns::RESERVATIONS,
                     how,
                 )
             }
-            Self::Events { how } => (List::new("/v1/events", "after"), Shape::EVENTS, how),
+            Self::Events { how } => (ListQuery::new("/v1/events", "after"), CsvColumns::EVENTS, how),
         }
     }
 }
 
-impl How {
+impl OutputArgs {
     async fn export(
         &self,
         url: &str,
-        caller: &Caller,
-        list: List,
-        mut sink: Sink,
+        caller: &RetryClient,
+        list: ListQuery,
+        mut sink: RowWriter,
         bar: &ProgressBar,
     ) -> ExitCode {
         let begun = Instant::now();
-        let mut pages = Pages::new(list, self.after.clone());
+        let mut pages = PageReader::new(list, self.after.clone());
         let mut entries = 0;
-        if let Err(failed) = caller.say_hello().await {
-            return exit::because(server::code(&failed), server::explain(url, &failed));
+        if let Err(failed) = caller.check_reachable().await {
+            return exit::because(server::exit_code(&failed), server::explain(url, &failed));
         }
         loop {
             let page = match pages.next(caller).await {
@@ -193,7 +193,7 @@ impl How {
                         why.push_str(&self.advice(entries, &pages, &sink.name()));
                         sink.keep();
                     }
-                    return exit::because(server::code(&failed), why);
+                    return exit::because(server::exit_code(&failed), why);
                 }
             };
             for entry in page.entries() {
@@ -206,7 +206,7 @@ impl How {
             if let Err(why) = sink.flush() {
                 return exit::because(exit::FAILED, why);
             }
-            if out::is_over() {
+            if out::is_closed() {
                 return ExitCode::from(exit::DONE);
             }
             bar.set_message(format!("{entries} exported"));
@@ -215,7 +215,7 @@ impl How {
         bar.finish_and_clear();
         match sink.finish() {
             Ok((rows, bytes)) => {
-                self.tell(&Report {
+                self.tell(&ExportReport {
                     entries,
                     rows,
                     bytes,
@@ -228,12 +228,12 @@ impl How {
         }
     }
 
-    fn sink(&self, shape: Shape) -> Result<Sink, String> {
+    fn sink(&self, shape: CsvColumns) -> Result<RowWriter, String> {
         let format =
-            self.format.or_else(|| self.out.as_deref().and_then(Format::of)).unwrap_or(Format::Jsonl);
-        let out = BufWriter::with_capacity(1 << 16, Place::open(self.out.as_deref())?);
-        let mut sink = Sink { out, format, shape, rows: 0, bytes: 0 };
-        if format == Format::Csv && !self.no_header {
+            self.format.or_else(|| self.out.as_deref().and_then(FileFormat::of)).unwrap_or(FileFormat::Jsonl);
+        let out = BufWriter::with_capacity(1 << 16, ExportTarget::open(self.out.as_deref())?);
+        let mut sink = RowWriter { out, format, shape, rows: 0, bytes: 0 };
+        if format == FileFormat::Csv && !self.no_header {
             let header: Vec<String> = sink.shape.header().map(str::to_owned).collect();
             sink.csv(&header)?;
             sink.rows = 0;
@@ -242,7 +242,7 @@ impl How {
     }
 
     /// How to go on after a cut, behind what is written to `name`.
-    fn advice(&self, entries: u64, pages: &Pages, name: &str) -> String {
+    fn advice(&self, entries: u64, pages: &PageReader, name: &str) -> String {
         let at = pages.cursor().map(|cursor| format!(" --after {cursor}")).unwrap_or_default();
         let written = counted(entries, "entry was", "entries were");
         match &self.out {
@@ -253,12 +253,12 @@ impl How {
         }
     }
 
-    fn tell(&self, report: &Report) {
+    fn tell(&self, report: &ExportReport) {
         if self.json {
             eprintln!("{}", serde_json::json!(report));
             return;
         }
-        let Report { entries, rows, bytes, seconds, .. } = report;
+        let ExportReport { entries, rows, bytes, seconds, .. } = report;
         let to = report.out.as_deref().unwrap_or("standard output");
         let rows =
             if rows == entries { String::new() } else { format!(" in {}", counted(*rows, "row", "rows")) };
@@ -267,17 +267,17 @@ impl How {
 }
 
 /// Where rows go.
-struct Sink {
-    out: BufWriter<Place>,
-    format: Format,
-    shape: Shape,
+struct RowWriter {
+    out: BufWriter<ExportTarget>,
+    format: FileFormat,
+    shape: CsvColumns,
     rows: u64,
     bytes: u64,
 }
 
-impl Sink {
+impl RowWriter {
     fn put(&mut self, entry: &str) -> Result<(), String> {
-        if self.format == Format::Jsonl {
+        if self.format == FileFormat::Jsonl {
             self.rows += 1;
             self.bytes += entry.len() as u64 + 1;
             let written = self.out.write_all(entry.as_bytes()).and_then(|()| self.out.write_all(b"\n"));

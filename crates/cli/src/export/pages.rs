@@ -1,6 +1,6 @@
 //! A list of the API, page after page. Stateless on the server: a page that got no answer is asked for again.
 
-use crate::call::{Caller, Failed, push_query};
+use crate::client::{CallError, RetryClient, push_query};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -9,14 +9,14 @@ use serde_json::value::RawValue;
 const PAGE: &str = "1000";
 
 /// Which list, and which part of it.
-pub(super) struct List {
+pub(super) struct ListQuery {
     path: String,
     /// The parameter that says where to go on.
     cursor: &'static str,
     filters: Vec<(&'static str, String)>,
 }
 
-impl List {
+impl ListQuery {
     pub(super) fn new(path: impl Into<String>, cursor: &'static str) -> Self {
         Self { path: path.into(), cursor, filters: Vec::new() }
     }
@@ -28,29 +28,29 @@ impl List {
 }
 
 /// See the module.
-pub(super) struct Pages {
-    list: List,
+pub(super) struct PageReader {
+    list: ListQuery,
     after: Option<String>,
     ended: bool,
 }
 
 /// Some entries, each as the server wrote it.
 #[derive(Deserialize)]
-pub(super) struct Page {
+pub(super) struct ListPage {
     data: Vec<Box<RawValue>>,
     has_more: bool,
     #[serde(default)]
     next_cursor: Value,
 }
 
-impl Page {
+impl ListPage {
     pub(super) fn entries(&self) -> impl Iterator<Item = &str> {
         self.data.iter().map(|entry| entry.get())
     }
 }
 
-impl Pages {
-    pub(super) fn new(list: List, after: Option<String>) -> Self {
+impl PageReader {
+    pub(super) fn new(list: ListQuery, after: Option<String>) -> Self {
         Self { list, after, ended: false }
     }
 
@@ -60,7 +60,7 @@ impl Pages {
     }
 
     /// The next page; `None` after the last.
-    pub(super) async fn next(&mut self, caller: &Caller) -> Result<Option<Page>, Failed> {
+    pub(super) async fn next(&mut self, caller: &RetryClient) -> Result<Option<ListPage>, CallError> {
         if self.ended {
             return Ok(None);
         }
@@ -73,8 +73,8 @@ impl Pages {
             push_query(&mut path, self.list.cursor, after);
         }
         let raw = caller.send("GET", &path, b"").await?;
-        let odd = |what: String| Failed::Broken(format!("{path}: a page that can't be read: {what}"));
-        let page: Page = serde_json::from_slice(&raw.body).map_err(|error| odd(error.to_string()))?;
+        let odd = |what: String| CallError::Unexpected(format!("{path}: a page that can't be read: {what}"));
+        let page: ListPage = serde_json::from_slice(&raw.body).map_err(|error| odd(error.to_string()))?;
         self.after = match &page.next_cursor {
             Value::Null if page.has_more => return Err(odd("there is more and no cursor".to_owned())),
             Value::Null => self.after.take(),

@@ -3,27 +3,27 @@
 //! Memory holds what is under way and nothing else, however long the file is. Two rows of one item are applied in
 //! their order; those of different items in any.
 
-mod earlier;
-mod once;
-mod records;
+mod apply;
+mod csv_records;
+mod prediction;
 mod row;
-mod send;
 mod source;
 mod state;
+mod strict_json;
 mod units;
 
-pub(super) use source::Format;
+pub(super) use source::FileFormat;
 
-use super::call::{Caller, Failed};
+use super::client::{CallError, RetryClient};
+use super::plural::counted;
 use super::server::{self, ServerArgs};
-use super::words::counted;
-use clap::Args as ClapArgs;
+use apply::{ApplyOptions, ExistingItems, RowOutcome, StockMeaning};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use row::{Bad, Field, Row};
-use send::{Existing, Fate, Rules, Stock};
+use row::{ItemField, ItemRow, RowError};
 use serde::Serialize;
-use source::{Reading, Source};
-use state::{Counts, State};
+use source::{ItemSource, ReadOptions};
+use state::{ImportCounts, ImportState};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,9 +40,9 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// Bad rows that the report repeats.
 const REPORTED: usize = 1_000;
 
-#[derive(ClapArgs)]
+#[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
-pub(super) struct Args {
+pub(super) struct ImportArgs {
     /// A file of items, - for standard input
     file: PathBuf,
     #[command(flatten)]
@@ -52,13 +52,13 @@ pub(super) struct Args {
     units: Option<String>,
     /// How rows are written [default: by the file's name: .csv, .jsonl or .ndjson]
     #[arg(long)]
-    format: Option<Format>,
+    format: Option<FileFormat>,
     /// What separates the fields of a CSV file: one character, or \t
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
     /// Another name for a field, like total_units=Qty; repeat it for more
     #[arg(long, value_name = "FIELD=NAME", value_parser = renaming, conflicts_with = "units")]
-    column: Vec<(Field, String)>,
+    column: Vec<(ItemField, String)>,
     /// A column to pass over; repeat it for more
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
@@ -68,10 +68,10 @@ pub(super) struct Args {
     /// What total_units counts. total: units that exist, sold ones included. on-hand: units that are not sold; what is sold here
     /// is added, what the row has as confirmed_sold is taken off
     #[arg(long, default_value = "total", conflicts_with = "units")]
-    stock: Stock,
+    stock: StockMeaning,
     /// What to do with items that are there. update: set what the row names. keep: leave them as they are
     #[arg(long, default_value = "update", conflicts_with = "units")]
-    existing: Existing,
+    existing: ExistingItems,
     /// Change nothing: check every row, and say what would become of it
     #[arg(long)]
     dry_run: bool,
@@ -109,16 +109,16 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-fn renaming(text: &str) -> Result<(Field, String), String> {
-    let known = || format!("must be FIELD=NAME, with one of {} as FIELD", Field::SETTABLE);
+fn renaming(text: &str) -> Result<(ItemField, String), String> {
+    let known = || format!("must be FIELD=NAME, with one of {} as FIELD", ItemField::SETTABLE);
     let (field, name) = text.split_once('=').ok_or_else(known)?;
-    let field = Field::named(field).filter(|field| *field != Field::Ignored).ok_or_else(known)?;
+    let field = ItemField::named(field).filter(|field| *field != ItemField::Ignored).ok_or_else(known)?;
     Ok((field, name.to_owned()))
 }
 
 /// What an import ends with. Field names are part of the interface.
 #[derive(Debug, Serialize)]
-struct Report {
+struct ImportReport {
     file: String,
     dry_run: bool,
     /// Whether the end of the file was reached.
@@ -129,26 +129,26 @@ struct Report {
     last_line: u64,
     rows: u64,
     #[serde(flatten)]
-    counts: Counts,
+    counts: ImportCounts,
     /// Rows whose items were paused where the file comes from.
     paused_elsewhere: u64,
     /// Rows whose SKU begins or ends with a blank, which belongs to it.
     blank_ended_skus: u64,
     seconds: f64,
     rows_per_second: f64,
-    errors: Vec<Bad>,
+    errors: Vec<RowError>,
 }
 
 /// Why an import ended before its file.
-enum Cut {
+enum StopReason {
     TooManyErrors,
     Interrupted,
     File(String),
-    Server(Failed),
+    Server(CallError),
 }
 
 /// Imports, reports, and says by the exit code whether all of it is in.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &ImportArgs) -> ExitCode {
     if let Some(sku) = &args.units {
         return units::run(args, sku);
     }
@@ -157,14 +157,14 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(prepared) => prepared,
         Err(why) => return exit::because(exit::USAGE, why),
     };
-    let reading = Reading {
+    let reading = ReadOptions {
         format,
         delimiter: args.delimiter,
         location: &args.location,
         renamed: &args.column,
         ignored: &args.ignore,
     };
-    let source = match Source::open(&args.file, &reading) {
+    let source = match ItemSource::open(&args.file, &reading) {
         Ok(source) => source,
         Err(why) => return exit::because(exit::USAGE, format!("{}: {why}", args.file.display())),
     };
@@ -175,14 +175,14 @@ pub(super) fn run(args: &Args) -> ExitCode {
     let bar = args.bar();
     let notices = bar.clone();
     let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
-    let caller = match Caller::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
         Ok(caller) => Rc::new(caller),
         Err(why) => return exit::because(exit::USAGE, why),
     };
-    let mut import = Import {
+    let mut import = ItemImport {
         args,
         caller,
-        rules: Rules { stock: args.stock, existing: args.existing, dry_run: args.dry_run },
+        rules: ApplyOptions { stock: args.stock, existing: args.existing, dry_run: args.dry_run },
         bar,
         place,
         resumed: state.line,
@@ -196,37 +196,37 @@ pub(super) fn run(args: &Args) -> ExitCode {
         errors: Vec::new(),
         paused: 0,
         blank_ended: 0,
-        foretold: earlier::Items::default(),
+        predicted: prediction::PredictedItems::default(),
     };
     server::block_on(async {
         let begun = Instant::now();
-        let cut = match import.caller.say_hello().await {
+        let cut = match import.caller.check_reachable().await {
             Ok(()) => match import.all(source).await.err() {
                 // Nothing more is to be had from the server.
-                cut @ (None | Some(Cut::Server(_))) => cut,
+                cut @ (None | Some(StopReason::Server(_))) => cut,
                 Some(cut) => {
-                    import.wind_up().await;
+                    import.finish_requests().await;
                     Some(cut)
                 }
             },
-            Err(failed) => Some(Cut::Server(failed)),
+            Err(failed) => Some(StopReason::Server(failed)),
         };
         import.end(&url, cut, begun.elapsed())
     })
 }
 
-impl Args {
-    fn check(&self) -> Result<Format, String> {
+impl ImportArgs {
+    fn check(&self) -> Result<FileFormat, String> {
         if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
             return Err(format!("--connections {}: must be 1 to {MOST_CONNECTIONS}", self.connections));
         }
         Label::check(&self.location).map_err(|why| format!("--location {:?} {why}", self.location))?;
-        let known = self.format.or_else(|| Format::of(&self.file));
+        let known = self.format.or_else(|| FileFormat::of(&self.file));
         known.ok_or_else(|| format!("{}: say --format csv or --format jsonl", self.file.display()))
     }
 
     /// Where to go on, and where that is noted.
-    fn state(&self, url: &str, format: Format) -> Result<(Option<PathBuf>, State), String> {
+    fn state(&self, url: &str, format: FileFormat) -> Result<(Option<PathBuf>, ImportState), String> {
         let shape = format!(
             "{url} {} {:?} {:?} {:?} {:?} {:?} {:?}",
             format.name(),
@@ -238,8 +238,9 @@ impl Args {
             self.existing
         );
         let stdin = self.file.as_os_str() == "-";
-        let fresh = |digest| State { digest, import: shape.clone(), line: 0, counts: Counts::default() };
-        let from_line = |mut state: State| {
+        let fresh =
+            |digest| ImportState { digest, import: shape.clone(), line: 0, counts: ImportCounts::default() };
+        let from_line = |mut state: ImportState| {
             state.line = self.from_line.unwrap_or(1).saturating_sub(1);
             state
         };
@@ -250,7 +251,8 @@ impl Args {
         let digest = if stdin { Ok("standard input".to_owned()) } else { state::digest(&self.file) };
         let digest = digest.map_err(|error| format!("{}: {error}", self.file.display()))?;
         let fresh = fresh(digest);
-        let earlier = if self.restart || self.from_line.is_some() { None } else { State::read(&place)? };
+        let earlier =
+            if self.restart || self.from_line.is_some() { None } else { ImportState::read(&place)? };
         let state = match earlier {
             Some(earlier) if earlier.line == 0 => fresh,
             Some(earlier) if earlier.digest == fresh.digest && earlier.import == fresh.import => {
@@ -285,16 +287,16 @@ impl Args {
 }
 
 /// What a row's task ends with.
-type Applied = Result<(Row, Fate), Failed>;
+type RowResult = Result<(ItemRow, RowOutcome), CallError>;
 
 /// An import under way.
-struct Import<'a> {
-    args: &'a Args,
-    caller: Rc<Caller>,
-    rules: Rules,
+struct ItemImport<'a> {
+    args: &'a ImportArgs,
+    caller: Rc<RetryClient>,
+    rules: ApplyOptions,
     bar: ProgressBar,
     place: Option<PathBuf>,
-    state: State,
+    state: ImportState,
     /// The line that an earlier run had come to.
     resumed: u64,
     /// Rows that an earlier run had dealt with.
@@ -304,23 +306,23 @@ struct Import<'a> {
     /// Lines that are sent and not answered.
     under_way: BTreeSet<u64>,
     /// What became of lines behind one that is under way.
-    ahead: BTreeMap<u64, fn(&mut Counts) -> &mut u64>,
+    ahead: BTreeMap<u64, fn(&mut ImportCounts) -> &mut u64>,
     /// Their items: the next row of one of them waits.
     items: HashSet<(String, String)>,
-    running: JoinSet<Applied>,
-    errors: Vec<Bad>,
+    running: JoinSet<RowResult>,
+    errors: Vec<RowError>,
     paused: u64,
     blank_ended: u64,
     /// What a dry run would have done so far.
-    foretold: earlier::Items,
+    predicted: prediction::PredictedItems,
 }
 
-impl Import<'_> {
-    async fn all(&mut self, mut source: Source<'_>) -> Result<(), Cut> {
+impl ItemImport<'_> {
+    async fn all(&mut self, mut source: ItemSource<'_>) -> Result<(), StopReason> {
         let mut noted = Instant::now();
         let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
         loop {
-            let row = match source.next().map_err(Cut::File)? {
+            let row = match source.next().map_err(StopReason::File)? {
                 None => break,
                 Some(Ok(row)) => Ok(row),
                 Some(Err(bad)) => Err(bad),
@@ -336,7 +338,7 @@ impl Import<'_> {
                     while self.running.len() >= self.args.connections || self.items.contains(&item) {
                         tokio::select! {
                             answer = self.running.join_next() => self.answered(answer)?,
-                            _ = &mut interrupt => return Err(Cut::Interrupted),
+                            _ = &mut interrupt => return Err(StopReason::Interrupted),
                         }
                     }
                     self.items.insert(item);
@@ -344,7 +346,7 @@ impl Import<'_> {
                     self.paused += u64::from(row.paused);
                     self.blank_ended += u64::from(row.sku.trim() != row.sku);
                     let (caller, rules) = (Rc::clone(&self.caller), self.rules);
-                    let earlier = self.foretold.before(&row);
+                    let earlier = self.predicted.before(&row);
                     self.running.spawn_local(async move {
                         let fate = rules.apply(&caller, &row, earlier).await?;
                         Ok((row, fate))
@@ -365,43 +367,44 @@ impl Import<'_> {
     }
 
     /// What is under way is waited for, so that the state says as much as it can.
-    async fn wind_up(&mut self) {
+    async fn finish_requests(&mut self) {
         while let Some(answer) = self.running.join_next().await {
             // It stops already: one more bad row changes nothing, and is told.
             let _ = self.answered(Some(answer));
         }
     }
 
-    fn answered(&mut self, answer: Option<Result<Applied, JoinError>>) -> Result<(), Cut> {
+    fn answered(&mut self, answer: Option<Result<RowResult, JoinError>>) -> Result<(), StopReason> {
         let Some(answer) = answer else { return Ok(()) };
-        let broken = |error| Cut::Server(Failed::Broken(format!("a row's task ended early: {error}")));
-        let (row, fate) = answer.map_err(broken)?.map_err(Cut::Server)?;
+        let broken =
+            |error| StopReason::Server(CallError::Unexpected(format!("a row's task ended early: {error}")));
+        let (row, fate) = answer.map_err(broken)?.map_err(StopReason::Server)?;
         self.under_way.remove(&row.line);
         if self.rules.dry_run {
-            self.foretold.note(&row, &fate);
+            self.predicted.note(&row, &fate);
         }
         self.items.remove(&(row.location, row.sku));
         match fate {
-            Fate::Created => self.became(row.line, |counts| &mut counts.created),
-            Fate::Updated => self.became(row.line, |counts| &mut counts.updated),
-            Fate::Kept => self.became(row.line, |counts| &mut counts.kept),
-            Fate::Bad(bad) => return self.bad(bad),
+            RowOutcome::Created => self.became(row.line, |counts| &mut counts.created),
+            RowOutcome::Updated => self.became(row.line, |counts| &mut counts.updated),
+            RowOutcome::Unchanged => self.became(row.line, |counts| &mut counts.kept),
+            RowOutcome::Rejected(bad) => return self.bad(bad),
         }
         Ok(())
     }
 
-    fn became(&mut self, line: u64, count: fn(&mut Counts) -> &mut u64) {
+    fn became(&mut self, line: u64, count: fn(&mut ImportCounts) -> &mut u64) {
         self.ahead.insert(line, count);
     }
 
-    fn bad(&mut self, bad: Bad) -> Result<(), Cut> {
+    fn bad(&mut self, bad: RowError) -> Result<(), StopReason> {
         self.bar.suspend(|| eprintln!("{}:{bad}", self.args.file.display()));
         self.became(bad.line, |counts| &mut counts.bad);
         self.bad += 1;
         if self.errors.len() < REPORTED {
             self.errors.push(bad);
         }
-        if self.bad > self.args.max_errors { Err(Cut::TooManyErrors) } else { Ok(()) }
+        if self.bad > self.args.max_errors { Err(StopReason::TooManyErrors) } else { Ok(()) }
     }
 
     /// Counts the lines before the first that is under way: those are done, for a later run too.
@@ -423,12 +426,12 @@ impl Import<'_> {
         }
     }
 
-    fn end(&mut self, url: &str, cut: Option<Cut>, took: Duration) -> ExitCode {
+    fn end(&mut self, url: &str, cut: Option<StopReason>, took: Duration) -> ExitCode {
         self.note();
         self.bar.finish_and_clear();
         let mut counts = self.state.counts;
         self.ahead.values().for_each(|count| *count(&mut counts) += 1);
-        let report = Report {
+        let report = ImportReport {
             file: self.args.file.display().to_string(),
             dry_run: self.args.dry_run,
             finished: cut.is_none(),
@@ -450,16 +453,16 @@ impl Import<'_> {
         if let Some(place) = &self.place
             && (cut.is_none() || self.state.line == 0)
         {
-            State::remove(place);
+            ImportState::remove(place);
         }
         let Some(cut) = cut else {
             return ExitCode::from(if counts.bad > 0 { exit::PARTLY } else { exit::DONE });
         };
         let (code, why) = match cut {
-            Cut::TooManyErrors => (exit::FAILED, too_many(self.args.max_errors)),
-            Cut::Interrupted => (exit::FAILED, "stopped by an interrupt".to_owned()),
-            Cut::File(why) => (exit::USAGE, format!("{}: {why}", self.args.file.display())),
-            Cut::Server(failed) => (server::code(&failed), server::explain(url, &failed)),
+            StopReason::TooManyErrors => (exit::FAILED, too_many(self.args.max_errors)),
+            StopReason::Interrupted => (exit::FAILED, "stopped by an interrupt".to_owned()),
+            StopReason::File(why) => (exit::USAGE, format!("{}: {why}", self.args.file.display())),
+            StopReason::Server(failed) => (server::exit_code(&failed), server::explain(url, &failed)),
         };
         exit::because(code, format!("{why}\n{}", self.advice()))
     }
@@ -482,9 +485,9 @@ impl Import<'_> {
     }
 }
 
-impl Report {
+impl ImportReport {
     fn tell(&self) {
-        let Counts { created, updated, kept, bad } = self.counts;
+        let ImportCounts { created, updated, kept, bad } = self.counts;
         let rows = counted(self.rows, "row", "rows");
         if self.dry_run {
             println!(

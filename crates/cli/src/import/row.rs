@@ -1,9 +1,9 @@
 //! One row: an item's settings as the API takes them. What is valid is asked of the API's own decoder, so that a dry run
 //! and a server judge alike.
 
-use super::once::Once;
-use super::source::Reading;
-use crate::call::{encoded, item_path};
+use super::source::ReadOptions;
+use super::strict_json::StrictJson;
+use crate::client::{encoded, item_path};
 use serde_json::{Map, Value};
 use stockhold_domain::Label;
 
@@ -14,7 +14,7 @@ pub(super) const UNITS: &str = "units";
 
 /// What a column can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum ItemField {
     Sku,
     Location,
     Mode,
@@ -31,7 +31,7 @@ pub(super) enum Field {
     Ignored,
 }
 
-impl Field {
+impl ItemField {
     /// What `--column` can name.
     pub(super) const SETTABLE: &'static str = "sku, location, mode, total_units, safety_stock, default_ttl_seconds, \
                                                max_hold_seconds, metadata, confirmed_sold";
@@ -77,14 +77,14 @@ impl Field {
 }
 
 /// A value as the file has it.
-pub(super) enum Raw<'a> {
+pub(super) enum FieldValue<'a> {
     Text(&'a str),
     Json(Value),
 }
 
 /// A row that can be sent.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct ItemRow {
     pub(super) line: u64,
     pub(super) sku: String,
     pub(super) location: String,
@@ -95,7 +95,7 @@ pub(super) struct Row {
     pub(super) paused: bool,
 }
 
-impl Row {
+impl ItemRow {
     /// Where it is sent.
     pub(super) fn path(&self) -> String {
         item_path(&self.sku, &self.location, "")
@@ -113,14 +113,14 @@ fn is_of_units(settings: &Map<String, Value>) -> bool {
 
 /// A row that can't be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Bad {
+pub(super) struct RowError {
     pub(super) line: u64,
     /// Empty when it is the row as a whole.
     pub(super) column: String,
     pub(super) what: String,
 }
 
-impl std::fmt::Display for Bad {
+impl std::fmt::Display for RowError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { line, column, what } = self;
         if column.is_empty() { write!(f, "{line}: {what}") } else { write!(f, "{line}: {column}: {what}") }
@@ -129,7 +129,7 @@ impl std::fmt::Display for Bad {
 
 /// A row that is being read.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct RowBuilder {
     line: u64,
     sku: Option<String>,
     location: Option<String>,
@@ -138,39 +138,48 @@ pub(super) struct Draft {
     paused: bool,
 }
 
-impl Draft {
+impl RowBuilder {
     pub(super) fn new(line: u64) -> Self {
         Self { line, ..Self::default() }
     }
 
     /// Takes one field. An empty one is as good as none; `null` takes back what an item may have of its own.
-    pub(super) fn put(&mut self, field: Field, raw: Raw<'_>) -> Result<(), String> {
+    pub(super) fn put(&mut self, field: ItemField, raw: FieldValue<'_>) -> Result<(), String> {
         let value = match (field, raw) {
-            (Field::DefaultTtl | Field::MaxHold | Field::Metadata, Raw::Json(Value::Null)) => Value::Null,
-            (Field::Ignored, _) | (_, Raw::Text("") | Raw::Json(Value::Null)) => return Ok(()),
-            (Field::Sku | Field::Location | Field::Mode, Raw::Text(text)) => Value::String(text.to_owned()),
-            (Field::Metadata, Raw::Text(text)) => {
-                let read = serde_json::from_str(text).map(|Once(value)| value);
+            (
+                ItemField::DefaultTtl | ItemField::MaxHold | ItemField::Metadata,
+                FieldValue::Json(Value::Null),
+            ) => Value::Null,
+            (ItemField::Ignored, _) | (_, FieldValue::Text("") | FieldValue::Json(Value::Null)) => {
+                return Ok(());
+            }
+            (ItemField::Sku | ItemField::Location | ItemField::Mode, FieldValue::Text(text)) => {
+                Value::String(text.to_owned())
+            }
+            (ItemField::Metadata, FieldValue::Text(text)) => {
+                let read = serde_json::from_str(text).map(|StrictJson(value)| value);
                 read.map_err(|error| format!("must be a JSON object: {error}"))?
             }
-            (Field::Paused, Raw::Text(text)) => Value::Bool(matches!(text, "true" | "yes" | "1")),
-            (_, Raw::Text(text)) => {
+            (ItemField::Paused, FieldValue::Text(text)) => Value::Bool(matches!(text, "true" | "yes" | "1")),
+            (_, FieldValue::Text(text)) => {
                 let units: u64 = text
                     .trim()
                     .parse()
                     .map_err(|_| format!("must be a whole number that is not negative, found {text:?}"))?;
                 units.into()
             }
-            (_, Raw::Json(value)) => value,
+            (_, FieldValue::Json(value)) => value,
         };
         match (field, value) {
-            (Field::Sku, Value::String(sku)) => self.sku = Some(sku),
-            (Field::Location, Value::String(location)) => self.location = Some(location),
-            (Field::Sku | Field::Location, other) => return Err(format!("must be a text, found {other}")),
-            (Field::ConfirmedSold, value) => {
+            (ItemField::Sku, Value::String(sku)) => self.sku = Some(sku),
+            (ItemField::Location, Value::String(location)) => self.location = Some(location),
+            (ItemField::Sku | ItemField::Location, other) => {
+                return Err(format!("must be a text, found {other}"));
+            }
+            (ItemField::ConfirmedSold, value) => {
                 self.sold = value.as_u64().ok_or_else(|| format!("must be a whole number, found {value}"))?;
             }
-            (Field::Paused, value) => self.paused = value == Value::Bool(true),
+            (ItemField::Paused, value) => self.paused = value == Value::Bool(true),
             (field, value) => {
                 self.settings.insert(field.name().to_owned(), value);
             }
@@ -179,14 +188,14 @@ impl Draft {
     }
 
     /// The row, if it is one.
-    pub(super) fn row(mut self, reading: &Reading<'_>) -> Result<Row, Bad> {
+    pub(super) fn row(mut self, reading: &ReadOptions<'_>) -> Result<ItemRow, RowError> {
         // Under the name that the file has for it.
         let column = |field: &str| {
             let theirs = reading.renamed.iter().find(|(ours, _)| ours.name() == field);
             theirs.map_or_else(|| field.to_owned(), |(_, theirs)| theirs.clone())
         };
         let line = self.line;
-        let bad = |field: &str, what: String| Bad { line, column: column(field), what };
+        let bad = |field: &str, what: String| RowError { line, column: column(field), what };
         let Some(sku) = self.sku else {
             return Err(bad("sku", "is missing; every row names one".to_owned()));
         };
@@ -211,7 +220,7 @@ impl Draft {
             return Err(bad(first_segment(&error.pointer), error.detail.clone()));
         }
         let Self { settings, sold, paused, .. } = self;
-        Ok(Row { line, sku, location, settings, sold, paused })
+        Ok(ItemRow { line, sku, location, settings, sold, paused })
     }
 }
 

@@ -1,9 +1,9 @@
 //! A file of items, row by row, however long it is. What can't be used comes out as what is wrong with it, at its line
 //! and column; nothing is dropped and nothing is guessed.
 
-use super::once::Once;
-use super::records::{BUFFER, Bounded, Meter, Records, input};
-use super::row::{Bad, Draft, Field, Raw, Row};
+use super::csv_records::{BUFFER, BoundedReader, CsvRecords, ReadMeter, input};
+use super::row::{FieldValue, ItemField, ItemRow, RowBuilder, RowError};
+use super::strict_json::StrictJson;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::rc::Rc;
@@ -13,14 +13,14 @@ const NAMED_COLUMNS: usize = 30;
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum FileFormat {
     /// Comma-separated, the first line naming the columns.
     Csv,
     /// One JSON object a line.
     Jsonl,
 }
 
-impl Format {
+impl FileFormat {
     /// By the file's name.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -40,41 +40,43 @@ impl Format {
 }
 
 /// How a file is to be read.
-pub(super) struct Reading<'a> {
-    pub(super) format: Format,
+pub(super) struct ReadOptions<'a> {
+    pub(super) format: FileFormat,
     pub(super) delimiter: u8,
     /// Where an item is stocked whose row does not say.
     pub(super) location: &'a str,
     /// Names that the file has for our fields.
-    pub(super) renamed: &'a [(Field, String)],
+    pub(super) renamed: &'a [(ItemField, String)],
     /// Columns that are passed over.
     pub(super) ignored: &'a [String],
 }
 
 /// See the module.
-pub(super) struct Source<'a> {
-    rows: Rows,
-    reading: &'a Reading<'a>,
-    meter: Rc<Meter>,
+pub(super) struct ItemSource<'a> {
+    rows: RowReader,
+    reading: &'a ReadOptions<'a>,
+    meter: Rc<ReadMeter>,
 }
 
-enum Rows {
-    Csv(Records<Field>),
-    Jsonl { reader: BufReader<Bounded>, line: u64 },
+enum RowReader {
+    Csv(CsvRecords<ItemField>),
+    Jsonl { reader: BufReader<BoundedReader>, line: u64 },
 }
 
-impl<'a> Source<'a> {
+impl<'a> ItemSource<'a> {
     /// Opens a file, `-` for standard input. An error says what would be right.
-    pub(super) fn open(path: &Path, reading: &'a Reading<'a>) -> Result<Self, String> {
-        let (input, meter) = (input(path)?, Rc::<Meter>::default());
+    pub(super) fn open(path: &Path, reading: &'a ReadOptions<'a>) -> Result<Self, String> {
+        let (input, meter) = (input(path)?, Rc::<ReadMeter>::default());
         let rows = match reading.format {
-            Format::Jsonl => {
-                let input = Bounded { input, meter: Rc::clone(&meter), lines: None };
-                Rows::Jsonl { reader: BufReader::with_capacity(BUFFER, input), line: 0 }
+            FileFormat::Jsonl => {
+                let input = BoundedReader { input, meter: Rc::clone(&meter), lines: None };
+                RowReader::Jsonl { reader: BufReader::with_capacity(BUFFER, input), line: 0 }
             }
-            Format::Csv => Rows::Csv(Records::open(input, Rc::clone(&meter), reading.delimiter, |names| {
-                columns(names, reading)
-            })?),
+            FileFormat::Csv => {
+                RowReader::Csv(CsvRecords::open(input, Rc::clone(&meter), reading.delimiter, |names| {
+                    columns(names, reading)
+                })?)
+            }
         };
         Ok(Self { rows, reading, meter })
     }
@@ -85,14 +87,16 @@ impl<'a> Source<'a> {
     }
 
     /// The next row, or what is wrong with it; `None` at the end. An error ends the file.
-    pub(super) fn next(&mut self) -> Result<Option<Result<Row, Bad>>, String> {
+    pub(super) fn next(&mut self) -> Result<Option<Result<ItemRow, RowError>>, String> {
         match &mut self.rows {
-            Rows::Csv(records) => {
-                let put = |draft: &mut Draft, field: &Field, text: &str| draft.put(*field, Raw::Text(text));
-                let draft = records.next(Draft::new, put)?;
+            RowReader::Csv(records) => {
+                let put = |draft: &mut RowBuilder, field: &ItemField, text: &str| {
+                    draft.put(*field, FieldValue::Text(text))
+                };
+                let draft = records.next(RowBuilder::new, put)?;
                 Ok(draft.map(|draft| draft.and_then(|draft| draft.row(self.reading))))
             }
-            Rows::Jsonl { reader, line } => loop {
+            RowReader::Jsonl { reader, line } => loop {
                 self.meter.next_row();
                 let mut text = Vec::new();
                 let read = reader.read_until(b'\n', &mut text);
@@ -120,7 +124,7 @@ impl<'a> Source<'a> {
 }
 
 /// Which column says what.
-fn columns(names: &[String], reading: &Reading<'_>) -> Result<Vec<Field>, String> {
+fn columns(names: &[String], reading: &ReadOptions<'_>) -> Result<Vec<ItemField>, String> {
     if names.iter().all(String::is_empty) {
         return Err("is empty; the first line must name the columns, like: sku,total_units".to_owned());
     }
@@ -135,17 +139,17 @@ fn columns(names: &[String], reading: &Reading<'_>) -> Result<Vec<Field>, String
             "there is no column {theirs:?}, which --column {ours}={theirs} names. Found: {found}.{hint}"
         ));
     }
-    let mut columns: Vec<Field> = Vec::with_capacity(names.len());
+    let mut columns: Vec<ItemField> = Vec::with_capacity(names.len());
     for name in names {
         let field = field_of(name, reading).map_err(|why| format!("{why} Found: {found}.{hint}"))?;
-        if field != Field::Ignored && columns.contains(&field) {
+        if field != ItemField::Ignored && columns.contains(&field) {
             return Err(format!("two columns are for {}. Found: {found}.", field.name()));
         }
         columns.push(field);
     }
-    for needed in [Field::Sku, Field::TotalUnits] {
+    for needed in [ItemField::Sku, ItemField::TotalUnits] {
         // Units that have ids of their own are not counted by the row.
-        let spared = needed == Field::TotalUnits && columns.contains(&Field::Mode);
+        let spared = needed == ItemField::TotalUnits && columns.contains(&ItemField::Mode);
         if !spared && !columns.contains(&needed) {
             let name = needed.name();
             return Err(format!(
@@ -156,14 +160,14 @@ fn columns(names: &[String], reading: &Reading<'_>) -> Result<Vec<Field>, String
     Ok(columns)
 }
 
-fn field_of(name: &str, reading: &Reading<'_>) -> Result<Field, String> {
+fn field_of(name: &str, reading: &ReadOptions<'_>) -> Result<ItemField, String> {
     if let Some((field, _)) = reading.renamed.iter().find(|(_, theirs)| theirs == name) {
         return Ok(*field);
     }
     if name.is_empty() || reading.ignored.iter().any(|ignored| ignored == name) {
-        return Ok(Field::Ignored);
+        return Ok(ItemField::Ignored);
     }
-    let known = Field::named(name);
+    let known = ItemField::named(name);
     // A field whose column has another name is not looked for under its own.
     if let Some((_, theirs)) = reading.renamed.iter().find(|(ours, _)| Some(*ours) == known) {
         return Err(format!(
@@ -175,23 +179,23 @@ fn field_of(name: &str, reading: &Reading<'_>) -> Result<Field, String> {
         format!(
             "there is nothing called {name:?} in an item; leave it out with --ignore {name}, or say what it is with \
              --column FIELD={name}, where FIELD is one of {}.",
-            Field::SETTABLE
+            ItemField::SETTABLE
         )
     })
 }
 
-fn json_row(text: &[u8], line: u64, reading: &Reading<'_>) -> Result<Row, Bad> {
-    let bad = |column: &str, what: String| Bad { line, column: column.to_owned(), what };
+fn json_row(text: &[u8], line: u64, reading: &ReadOptions<'_>) -> Result<ItemRow, RowError> {
+    let bad = |column: &str, what: String| RowError { line, column: column.to_owned(), what };
     let read = serde_json::from_slice(text);
-    let Once(value) =
+    let StrictJson(value) =
         read.map_err(|error| bad("", format!("must be one JSON object: {error} (counted within the line)")))?;
     let serde_json::Value::Object(object) = value else {
         return Err(bad("", format!("must be one JSON object, found {value}")));
     };
-    let mut draft = Draft::new(line);
+    let mut draft = RowBuilder::new(line);
     for (name, value) in object {
         let field = field_of(&name, reading).map_err(|why| bad(&name, why))?;
-        draft.put(field, Raw::Json(value)).map_err(|what| bad(&name, what))?;
+        draft.put(field, FieldValue::Json(value)).map_err(|what| bad(&name, what))?;
     }
     draft.row(reading)
 }
@@ -200,17 +204,17 @@ fn json_row(text: &[u8], line: u64, reading: &Reading<'_>) -> Result<Row, Bad> {
 mod tests {
     use super::*;
 
-    fn read(format: Format, content: &[u8]) -> Result<Vec<Result<Row, Bad>>, String> {
+    fn read(format: FileFormat, content: &[u8]) -> Result<Vec<Result<ItemRow, RowError>>, String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, content).unwrap();
-        let reading = Reading {
+        let reading = ReadOptions {
             format,
             delimiter: b',',
             location: "default",
             renamed: &[],
             ignored: &["note".to_owned()],
         };
-        let mut source = Source::open(file.path(), &reading)?;
+        let mut source = ItemSource::open(file.path(), &reading)?;
         let mut rows = Vec::new();
         while let Some(row) = source.next()? {
             rows.push(row);
@@ -221,19 +225,19 @@ mod tests {
     /// Any bytes: rows, what is wrong with them and where, or why the file ends; never a panic.
     #[test]
     fn files_that_are_nearly_right() {
-        fn parse(format: Format, content: &[u8]) {
+        fn parse(format: FileFormat, content: &[u8]) {
             let rows = read(format, content).unwrap_or_default();
             assert!(rows.iter().flatten().all(|row| row.line > 0 && !row.sku.is_empty()));
         }
         let csv = b"sku,location,total_units,safety_stock,metadata,note\na,,5,,,\n\"b,b\",hub,7,1,\"{\"\"x\"\":1}\",x\n";
         let json = b"{\"sku\":\"a\",\"total_units\":5}\n\n{\"sku\":\"b\",\"location\":\"hub\",\"metadata\":{\"x\":[1]}}\n";
         stockhold_store::mangle::mangle(
-            ("items.csv", |bytes| parse(Format::Csv, bytes)),
+            ("items.csv", |bytes| parse(FileFormat::Csv, bytes)),
             &[csv.to_vec()],
             2_000,
         );
         stockhold_store::mangle::mangle(
-            ("items.jsonl", |bytes| parse(Format::Jsonl, bytes)),
+            ("items.jsonl", |bytes| parse(FileFormat::Jsonl, bytes)),
             &[json.to_vec()],
             2_000,
         );
@@ -242,7 +246,7 @@ mod tests {
     #[test]
     fn every_bad_row_has_its_line_and_column() {
         let rows = read(
-            Format::Csv,
+            FileFormat::Csv,
             b"sku,location,total_units,safety_stock,metadata,note\n\
               a,,5,,,\n\
               \"b\nb\",,5,,,\n\
@@ -283,7 +287,7 @@ mod tests {
     #[test]
     fn json_lines_are_taken_one_by_one() {
         let rows = read(
-            Format::Jsonl,
+            FileFormat::Jsonl,
             "\u{feff}{\"sku\":\"a\",\"total_units\":1,\"available\":1,\"version\":3}\n\n\
              {\"sku\":\"b\",\"total_units\":\"1\"}\n{\"sku\":\"c\",\"total\":1}\nnonsense\n{\"sku\":\"d\",\"mode\":\"counted\",\"total_units\":2}"
                 .as_bytes(),
@@ -300,7 +304,7 @@ mod tests {
     fn an_open_quotation_mark_does_not_swallow_the_file() {
         let mut content = b"sku,total_units\n\"a,1\n".to_vec();
         content.resize(3 << 20, b'x');
-        let why = read(Format::Csv, &content).unwrap_err();
+        let why = read(FileFormat::Csv, &content).unwrap_err();
         assert!(why.contains("from line 2") && why.contains("quotation mark"), "{why}");
     }
 
@@ -308,15 +312,15 @@ mod tests {
     fn lines_are_counted_whatever_ends_them() {
         for end in ["\n", "\r\n", "\r"] {
             let content = "sku,total_units\na,1\n\nb,x\n\"c\",3\n".replace('\n', end);
-            let rows = read(Format::Csv, content.as_bytes()).unwrap();
+            let rows = read(FileFormat::Csv, content.as_bytes()).unwrap();
             let lines: Vec<_> =
                 rows.iter().map(|row| row.as_ref().map_or_else(|bad| bad.line, |row| row.line)).collect();
             assert_eq!(lines, [2, 4, 5], "{end:?}");
         }
         let rows = b"{\"sku\":\"a\",\"total_units\":1}\r{\"sku\":\"b\",\"total_units\":1}\r";
-        let why = read(Format::Jsonl, rows).unwrap_err();
+        let why = read(FileFormat::Jsonl, rows).unwrap_err();
         assert!(why.contains("line 1 has carriage returns"), "{why}");
-        let rows = read(Format::Jsonl, b"{\"sku\":\"a\",\"total_units\":1}\r\n{\"sku\":1}\r\n").unwrap();
+        let rows = read(FileFormat::Jsonl, b"{\"sku\":\"a\",\"total_units\":1}\r\n{\"sku\":1}\r\n").unwrap();
         assert_eq!(rows.len(), 2);
     }
 
@@ -327,17 +331,17 @@ mod tests {
             ("sku,total_units\r\na,1\r\nb,\"2\r\nc,3", 3),
             ("sku,\"total_units\na,1\n", 1),
         ] {
-            let why = read(Format::Csv, content.as_bytes()).unwrap_err();
+            let why = read(FileFormat::Csv, content.as_bytes()).unwrap_err();
             let words = format!("from line {line} on: a quotation mark is not closed");
             assert!(why.contains(&words), "{content:?}: {why}");
         }
-        assert_eq!(read(Format::Csv, b"sku,total_units\n\"a\",\"1\"").unwrap().len(), 1);
+        assert_eq!(read(FileFormat::Csv, b"sku,total_units\n\"a\",\"1\"").unwrap().len(), 1);
     }
 
     #[test]
     fn a_member_that_is_there_twice_is_a_bad_row() {
         let rows = read(
-            Format::Jsonl,
+            FileFormat::Jsonl,
             b"{\"sku\":\"a\",\"total_units\":1,\"total_units\":2}\n\
               {\"sku\":\"a\",\"total_units\":1,\"metadata\":{\"x\":1,\"x\":2}}\n[1]\n\
               {\"sku\":\"a\",\"total_units\":1,\"metadata\":{\"x\":1.5e3,\"y\":[null,true,-1]}}\n",
@@ -362,7 +366,7 @@ mod tests {
             ("sku,sku,total_units\n", "two columns are for sku"),
             ("", "is empty"),
         ] {
-            let why = read(Format::Csv, header.as_bytes()).unwrap_err();
+            let why = read(FileFormat::Csv, header.as_bytes()).unwrap_err();
             assert!(why.contains(words), "{header}: {why}");
         }
     }

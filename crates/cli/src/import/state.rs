@@ -11,7 +11,7 @@ const ENDING: &str = ".stockhold-import";
 
 /// What has become of the rows so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counts {
+pub(super) struct ImportCounts {
     /// Items that were not there before.
     pub(super) created: u64,
     /// Items that were set.
@@ -22,7 +22,7 @@ pub(super) struct Counts {
     pub(super) bad: u64,
 }
 
-impl Counts {
+impl ImportCounts {
     /// All rows.
     pub(super) fn rows(&self) -> u64 {
         self.created + self.updated + self.kept + self.bad
@@ -31,14 +31,14 @@ impl Counts {
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct ImportState {
     /// Of the file's content.
     pub(super) digest: String,
     /// Server and options: with others it is another import.
     pub(super) import: String,
     /// Every row up to this line has been dealt with.
     pub(super) line: u64,
-    pub(super) counts: Counts,
+    pub(super) counts: ImportCounts,
 }
 
 /// The state's place.
@@ -57,7 +57,7 @@ pub(super) fn digest(file: &Path) -> Result<String, String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-impl State {
+impl ImportState {
     /// What an earlier run left, if it left something.
     pub(super) fn read(place: &Path) -> Result<Option<Self>, String> {
         let text = match fs::read_to_string(place) {

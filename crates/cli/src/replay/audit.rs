@@ -1,9 +1,9 @@
 //! The verdict: what the server's ledger says, against what the replay was told, SKU by SKU.
 
 use super::drive::for_each;
-use super::ledger::Figures;
-use super::steps::Run;
-use crate::call::Failed;
+use super::ledger::SkuTotals;
+use super::steps::ReplayRun;
+use crate::client::CallError;
 use serde::Serialize;
 use std::rc::Rc;
 use stockhold_api::client::At;
@@ -24,7 +24,7 @@ pub(super) struct Difference {
 
 /// See the module.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Verdict {
+pub(super) struct ReplayAudit {
     /// Whether nothing differs.
     pub(super) balanced: bool,
     /// SKUs that were compared.
@@ -40,11 +40,11 @@ pub(super) struct Verdict {
 }
 
 /// Reads every item and compares.
-pub(super) async fn audit(run: &Rc<Run>, at_once: usize) -> Result<Verdict, Failed> {
-    let skus: Vec<(String, Figures)> =
+pub(super) async fn audit(run: &Rc<ReplayRun>, at_once: usize) -> Result<ReplayAudit, CallError> {
+    let skus: Vec<(String, SkuTotals)> =
         run.ledger.borrow().skus.iter().map(|(sku, figures)| (sku.clone(), *figures)).collect();
-    let mut verdict = Verdict::default();
-    let ask = |(sku, figures): (String, Figures)| {
+    let mut verdict = ReplayAudit::default();
+    let ask = |(sku, figures): (String, SkuTotals)| {
         let run = Rc::clone(run);
         async move {
             let at = At { sku: &sku, location: Some(&run.location) };
@@ -58,8 +58,8 @@ pub(super) async fn audit(run: &Rc<Run>, at_once: usize) -> Result<Verdict, Fail
     Ok(verdict)
 }
 
-impl Verdict {
-    fn compare(&mut self, sku: &str, told: &Figures, item: &Item) {
+impl ReplayAudit {
+    fn compare(&mut self, sku: &str, told: &SkuTotals, item: &Item) {
         self.skus += 1;
         self.confirmed_sold += item.confirmed_sold;
         self.held_units += item.held_units;

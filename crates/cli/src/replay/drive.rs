@@ -3,8 +3,8 @@
 //! Steps begin in the order of time. A step waits for the one before it of the same customer, and with a pace for its
 //! time; nothing else holds it up but the number of connections.
 
-use super::steps::{Bought, Run};
-use crate::call::Failed;
+use super::steps::{Purchases, ReplayRun};
+use crate::client::CallError;
 use indicatif::ProgressBar;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,14 +14,14 @@ use tokio::task::{JoinError, JoinSet};
 
 /// How fast.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Pace {
+pub(super) enum ReplaySpeed {
     /// As fast as the server answers.
     FlatOut,
     /// So many times faster than it happened.
     Times(f64),
 }
 
-impl std::str::FromStr for Pace {
+impl std::str::FromStr for ReplaySpeed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -36,24 +36,24 @@ impl std::str::FromStr for Pace {
 }
 
 /// One customer's steps as far as they are done.
-struct Chain {
+struct CustomerChain {
     number: usize,
     next: usize,
-    bought: Bought,
+    bought: Purchases,
 }
 
 /// Does all steps of the plan, so many at once.
 pub(super) async fn drive(
-    run: &Rc<Run>,
-    pace: Pace,
+    run: &Rc<ReplayRun>,
+    pace: ReplaySpeed,
     connections: usize,
     bar: &ProgressBar,
-) -> Result<(), Failed> {
+) -> Result<(), CallError> {
     let begun = Instant::now();
     let origin = run.plan.steps.first().map_or(0, |step| step.at);
     // When a step is due; flat out it is at once.
     let due = |step: usize| match (pace, run.plan.steps.get(step)) {
-        (Pace::Times(times), Some(step)) => {
+        (ReplaySpeed::Times(times), Some(step)) => {
             let seconds =
                 Duration::from_secs(step.at.saturating_sub(origin).unsigned_abs()).as_secs_f64() / times;
             Duration::try_from_secs_f64(seconds)
@@ -63,14 +63,14 @@ pub(super) async fn drive(
         }
         _ => begun,
     };
-    let first = |number| Chain { number, next: 0, bought: Bought::default() };
-    let mut resting: Vec<Option<Chain>> =
+    let first = |number| CustomerChain { number, next: 0, bought: Purchases::default() };
+    let mut resting: Vec<Option<CustomerChain>> =
         (0..run.plan.chains.len()).map(|number| Some(first(number))).collect();
     let mut ready = BinaryHeap::new();
     for (number, chain) in run.plan.chains.iter().enumerate() {
         ready.extend(chain.first().map(|step| Reverse((*step, number))));
     }
-    let mut running: JoinSet<Result<Chain, Failed>> = JoinSet::new();
+    let mut running: JoinSet<Result<CustomerChain, CallError>> = JoinSet::new();
     loop {
         let mut wait_until = None;
         while running.len() < connections
@@ -85,7 +85,7 @@ pub(super) async fn drive(
             let Some(mut chain) = resting.get_mut(number).and_then(Option::take) else { continue };
             let run = Rc::clone(run);
             running.spawn_local(async move {
-                let due = if matches!(pace, Pace::FlatOut) { Instant::now() } else { due };
+                let due = if matches!(pace, ReplaySpeed::FlatOut) { Instant::now() } else { due };
                 run.step(step, &mut chain.bought, due).await?;
                 chain.next += 1;
                 Ok(chain)
@@ -117,10 +117,10 @@ pub(super) async fn for_each<T, W, F>(
     at_once: usize,
     mut work: impl FnMut(W) -> F,
     mut done: impl FnMut(T),
-) -> Result<(), Failed>
+) -> Result<(), CallError>
 where
     T: 'static,
-    F: Future<Output = Result<T, Failed>> + 'static,
+    F: Future<Output = Result<T, CallError>> + 'static,
 {
     let mut running = JoinSet::new();
     let mut all = all.fuse();
@@ -137,6 +137,6 @@ where
     }
 }
 
-fn broken(error: &JoinError) -> Failed {
-    Failed::Broken(format!("a task of the replay ended early, which is a bug: {error}"))
+fn broken(error: &JoinError) -> CallError {
+    CallError::Unexpected(format!("a task of the replay ended early, which is a bug: {error}"))
 }

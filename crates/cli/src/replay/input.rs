@@ -1,9 +1,9 @@
 //! Files of past orders as they are, read line by line into what a replay needs of them.
 //!
-//! It never corrects a line and never drops one silently: what can't be used goes to [`Junk`] with its place.
+//! It never corrects a line and never drops one silently: what can't be used goes to [`UnusableLines`] with its place.
 
-use super::junk::{Junk, Kind, Place};
-use crate::lines::Lines;
+use super::unusable_lines::{LineError, LinePosition, UnusableLines};
+use crate::csv_lines::LineCounter;
 use csv::ByteRecord;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -21,7 +21,7 @@ const DIGEST_DIGITS: usize = 16;
 /// Which column says what.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Columns")]
-pub(super) struct Columns {
+pub(super) struct ColumnArgs {
     /// Which order a line belongs to; one that starts with C is a cancellation
     #[arg(long = "order-column", value_name = "NAME", default_value = "InvoiceNo")]
     order: String,
@@ -39,8 +39,8 @@ pub(super) struct Columns {
     customer: String,
 }
 
-impl Columns {
-    /// The names with the flags that set them, in the order of [`Places`].
+impl ColumnArgs {
+    /// The names with the flags that set them, in the order of [`ColumnPositions`].
     fn named(&self) -> [(&'static str, &str); 5] {
         [
             ("--order-column", &self.order),
@@ -54,7 +54,7 @@ impl Columns {
 
 /// A line that can be used.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct OrderLine {
     /// The order's name as the file has it.
     pub(super) order: String,
     /// What.
@@ -66,16 +66,16 @@ pub(super) struct Line {
     /// Who, if the file knows.
     pub(super) customer: Option<String>,
     /// Where it stands.
-    pub(super) place: Place,
+    pub(super) place: LinePosition,
 }
 
 /// What was read.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct OrderInput {
     /// Lines that can be used, as they came.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<OrderLine>,
     /// The others.
-    pub(super) junk: Junk,
+    pub(super) junk: UnusableLines,
     /// All lines, headers left out.
     pub(super) read: u64,
     /// Names the contents, whatever the files are called and in which order they were given.
@@ -83,8 +83,13 @@ pub(super) struct Input {
 }
 
 /// Reads all files. An error names the file and what would be right.
-pub(super) fn read(files: &[PathBuf], columns: &Columns, not_goods: &[String]) -> Result<Input, String> {
-    let mut input = Input { lines: Vec::new(), junk: Junk::new(files), read: 0, digest: String::new() };
+pub(super) fn read(
+    files: &[PathBuf],
+    columns: &ColumnArgs,
+    not_goods: &[String],
+) -> Result<OrderInput, String> {
+    let mut input =
+        OrderInput { lines: Vec::new(), junk: UnusableLines::new(files), read: 0, digest: String::new() };
     let mut digests = Vec::with_capacity(files.len());
     for (number, path) in files.iter().enumerate() {
         let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -106,19 +111,20 @@ pub(super) fn read(files: &[PathBuf], columns: &Columns, not_goods: &[String]) -
 }
 
 fn read_file(
-    input: &mut Input,
+    input: &mut OrderInput,
     (file, path): (usize, &Path),
     bytes: &[u8],
-    columns: &Columns,
+    columns: &ColumnArgs,
     not_goods: &[String],
 ) -> Result<(), String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
-    let mut lines = Lines::default();
+    let mut lines = LineCounter::default();
     lines.add(bytes);
     let header = reader.byte_headers().map_err(|error| format!("{}: {error}", path.display()))?.clone();
     let first = lines.record(0);
     closed(&lines, (path, first), reader.position().byte())?;
-    let places = Places::find(&header, columns).map_err(|why| format!("{}: {why}", path.display()))?;
+    let places =
+        ColumnPositions::find(&header, columns).map_err(|why| format!("{}: {why}", path.display()))?;
     let mut record = ByteRecord::new();
     loop {
         let begins = reader.position().byte();
@@ -128,7 +134,7 @@ fn read_file(
             Err(error) => return Err(format!("{}: {error}", path.display())),
         }
         input.read += 1;
-        let place = Place { file, line: lines.record(begins) };
+        let place = LinePosition { file, line: lines.record(begins) };
         closed(&lines, (path, place.line), reader.position().byte())?;
         match places.line(&record, header.len(), place, not_goods) {
             Ok(line) => input.lines.push(line),
@@ -138,7 +144,7 @@ fn read_file(
 }
 
 /// Refuses a file whose rest is one field.
-fn closed(lines: &Lines, (path, line): (&Path, u64), end: u64) -> Result<(), String> {
+fn closed(lines: &LineCounter, (path, line): (&Path, u64), end: u64) -> Result<(), String> {
     if lines.is_open(end, b',') {
         return Err(format!(
             "{}: from line {line} on: a quotation mark is not closed, so that the rest of the file is one line",
@@ -149,10 +155,10 @@ fn closed(lines: &Lines, (path, line): (&Path, u64), end: u64) -> Result<(), Str
 }
 
 /// Where in a record the columns are: order, SKU, quantity, time, customer.
-struct Places([usize; 5]);
+struct ColumnPositions([usize; 5]);
 
-impl Places {
-    fn find(header: &ByteRecord, columns: &Columns) -> Result<Self, String> {
+impl ColumnPositions {
+    fn find(header: &ByteRecord, columns: &ColumnArgs) -> Result<Self, String> {
         let mut names = Vec::with_capacity(header.len());
         for name in header {
             match std::str::from_utf8(name) {
@@ -175,38 +181,38 @@ impl Places {
         &self,
         record: &ByteRecord,
         width: usize,
-        place: Place,
+        place: LinePosition,
         not_goods: &[String],
-    ) -> Result<Line, (Kind, String)> {
+    ) -> Result<OrderLine, (LineError, String)> {
         if record.len() != width {
-            return Err((Kind::Columns, format!("{} fields, the header has {width}", record.len())));
+            return Err((LineError::Columns, format!("{} fields, the header has {width}", record.len())));
         }
         let mut fields = [""; 5];
         for (field, place) in fields.iter_mut().zip(self.0) {
             let bytes = record.get(place).unwrap_or_default();
             let text = std::str::from_utf8(bytes)
-                .map_err(|_| (Kind::NotText, String::from_utf8_lossy(bytes).into_owned()))?;
+                .map_err(|_| (LineError::NotText, String::from_utf8_lossy(bytes).into_owned()))?;
             *field = text.trim();
         }
         let [order, sku, quantity, time, customer] = fields;
-        check_name(order, Kind::NoOrder)?;
-        check_name(sku, Kind::NoSku)?;
+        check_name(order, LineError::NoOrder)?;
+        check_name(sku, LineError::NoSku)?;
         if not_goods.iter().any(|code| code.eq_ignore_ascii_case(sku)) {
-            return Err((Kind::NotGoods, sku.to_owned()));
+            return Err((LineError::NotGoods, sku.to_owned()));
         }
-        let units: i64 = quantity.parse().map_err(|_| (Kind::Quantity, quantity.to_owned()))?;
+        let units: i64 = quantity.parse().map_err(|_| (LineError::Quantity, quantity.to_owned()))?;
         if units == 0 {
-            return Err((Kind::Zero, format!("{sku} in {order}")));
+            return Err((LineError::Zero, format!("{sku} in {order}")));
         }
         if units > 0 && is_cancellation(order) {
-            return Err((Kind::PositiveCancellation, format!("{units} of {sku} in {order}")));
+            return Err((LineError::PositiveCancellation, format!("{units} of {sku} in {order}")));
         }
-        let at = parse_time(time).ok_or_else(|| (Kind::Time, time.to_owned()))?;
+        let at = parse_time(time).ok_or_else(|| (LineError::Time, time.to_owned()))?;
         let customer = plain_number(customer);
         if !customer.is_empty() {
-            check_name(customer, Kind::Name)?;
+            check_name(customer, LineError::Name)?;
         }
-        Ok(Line {
+        Ok(OrderLine {
             order: order.to_owned(),
             sku: sku.to_owned(),
             quantity: units,
@@ -231,11 +237,11 @@ fn missing(names: &[&str], flag: &str, wanted: &str) -> String {
     format!("there is no column {wanted:?}; name the right one with {flag}. Found: {found}.{hint}")
 }
 
-fn check_name(text: &str, when_empty: Kind) -> Result<(), (Kind, String)> {
+fn check_name(text: &str, when_empty: LineError) -> Result<(), (LineError, String)> {
     match Label::check(text) {
         Ok(()) => Ok(()),
         Err(_) if text.is_empty() => Err((when_empty, String::new())),
-        Err(error) => Err((Kind::Name, format!("{text:?} {error}"))),
+        Err(error) => Err((LineError::Name, format!("{text:?} {error}"))),
     }
 }
 
@@ -266,8 +272,13 @@ mod tests {
     #[test]
     fn files_that_are_nearly_right() {
         fn parse(bytes: &[u8]) {
-            let mut input = Input { lines: Vec::new(), junk: Junk::new(&[]), read: 0, digest: String::new() };
-            let columns = Columns {
+            let mut input = OrderInput {
+                lines: Vec::new(),
+                junk: UnusableLines::new(&[]),
+                read: 0,
+                digest: String::new(),
+            };
+            let columns = ColumnArgs {
                 order: "InvoiceNo".to_owned(),
                 sku: "StockCode".to_owned(),
                 quantity: "Quantity".to_owned(),
@@ -286,11 +297,12 @@ mod tests {
         stockhold_store::mangle::mangle(("orders", parse), &[good.as_bytes().to_vec()], 20_000);
     }
 
-    fn read_text(text: &str) -> Result<Input, String> {
-        let mut input = Input { lines: Vec::new(), junk: Junk::new(&[]), read: 0, digest: String::new() };
+    fn read_text(text: &str) -> Result<OrderInput, String> {
+        let mut input =
+            OrderInput { lines: Vec::new(), junk: UnusableLines::new(&[]), read: 0, digest: String::new() };
         let names = ["order", "sku", "quantity", "time", "customer"].map(str::to_owned);
         let [order, sku, quantity, time, customer] = names;
-        let columns = Columns { order, sku, quantity, time, customer };
+        let columns = ColumnArgs { order, sku, quantity, time, customer };
         read_file(&mut input, (0, Path::new("orders.csv")), text.as_bytes(), &columns, &[])?;
         Ok(input)
     }

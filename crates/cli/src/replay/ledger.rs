@@ -2,15 +2,15 @@
 //!
 //! It holds only what a server acknowledged, and never asks one.
 
-use super::plan::StockRule;
-use crate::latency::{Kind, Latencies};
+use super::plan::InitialStock;
+use crate::latency::{Latencies, RequestKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use stockhold_api::wire::Problem;
 
 /// One SKU as the replay was told about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(super) struct SkuTotals {
     /// Units before the first order.
     pub(super) stock: u64,
     /// Units in confirmed reservations, returned ones included.
@@ -33,10 +33,10 @@ pub(super) struct Refusals {
 }
 
 /// Refusals by reason.
-pub(super) type Reasons = BTreeMap<String, Refusals>;
+pub(super) type RefusalsByReason = BTreeMap<String, Refusals>;
 
 /// Counts refusals.
-pub(super) fn refuse(reasons: &mut Reasons, reason: &str, order: &str, detail: &str) {
+pub(super) fn refuse(reasons: &mut RefusalsByReason, reason: &str, order: &str, detail: &str) {
     let entry = reasons.entry(reason.to_owned()).or_default();
     if entry.count == 0 {
         entry.first = format!("{order}: {detail}");
@@ -46,7 +46,7 @@ pub(super) fn refuse(reasons: &mut Reasons, reason: &str, order: &str, detail: &
 
 /// Totals over all SKUs.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Baskets {
+pub(super) struct SaleTotals {
     /// Orders to sell.
     pub(super) orders: u64,
     /// Those that got a hold.
@@ -58,14 +58,14 @@ pub(super) struct Baskets {
     /// Units that were sold.
     pub(super) units_confirmed: u64,
     /// Those that got no hold, by reason.
-    pub(super) refused: Reasons,
+    pub(super) refused: RefusalsByReason,
     /// Those whose hold ended before it was confirmed, by reason.
-    pub(super) lost: Reasons,
+    pub(super) lost: RefusalsByReason,
 }
 
 /// What came back.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Cancellations {
+pub(super) struct CancellationTotals {
     /// Cancellations.
     pub(super) orders: u64,
     /// Their lines.
@@ -79,12 +79,12 @@ pub(super) struct Cancellations {
     /// Units of these.
     pub(super) units_adjusted: u64,
     /// What the server did not take, by reason.
-    pub(super) refused: Reasons,
+    pub(super) refused: RefusalsByReason,
 }
 
 /// What was written off.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct WriteOffs {
+pub(super) struct WriteOffTotals {
     /// Lines.
     pub(super) lines: u64,
     /// Adjustments that were made.
@@ -92,17 +92,17 @@ pub(super) struct WriteOffs {
     /// Units of these.
     pub(super) units: u64,
     /// What the server did not take, by reason.
-    pub(super) refused: Reasons,
+    pub(super) refused: RefusalsByReason,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// Every SKU of the plan.
-    pub(super) skus: BTreeMap<String, Figures>,
-    pub(super) baskets: Baskets,
-    pub(super) cancellations: Cancellations,
-    pub(super) write_offs: WriteOffs,
+    pub(super) skus: BTreeMap<String, SkuTotals>,
+    pub(super) baskets: SaleTotals,
+    pub(super) cancellations: CancellationTotals,
+    pub(super) write_offs: WriteOffTotals,
     /// Answers that repeated an earlier one.
     pub(super) replayed: u64,
     /// Commands that were answered.
@@ -112,21 +112,21 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Before the first order.
-    pub(super) fn new(demand: &BTreeMap<String, u64>, rule: StockRule) -> Result<Self, String> {
-        let figures = |demand: &u64| Figures { stock: rule.units(*demand), ..Figures::default() };
+    pub(super) fn new(demand: &BTreeMap<String, u64>, rule: InitialStock) -> Result<Self, String> {
+        let figures = |demand: &u64| SkuTotals { stock: rule.units(*demand), ..SkuTotals::default() };
         Ok(Self {
             skus: demand.iter().map(|(sku, demand)| (sku.clone(), figures(demand))).collect(),
-            baskets: Baskets::default(),
-            cancellations: Cancellations::default(),
-            write_offs: WriteOffs::default(),
+            baskets: SaleTotals::default(),
+            cancellations: CancellationTotals::default(),
+            write_offs: WriteOffTotals::default(),
             replayed: 0,
             answered: 0,
-            latencies: Latencies::new(Kind::OF_REPLAY)?,
+            latencies: Latencies::new(RequestKind::OF_REPLAY)?,
         })
     }
 
     /// A SKU's figures, to note something.
-    pub(super) fn sku(&mut self, sku: &str) -> &mut Figures {
+    pub(super) fn sku(&mut self, sku: &str) -> &mut SkuTotals {
         self.skus.entry(sku.to_owned()).or_default()
     }
 

@@ -5,30 +5,30 @@
 
 mod audit;
 mod drive;
+mod earlier_run;
 mod input;
-mod junk;
 mod ledger;
 mod plan;
-mod probe;
 mod report;
+mod report_text;
 mod steps;
-mod text;
+mod unusable_lines;
 
-use crate::call::{Caller, Failed};
+use crate::client::{CallError, RetryClient};
 use crate::server::{self, ServerArgs};
-use audit::Verdict;
-use drive::{Pace, drive, for_each};
+use audit::ReplayAudit;
+use drive::{ReplaySpeed, drive, for_each};
 use indicatif::{ProgressBar, ProgressStyle};
-use input::{Columns, Input};
+use input::{ColumnArgs, OrderInput};
 use ledger::Ledger;
-use plan::{Plan, StockRule};
-use report::{Facts, Report, Stock};
+use plan::{InitialStock, ReplayPlan};
+use report::{ReplayReport, ReportInput, StockSetup};
 use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use steps::Run;
+use steps::ReplayRun;
 use stockhold_api::client::At;
 use stockhold_api::problem::Reason;
 use stockhold_api::wire;
@@ -47,7 +47,7 @@ const _: () =
     assert!(PREFIX_BYTES + limits::LABEL_BYTES + ":adjust:".len() + 2 * 20 + 2 <= limits::KEY_BYTES);
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct ReplayArgs {
     /// CSV files of order lines, the first line naming the columns
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
@@ -61,7 +61,7 @@ pub(super) struct Args {
     stock_percent: Option<u64>,
     /// flat-out, or how many times faster than it happened
     #[arg(long, value_name = "TIMES", default_value = "flat-out")]
-    speed: Pace,
+    speed: ReplaySpeed,
     /// Orders that are under way at once
     #[arg(long, value_name = "N", default_value_t = 32)]
     connections: usize,
@@ -90,11 +90,11 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    columns: Columns,
+    columns: ColumnArgs,
 }
 
 /// Replays, reports, and says by its exit code whether the books balance.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     let url = match args.server.url() {
         Ok(url) => url,
         Err(why) => return exit::because(exit::USAGE, why),
@@ -131,7 +131,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     ExitCode::from(if report.audit.balanced { exit::DONE } else { exit::FAILED })
 }
 
-impl Args {
+impl ReplayArgs {
     fn check(&self) -> Result<(), String> {
         if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
             return Err(format!("--connections {}: must be 1 to {MOST_CONNECTIONS}", self.connections));
@@ -150,15 +150,15 @@ impl Args {
         Ok(())
     }
 
-    fn rule(&self) -> StockRule {
+    fn rule(&self) -> InitialStock {
         match (self.stock, self.stock_percent) {
-            (_, Some(percent)) => StockRule::Percent(percent),
-            (units, None) => StockRule::Units(units.unwrap_or(100)),
+            (_, Some(percent)) => InitialStock::Percent(percent),
+            (units, None) => InitialStock::Units(units.unwrap_or(100)),
         }
     }
 
     /// Names this replay: another one on the same server must not meet its keys.
-    fn prefix(&self, input: &Input) -> String {
+    fn prefix(&self, input: &OrderInput) -> String {
         self.key_prefix.clone().unwrap_or_else(|| {
             let Self { location, fulfilment, ttl, columns, not_goods, .. } = self;
             let shape = format!("{} {location:?} {fulfilment} {ttl} {columns:?} {not_goods:?}", input.digest);
@@ -167,13 +167,18 @@ impl Args {
     }
 
     /// An error is an exit code with its reason.
-    async fn replay(&self, url: &str, input: &Input, plan: Plan) -> Result<Report, (u8, String)> {
-        let explain = |error: &Failed| (server::code(error), explain(url, error));
+    async fn replay(
+        &self,
+        url: &str,
+        input: &OrderInput,
+        plan: ReplayPlan,
+    ) -> Result<ReplayReport, (u8, String)> {
+        let explain = |error: &CallError| (server::exit_code(error), explain(url, error));
         let bar = progress(plan.steps.len());
         let notices = bar.clone();
         let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
-        let caller = Caller::new(url, Duration::from_secs(self.patience), Box::new(say));
-        let run = Rc::new(Run {
+        let caller = RetryClient::new(url, Duration::from_secs(self.patience), Box::new(say));
+        let run = Rc::new(ReplayRun {
             caller: caller.map_err(|error| explain(&error))?,
             ledger: RefCell::new(
                 Ledger::new(&plan.demand, self.rule()).map_err(|error| (exit::FAILED, error))?,
@@ -183,14 +188,14 @@ impl Args {
             prefix: self.prefix(input),
             partial: self.fulfilment == "partial",
             ttl_seconds: self.ttl,
-            settled: OnceCell::new(),
+            refused_before: OnceCell::new(),
         });
-        run.caller.say_hello().await.map_err(|error| explain(&error))?;
+        run.caller.check_reachable().await.map_err(|error| explain(&error))?;
         bar.set_message("setting up the stock");
         let stock = self.set_up(&run).await.map_err(|error| explain(&error))?;
         if stock.found > 0 {
-            let settled = run.settled_earlier().await.map_err(|error| explain(&error))?;
-            run.settled.get_or_init(|| settled);
+            let refused_before = run.refused_earlier().await.map_err(|error| explain(&error))?;
+            run.refused_before.get_or_init(|| refused_before);
         }
         bar.set_message("replaying");
         let begun = Instant::now();
@@ -205,10 +210,10 @@ impl Args {
 
     /// Makes the items that are not there. Those that are may have been moved by an earlier run: setting them again
     /// would undo its adjustments.
-    async fn set_up(&self, run: &Rc<Run>) -> Result<Stock, Failed> {
+    async fn set_up(&self, run: &Rc<ReplayRun>) -> Result<StockSetup, CallError> {
         let stocks: Vec<(String, u64)> =
             run.ledger.borrow().skus.iter().map(|(sku, figures)| (sku.clone(), figures.stock)).collect();
-        let mut stock = Stock::default();
+        let mut stock = StockSetup::default();
         let make = |(sku, units): (String, u64)| {
             let run = Rc::clone(run);
             async move { make_item(&run, &sku, units).await }
@@ -221,26 +226,33 @@ impl Args {
         Ok(stock)
     }
 
-    fn report(&self, input: &Input, run: &Run, stock: Stock, took: Duration, verdict: Verdict) -> Report {
-        let facts = Facts {
+    fn report(
+        &self,
+        input: &OrderInput,
+        run: &ReplayRun,
+        stock: StockSetup,
+        took: Duration,
+        verdict: ReplayAudit,
+    ) -> ReplayReport {
+        let facts = ReportInput {
             files: self.files.len(),
             lines: input.read,
             junk: &input.junk,
             key_prefix: &run.prefix,
             stock,
             demand: &run.plan.demand,
-            repeated: run.caller.repeats(),
+            repeated: run.caller.retries(),
             took,
             top: self.top,
         };
-        Report::new(&facts, &run.ledger.borrow(), verdict)
+        ReplayReport::new(&facts, &run.ledger.borrow(), verdict)
     }
 }
 
-fn explain(url: &str, error: &Failed) -> String {
+fn explain(url: &str, error: &CallError) -> String {
     let what = server::explain(url, error);
     match error {
-        Failed::GaveUp { .. } => format!(
+        CallError::TimedOut { .. } => format!(
             "{what}\nThen give the same command again: it goes on where it stopped, and what was done is not done twice."
         ),
         _ => what,
@@ -248,11 +260,11 @@ fn explain(url: &str, error: &Failed) -> String {
 }
 
 /// Whether the item had to be made.
-async fn make_item(run: &Run, sku: &str, units: u64) -> Result<bool, Failed> {
+async fn make_item(run: &ReplayRun, sku: &str, units: u64) -> Result<bool, CallError> {
     let at = At { sku, location: Some(&run.location) };
     match run.caller.ask(async |client| client.item(at).await).await {
         Ok(_) => Ok(false),
-        Err(Failed::Refused(problem)) if problem.reason == Reason::UnknownItem.name() => {
+        Err(CallError::Refused(problem)) if problem.reason == Reason::UnknownItem.name() => {
             let stock = wire::Stock { total_units: Some(units), ..wire::Stock::default() };
             run.caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
             Ok(true)

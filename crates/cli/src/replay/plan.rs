@@ -3,14 +3,14 @@
 //! A plan depends on the files alone, never on what a server answered: a replay that was cut and runs again has the
 //! same plan.
 
-use super::input::{Input, Line, is_cancellation};
-use super::junk::Kind;
+use super::input::{OrderInput, OrderLine, is_cancellation};
+use super::unusable_lines::LineError;
 use std::collections::{BTreeMap, HashMap};
 use stockhold_domain::limits::{BASKET_LINES, TOTAL_UNITS};
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum StepKind {
     /// A basket is held and confirmed.
     Sale,
     /// Units come back from a customer.
@@ -21,9 +21,9 @@ pub(super) enum What {
 
 /// One order's doing.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct ReplayStep {
     /// What.
-    pub(super) what: What,
+    pub(super) what: StepKind,
     /// The order's name.
     pub(super) order: String,
     /// When, in seconds.
@@ -36,9 +36,9 @@ pub(super) struct Step {
 
 /// All steps.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ReplayPlan {
     /// In the order of time; orders of the same time by name.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ReplayStep>,
     /// Steps of one customer, each of which waits for the one before. Who has no name waits for nobody.
     pub(super) chains: Vec<Vec<usize>>,
     /// Every SKU with the units that baskets ask for.
@@ -47,14 +47,14 @@ pub(super) struct Plan {
 
 /// How much there is of each SKU before the first order.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum StockRule {
+pub(super) enum InitialStock {
     /// So many units.
     Units(u64),
     /// So much of the demand, in percent.
     Percent(u64),
 }
 
-impl StockRule {
+impl InitialStock {
     /// Units of a SKU with so much demand.
     pub(super) fn units(self, demand: u64) -> u64 {
         let units = match self {
@@ -68,8 +68,8 @@ impl StockRule {
 }
 
 /// Makes the plan. Orders that no basket can hold go to the input's junk.
-pub(super) fn plan(input: &mut Input) -> Plan {
-    let mut plan = Plan { steps: collect(input), ..Plan::default() };
+pub(super) fn plan(input: &mut OrderInput) -> ReplayPlan {
+    let mut plan = ReplayPlan { steps: collect(input), ..ReplayPlan::default() };
     plan.steps.sort_by(|a, b| (a.at, &a.order).cmp(&(b.at, &b.order)));
     let mut of_customer: HashMap<&str, usize> = HashMap::new();
     for (number, step) in plan.steps.iter().enumerate() {
@@ -83,7 +83,7 @@ pub(super) fn plan(input: &mut Input) -> Plan {
         }
         for (sku, units) in &step.lines {
             let demand = plan.demand.entry(sku.clone()).or_default();
-            if step.what == What::Sale {
+            if step.what == StepKind::Sale {
                 *demand = demand.saturating_add(*units);
             }
         }
@@ -93,18 +93,18 @@ pub(super) fn plan(input: &mut Input) -> Plan {
 
 /// An order's lines, by what they do.
 #[derive(Default)]
-struct Order {
+struct OrderLines {
     first: usize,
     by_what: [Vec<usize>; 3],
 }
 
-fn collect(input: &mut Input) -> Vec<Step> {
+fn collect(input: &mut OrderInput) -> Vec<ReplayStep> {
     let mut names: HashMap<&str, usize> = HashMap::new();
-    let mut orders: Vec<Order> = Vec::new();
+    let mut orders: Vec<OrderLines> = Vec::new();
     for (number, line) in input.lines.iter().enumerate() {
         let order = *names.entry(&line.order).or_insert(orders.len());
         if order == orders.len() {
-            orders.push(Order { first: number, ..Order::default() });
+            orders.push(OrderLines { first: number, ..OrderLines::default() });
         }
         if let Some(order) = orders.get_mut(order) {
             order.by_what[what(line) as usize].push(number);
@@ -115,15 +115,15 @@ fn collect(input: &mut Input) -> Vec<Step> {
     for order in &orders {
         let Some(first) = input.lines.get(order.first) else { continue };
         for (what, numbers) in
-            [What::Sale, What::Cancellation, What::WriteOff].into_iter().zip(&order.by_what)
+            [StepKind::Sale, StepKind::Cancellation, StepKind::WriteOff].into_iter().zip(&order.by_what)
         {
             let wanted = || numbers.iter().filter_map(|number| input.lines.get(*number));
             let mut lines: Vec<(String, u64)> =
                 wanted().map(|line| (line.sku.clone(), line.quantity.unsigned_abs())).collect();
-            if what == What::Sale && lines.len() > BASKET_LINES {
+            if what == StepKind::Sale && lines.len() > BASKET_LINES {
                 lines = summed(lines);
             }
-            if what == What::Sale && lines.len() > BASKET_LINES {
+            if what == StepKind::Sale && lines.len() > BASKET_LINES {
                 too_large.extend_from_slice(numbers);
                 continue;
             }
@@ -131,22 +131,22 @@ fn collect(input: &mut Input) -> Vec<Step> {
                 continue;
             }
             let customer = first.customer.clone();
-            steps.push(Step { what, order: first.order.clone(), at: first.at, customer, lines });
+            steps.push(ReplayStep { what, order: first.order.clone(), at: first.at, customer, lines });
         }
     }
     for number in too_large {
         if let Some(line) = input.lines.get(number) {
-            input.junk.add(Kind::BasketTooLarge, line.place, &line.order);
+            input.junk.add(LineError::BasketTooLarge, line.place, &line.order);
         }
     }
     steps
 }
 
-fn what(line: &Line) -> What {
+fn what(line: &OrderLine) -> StepKind {
     match (line.quantity > 0, is_cancellation(&line.order)) {
-        (true, _) => What::Sale,
-        (false, true) => What::Cancellation,
-        (false, false) => What::WriteOff,
+        (true, _) => StepKind::Sale,
+        (false, true) => StepKind::Cancellation,
+        (false, false) => StepKind::WriteOff,
     }
 }
 
@@ -162,20 +162,25 @@ fn summed(lines: Vec<(String, u64)>) -> Vec<(String, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::junk::{Junk, Place};
+    use super::super::unusable_lines::{LinePosition, UnusableLines};
     use super::*;
 
-    fn input(lines: &[(&str, &str, i64, i64, Option<&str>)]) -> Input {
-        let line = |(order, sku, quantity, at, customer): &(&str, &str, i64, i64, Option<&str>)| Line {
+    fn input(lines: &[(&str, &str, i64, i64, Option<&str>)]) -> OrderInput {
+        let line = |(order, sku, quantity, at, customer): &(&str, &str, i64, i64, Option<&str>)| OrderLine {
             order: (*order).to_owned(),
             sku: (*sku).to_owned(),
             quantity: *quantity,
             at: *at,
             customer: customer.map(str::to_owned),
-            place: Place { file: 0, line: 2 },
+            place: LinePosition { file: 0, line: 2 },
         };
-        let lines: Vec<Line> = lines.iter().map(line).collect();
-        Input { read: lines.len() as u64, lines, junk: Junk::new(&["a.csv".into()]), digest: String::new() }
+        let lines: Vec<OrderLine> = lines.iter().map(line).collect();
+        OrderInput {
+            read: lines.len() as u64,
+            lines,
+            junk: UnusableLines::new(&["a.csv".into()]),
+            digest: String::new(),
+        }
     }
 
     #[test]
@@ -191,7 +196,12 @@ mod tests {
         let seen: Vec<_> = plan.steps.iter().map(|step| (step.what, step.order.as_str())).collect();
         assert_eq!(
             seen,
-            [(What::WriteOff, "6"), (What::Sale, "7"), (What::Sale, "8"), (What::Cancellation, "C9")]
+            [
+                (StepKind::WriteOff, "6"),
+                (StepKind::Sale, "7"),
+                (StepKind::Sale, "8"),
+                (StepKind::Cancellation, "C9")
+            ]
         );
         assert_eq!(plan.chains, [vec![0], vec![1, 3], vec![2]]);
         assert_eq!(plan.demand, [("x".to_owned(), 5), ("y".to_owned(), 1)].into());
@@ -208,18 +218,18 @@ mod tests {
         let plan = plan(&mut input);
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(plan.steps[0].lines, [("s".to_owned(), BASKET_LINES as u64 + 1)]);
-        assert_eq!(input.junk.kinds()[&Kind::BasketTooLarge].lines, BASKET_LINES as u64 + 1);
+        assert_eq!(input.junk.kinds()[&LineError::BasketTooLarge].lines, BASKET_LINES as u64 + 1);
     }
 
     #[test]
     fn a_share_of_the_demand_is_rounded_up() {
         for (rule, demand, units) in [
-            (StockRule::Units(7), 1_000, 7),
-            (StockRule::Percent(80), 10, 8),
-            (StockRule::Percent(80), 11, 9),
-            (StockRule::Percent(0), 11, 0),
-            (StockRule::Percent(150), 11, 17),
-            (StockRule::Percent(100), u64::MAX, TOTAL_UNITS),
+            (InitialStock::Units(7), 1_000, 7),
+            (InitialStock::Percent(80), 10, 8),
+            (InitialStock::Percent(80), 11, 9),
+            (InitialStock::Percent(0), 11, 0),
+            (InitialStock::Percent(150), 11, 17),
+            (InitialStock::Percent(100), u64::MAX, TOTAL_UNITS),
         ] {
             assert_eq!(rule.units(demand), units, "{rule:?} of {demand}");
         }

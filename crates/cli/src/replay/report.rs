@@ -1,8 +1,8 @@
 //! What a replay ends with, as values: [`super::text`] writes them for people, serde for programs.
 
-use super::audit::Verdict;
-use super::junk::Found;
-use super::ledger::{Baskets, Cancellations, Ledger, WriteOffs};
+use super::audit::ReplayAudit;
+use super::ledger::{CancellationTotals, Ledger, SaleTotals, WriteOffTotals};
+use super::unusable_lines::UnusableLineCount;
 use crate::latency::Percentiles;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -11,30 +11,30 @@ use std::time::Duration;
 
 /// See the module. Field names are part of the interface.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct ReplayReport {
     pub(super) files: usize,
     pub(super) lines: u64,
     pub(super) lines_used: u64,
     pub(super) lines_junk: u64,
-    pub(super) junk: BTreeMap<super::junk::Kind, Found>,
+    pub(super) junk: BTreeMap<super::unusable_lines::LineError, UnusableLineCount>,
     pub(super) key_prefix: String,
-    pub(super) stock: Stock,
-    pub(super) baskets: Baskets,
-    pub(super) cancellations: Cancellations,
-    pub(super) write_offs: WriteOffs,
+    pub(super) stock: StockSetup,
+    pub(super) baskets: SaleTotals,
+    pub(super) cancellations: CancellationTotals,
+    pub(super) write_offs: WriteOffTotals,
     pub(super) replayed_answers: u64,
     pub(super) repeated_requests: u64,
-    pub(super) top: Vec<Top>,
+    pub(super) top: Vec<BestSeller>,
     pub(super) seconds: f64,
     pub(super) baskets_per_second: f64,
     pub(super) commands_per_second: f64,
     pub(super) latency: Vec<Percentiles>,
-    pub(super) audit: Verdict,
+    pub(super) audit: ReplayAudit,
 }
 
 /// How the stock was set up.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Stock {
+pub(super) struct StockSetup {
     /// Items that were made.
     pub(super) created: u64,
     /// Items that were there, and were left as they are.
@@ -43,7 +43,7 @@ pub(super) struct Stock {
 
 /// One of the best sellers.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Top {
+pub(super) struct BestSeller {
     pub(super) sku: String,
     /// Units in confirmed reservations, returned ones included.
     pub(super) sold: u64,
@@ -55,20 +55,20 @@ pub(super) struct Top {
 }
 
 /// What the report knows besides the ledger.
-pub(super) struct Facts<'a> {
+pub(super) struct ReportInput<'a> {
     pub(super) files: usize,
     pub(super) lines: u64,
-    pub(super) junk: &'a super::junk::Junk,
+    pub(super) junk: &'a super::unusable_lines::UnusableLines,
     pub(super) key_prefix: &'a str,
-    pub(super) stock: Stock,
+    pub(super) stock: StockSetup,
     pub(super) demand: &'a BTreeMap<String, u64>,
     pub(super) repeated: u64,
     pub(super) took: Duration,
     pub(super) top: usize,
 }
 
-impl Report {
-    pub(super) fn new(facts: &Facts<'_>, ledger: &Ledger, audit: Verdict) -> Self {
+impl ReplayReport {
+    pub(super) fn new(facts: &ReportInput<'_>, ledger: &Ledger, audit: ReplayAudit) -> Self {
         let seconds = facts.took.as_secs_f64();
         Self {
             files: facts.files,
@@ -98,12 +98,12 @@ fn rate(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-fn top(facts: &Facts<'_>, ledger: &Ledger) -> Vec<Top> {
+fn top(facts: &ReportInput<'_>, ledger: &Ledger) -> Vec<BestSeller> {
     let mut sold: Vec<_> = ledger.skus.iter().filter(|(_, figures)| figures.confirmed > 0).collect();
     sold.sort_by_key(|(sku, figures)| (Reverse(figures.confirmed), *sku));
     sold.truncate(facts.top);
     sold.into_iter()
-        .map(|(sku, figures)| Top {
+        .map(|(sku, figures)| BestSeller {
             sku: sku.clone(),
             sold: figures.confirmed,
             returned: figures.returned,

@@ -4,9 +4,9 @@
 //! Every key is made of the prefix, the order and the step, so that a second run repeats the first one's requests.
 
 use super::ledger::{Ledger, refuse};
-use super::plan::{Plan, Step, What};
-use crate::call::{Answer, Caller, Failed, RESERVATIONS, item_path};
-use crate::latency::Kind;
+use super::plan::{ReplayPlan, ReplayStep, StepKind};
+use crate::client::{Answer, CallError, RESERVATIONS, RetryClient, item_path};
+use crate::latency::RequestKind;
 use serde::Serialize;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -19,30 +19,30 @@ use stockhold_domain::ReservationId;
 const DECIDED_EARLIER: &str = "refused_in_an_earlier_run";
 
 /// What all steps share.
-pub(super) struct Run {
-    pub(super) caller: Caller,
-    pub(super) plan: Plan,
+pub(super) struct ReplayRun {
+    pub(super) caller: RetryClient,
+    pub(super) plan: ReplayPlan,
     pub(super) ledger: RefCell<Ledger>,
     pub(super) location: String,
     pub(super) prefix: String,
     pub(super) partial: bool,
     pub(super) ttl_seconds: u32,
     /// Steps that an earlier run was refused and went on without: they stay refused.
-    pub(super) settled: OnceCell<HashSet<usize>>,
+    pub(super) refused_before: OnceCell<HashSet<usize>>,
 }
 
 /// What one customer has bought so far, the latest last.
 #[derive(Default)]
-pub(super) struct Bought(Vec<Sold>);
+pub(super) struct Purchases(Vec<Purchase>);
 
-struct Sold {
+struct Purchase {
     id: ReservationId,
     /// Units that have not come back.
     left: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Basket<'a> {
+pub(super) struct BasketBody<'a> {
     pub(super) lines: &'a [RequestedLine],
     #[serde(flatten)]
     pub(super) terms: Terms,
@@ -50,49 +50,62 @@ pub(super) struct Basket<'a> {
 }
 
 #[derive(Serialize)]
-struct Confirm<'a> {
+struct ConfirmBody<'a> {
     order_id: &'a str,
     idempotency_key: String,
 }
 
 #[derive(Serialize)]
-pub(super) struct Return<'a> {
+pub(super) struct ReturnBody<'a> {
     pub(super) lines: [RequestedLine; 1],
     pub(super) reason: &'a str,
     pub(super) idempotency_key: String,
 }
 
 #[derive(Serialize)]
-pub(super) struct Adjust<'a> {
+pub(super) struct AdjustBody<'a> {
     pub(super) delta: i64,
     pub(super) reason: &'a str,
     pub(super) idempotency_key: String,
 }
 
-impl Run {
+impl ReplayRun {
     /// Does one step. `due` is when it was to begin, which is what its first answer is timed from.
-    pub(super) async fn step(&self, number: usize, bought: &mut Bought, due: Instant) -> Result<(), Failed> {
+    pub(super) async fn step(
+        &self,
+        number: usize,
+        bought: &mut Purchases,
+        due: Instant,
+    ) -> Result<(), CallError> {
         let Some(step) = self.plan.steps.get(number) else { return Ok(()) };
         match step.what {
-            What::Sale if self.settled.get().is_some_and(|settled| settled.contains(&number)) => {
+            StepKind::Sale
+                if self
+                    .refused_before
+                    .get()
+                    .is_some_and(|refused_before| refused_before.contains(&number)) =>
+            {
                 self.count(step);
                 let why = "its customer's cancellation was booked without it in an earlier run";
                 refuse(&mut self.ledger.borrow_mut().baskets.refused, DECIDED_EARLIER, &step.order, why);
                 Ok(())
             }
-            What::Sale => self.sell(step, bought, due).await,
-            What::Cancellation => self.take_back(step, bought, due).await,
-            What::WriteOff => self.write_off(step, due).await,
+            StepKind::Sale => self.sell(step, bought, due).await,
+            StepKind::Cancellation => self.take_back(step, bought, due).await,
+            StepKind::WriteOff => self.write_off(step, due).await,
         }
     }
 
-    async fn sell(&self, step: &Step, bought: &mut Bought, due: Instant) -> Result<(), Failed> {
+    async fn sell(&self, step: &ReplayStep, bought: &mut Purchases, due: Instant) -> Result<(), CallError> {
         self.count(step);
         let lines: Vec<RequestedLine> =
             step.lines.iter().map(|(sku, units)| self.want(sku, *units)).collect();
-        let basket =
-            Basket { lines: &lines, terms: self.terms(step), idempotency_key: self.key(&step.order, "hold") };
-        let held = match self.send::<Reservation>(Kind::Reserve, RESERVATIONS, &basket, due).await? {
+        let basket = BasketBody {
+            lines: &lines,
+            terms: self.terms(step),
+            idempotency_key: self.key(&step.order, "hold"),
+        };
+        let held = match self.send::<Reservation>(RequestKind::Reserve, RESERVATIONS, &basket, due).await? {
             Ok(answer) => answer.body,
             Err(problem) => {
                 self.ledger.borrow_mut().refused(&step.order, &problem);
@@ -108,8 +121,9 @@ impl Run {
             }
         }
         let path = format!("{RESERVATIONS}/{}/confirm", held.reservation_id);
-        let confirm = Confirm { order_id: &step.order, idempotency_key: self.key(&step.order, "confirm") };
-        let answer = self.send::<Reservation>(Kind::Confirm, &path, &confirm, Instant::now()).await?;
+        let confirm =
+            ConfirmBody { order_id: &step.order, idempotency_key: self.key(&step.order, "confirm") };
+        let answer = self.send::<Reservation>(RequestKind::Confirm, &path, &confirm, Instant::now()).await?;
         let mut ledger = self.ledger.borrow_mut();
         if was_active {
             held.lines.iter().for_each(|line| ledger.sku(&line.sku).held -= line.quantity);
@@ -123,14 +137,14 @@ impl Run {
                     ledger.baskets.units_confirmed += line.quantity;
                     left.insert(line.sku, line.quantity);
                 }
-                bought.0.push(Sold { id: answer.body.reservation_id, left });
+                bought.0.push(Purchase { id: answer.body.reservation_id, left });
             }
             Err(problem) => ledger.lost(&step.order, &problem.reason, &problem.detail),
         }
         Ok(())
     }
 
-    fn count(&self, step: &Step) {
+    fn count(&self, step: &ReplayStep) {
         let baskets = &mut self.ledger.borrow_mut().baskets;
         baskets.orders += 1;
         let units = step.lines.iter().map(|(_, units)| *units);
@@ -138,7 +152,12 @@ impl Run {
     }
 
     /// The latest purchases first; what nobody bought is an adjustment.
-    async fn take_back(&self, step: &Step, bought: &mut Bought, due: Instant) -> Result<(), Failed> {
+    async fn take_back(
+        &self,
+        step: &ReplayStep,
+        bought: &mut Purchases,
+        due: Instant,
+    ) -> Result<(), CallError> {
         self.ledger.borrow_mut().cancellations.orders += 1;
         let mut due = due;
         for (number, (sku, units)) in step.lines.iter().enumerate() {
@@ -178,18 +197,18 @@ impl Run {
 
     async fn return_units(
         &self,
-        step: &Step,
+        step: &ReplayStep,
         part: (usize, usize),
         (id, sku, units): (ReservationId, &str, u64),
         due: Instant,
-    ) -> Result<(), Failed> {
-        let body = Return {
+    ) -> Result<(), CallError> {
+        let body = ReturnBody {
             lines: [self.want(sku, units)],
             reason: &step.order,
             idempotency_key: self.part_key(&step.order, "return", part),
         };
         let path = format!("{RESERVATIONS}/{id}/return");
-        let answer = self.send::<Reservation>(Kind::Return, &path, &body, due).await?;
+        let answer = self.send::<Reservation>(RequestKind::Return, &path, &body, due).await?;
         let mut ledger = self.ledger.borrow_mut();
         match answer {
             Ok(_) => {
@@ -204,7 +223,7 @@ impl Run {
         Ok(())
     }
 
-    async fn write_off(&self, step: &Step, due: Instant) -> Result<(), Failed> {
+    async fn write_off(&self, step: &ReplayStep, due: Instant) -> Result<(), CallError> {
         let mut due = due;
         for (number, (sku, units)) in step.lines.iter().enumerate() {
             let key = self.part_key(&step.order, "adjust", (number, 0));
@@ -231,12 +250,12 @@ impl Run {
         reason: &str,
         key: String,
         due: Instant,
-    ) -> Result<Option<(String, String)>, Failed> {
+    ) -> Result<Option<(String, String)>, CallError> {
         // More than an item can have is refused by the server, as it stands there.
         let delta = i64::try_from(units).unwrap_or(i64::MAX).saturating_mul(sign);
-        let body = Adjust { delta, reason, idempotency_key: key };
+        let body = AdjustBody { delta, reason, idempotency_key: key };
         let path = item_path(sku, &self.location, "/adjust");
-        match self.send::<Item>(Kind::Adjust, &path, &body, due).await? {
+        match self.send::<Item>(RequestKind::Adjust, &path, &body, due).await? {
             Ok(_) => {
                 self.ledger.borrow_mut().sku(sku).adjusted += delta;
                 Ok(None)
@@ -249,11 +268,11 @@ impl Run {
     /// say of it could not be trusted.
     async fn send<T: serde::de::DeserializeOwned>(
         &self,
-        kind: Kind,
+        kind: RequestKind,
         path: &str,
         body: &impl Serialize,
         due: Instant,
-    ) -> Result<Result<Answer<T>, stockhold_api::wire::Problem>, Failed> {
+    ) -> Result<Result<Answer<T>, stockhold_api::wire::Problem>, CallError> {
         let answer = self.caller.post(path, body).await;
         let mut ledger = self.ledger.borrow_mut();
         match answer {
@@ -263,14 +282,14 @@ impl Run {
                 ledger.replayed += u64::from(answer.replayed);
                 Ok(Ok(answer))
             }
-            Err(Failed::Refused(problem)) if problem.reason == Reason::IdempotencyMismatch.name() => {
-                Err(Failed::Broken(format!(
+            Err(CallError::Refused(problem)) if problem.reason == Reason::IdempotencyMismatch.name() => {
+                Err(CallError::Unexpected(format!(
                     "the server knows a key of this replay for another request ({}). Another replay has used the \
                      prefix {:?} there: give another one with --key-prefix, or use a fresh data directory",
                     problem.detail, self.prefix
                 )))
             }
-            Err(Failed::Refused(problem)) => {
+            Err(CallError::Refused(problem)) => {
                 ledger.latencies.add(kind, due.elapsed());
                 ledger.answered += 1;
                 Ok(Err(*problem))
@@ -280,7 +299,7 @@ impl Run {
     }
 
     /// The terms of an order's hold.
-    pub(super) fn terms(&self, step: &Step) -> Terms {
+    pub(super) fn terms(&self, step: &ReplayStep) -> Terms {
         Terms {
             owner_id: step.order.clone(),
             ttl_seconds: Some(self.ttl_seconds),

@@ -1,8 +1,8 @@
 //! A CSV file, record by record, however long it is, and whatever a record becomes. Lines are counted as an editor counts
 //! them; a quotation mark that is not closed swallows no more than a row may have, and never ends in a row.
 
-use super::row::Bad;
-use crate::lines::Lines;
+use super::row::RowError;
+use crate::csv_lines::LineCounter;
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -17,24 +17,24 @@ const ROW_BYTES: u64 = 1 << 20;
 pub(super) const BUFFER: usize = 1 << 16;
 
 /// See the module. `C` is what a column is for.
-pub(super) struct Records<C> {
-    reader: Box<Reader<Bounded>>,
-    lines: Rc<RefCell<Lines>>,
-    meter: Rc<Meter>,
+pub(super) struct CsvRecords<C> {
+    reader: Box<Reader<BoundedReader>>,
+    lines: Rc<RefCell<LineCounter>>,
+    meter: Rc<ReadMeter>,
     delimiter: u8,
     columns: Vec<(String, C)>,
 }
 
-impl<C> Records<C> {
+impl<C> CsvRecords<C> {
     /// Reads the first line, of whose names `columns` says what each is for.
     pub(super) fn open(
         input: Box<dyn Read>,
-        meter: Rc<Meter>,
+        meter: Rc<ReadMeter>,
         delimiter: u8,
         columns: impl FnOnce(&[String]) -> Result<Vec<C>, String>,
     ) -> Result<Self, String> {
-        let lines = Rc::<RefCell<Lines>>::default();
-        let input = Bounded { input, meter: Rc::clone(&meter), lines: Some(Rc::clone(&lines)) };
+        let lines = Rc::<RefCell<LineCounter>>::default();
+        let input = BoundedReader { input, meter: Rc::clone(&meter), lines: Some(Rc::clone(&lines)) };
         let mut builder = ReaderBuilder::new();
         builder.flexible(true).delimiter(delimiter).buffer_capacity(BUFFER);
         let mut reader = Box::new(builder.from_reader(input));
@@ -55,7 +55,7 @@ impl<C> Records<C> {
         &mut self,
         begin: impl FnOnce(u64) -> R,
         put: impl Fn(&mut R, &C, &str) -> Result<(), String>,
-    ) -> Result<Option<Result<R, Bad>>, String> {
+    ) -> Result<Option<Result<R, RowError>>, String> {
         self.meter.next_row();
         let mut record = ByteRecord::new();
         let begins = self.reader.position().byte();
@@ -78,8 +78,8 @@ impl<C> Records<C> {
         record: &ByteRecord,
         line: u64,
         mut put: impl FnMut(&C, &str) -> Result<(), String>,
-    ) -> Result<(), Bad> {
-        let bad = |column: &str, what: String| Bad { line, column: column.to_owned(), what };
+    ) -> Result<(), RowError> {
+        let bad = |column: &str, what: String| RowError { line, column: column.to_owned(), what };
         if record.len() != self.columns.len() {
             let what = format!(
                 "{} fields, and the header has {}; a comma or a quotation mark is missing or too many",
@@ -126,18 +126,18 @@ pub(super) fn input(path: &Path) -> Result<Box<dyn Read>, String> {
 }
 
 /// How much was read, and how much more the row at hand may have.
-pub(super) struct Meter {
+pub(super) struct ReadMeter {
     read: Cell<u64>,
     left: Cell<u64>,
 }
 
-impl Default for Meter {
+impl Default for ReadMeter {
     fn default() -> Self {
         Self { read: Cell::new(0), left: Cell::new(ROW_BYTES) }
     }
 }
 
-impl Meter {
+impl ReadMeter {
     /// Bytes read so far.
     pub(super) fn read(&self) -> u64 {
         self.read.get()
@@ -149,16 +149,16 @@ impl Meter {
 }
 
 /// Counts what is read, and reads no further than a row may be long.
-pub(super) struct Bounded {
+pub(super) struct BoundedReader {
     pub(super) input: Box<dyn Read>,
-    pub(super) meter: Rc<Meter>,
+    pub(super) meter: Rc<ReadMeter>,
     /// Who counts the lines, for what does not come in lines.
-    pub(super) lines: Option<Rc<RefCell<Lines>>>,
+    pub(super) lines: Option<Rc<RefCell<LineCounter>>>,
 }
 
-impl Read for Bounded {
+impl Read for BoundedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Meter { read, left } = &*self.meter;
+        let ReadMeter { read, left } = &*self.meter;
         if left.get() == 0 {
             return Err(io::Error::other(format!(
                 "a row is longer than {ROW_BYTES} bytes; is a quotation mark not closed?"

@@ -15,7 +15,7 @@ const SHOWN_CHARS: usize = 60;
 /// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum LineError {
     /// Another number of fields than the header has.
     Columns,
     /// A field that is needed is not UTF-8.
@@ -40,7 +40,7 @@ pub(super) enum Kind {
     BasketTooLarge,
 }
 
-impl Kind {
+impl LineError {
     /// For people.
     fn words(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Kind {
 
 /// Where a line stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct LinePosition {
     /// Which file, counted from 0.
     pub(super) file: usize,
     /// Which line, counted from 1.
@@ -70,28 +70,28 @@ pub(super) struct Place {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Junk {
+pub(super) struct UnusableLines {
     files: Vec<String>,
-    kinds: BTreeMap<Kind, Found>,
+    kinds: BTreeMap<LineError, UnusableLineCount>,
 }
 
 /// What was found of one kind.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Found {
+pub(super) struct UnusableLineCount {
     /// How many lines.
     pub(super) lines: u64,
     /// The first of them: `file:line: what`.
     pub(super) examples: Vec<String>,
 }
 
-impl Junk {
+impl UnusableLines {
     /// None yet.
     pub(super) fn new(files: &[PathBuf]) -> Self {
         Self { files: files.iter().map(|path| path.display().to_string()).collect(), kinds: BTreeMap::new() }
     }
 
     /// Counts one line.
-    pub(super) fn add(&mut self, kind: Kind, place: Place, found: &str) {
+    pub(super) fn add(&mut self, kind: LineError, place: LinePosition, found: &str) {
         let entry = self.kinds.entry(kind).or_default();
         entry.lines += 1;
         if entry.examples.len() < EXAMPLES {
@@ -103,7 +103,7 @@ impl Junk {
     }
 
     /// What was found, by kind.
-    pub(super) fn kinds(&self) -> &BTreeMap<Kind, Found> {
+    pub(super) fn kinds(&self) -> &BTreeMap<LineError, UnusableLineCount> {
         &self.kinds
     }
 
@@ -113,14 +113,17 @@ impl Junk {
     }
 }
 
-impl Display for Junk {
+impl Display for UnusableLines {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write_kinds(f, &self.kinds)
     }
 }
 
 /// Writes what was found, for people: a kind a line, its examples below.
-pub(super) fn write_kinds(f: &mut Formatter<'_>, kinds: &BTreeMap<Kind, Found>) -> fmt::Result {
+pub(super) fn write_kinds(
+    f: &mut Formatter<'_>,
+    kinds: &BTreeMap<LineError, UnusableLineCount>,
+) -> fmt::Result {
     for (kind, found) in kinds {
         writeln!(f, "           {:>7} {}", found.lines, kind.words())?;
         for example in &found.examples {

@@ -1,15 +1,15 @@
 //! The report for people.
 
-use super::junk::write_kinds;
-use super::ledger::Reasons;
-use super::report::Report;
-use crate::words::counted;
+use super::ledger::RefusalsByReason;
+use super::report::ReplayReport;
+use super::unusable_lines::write_kinds;
+use crate::plural::counted;
 use std::fmt::{self, Display, Formatter};
 
 /// Differences that are written out; JSON has all.
 const DIFFERENCES: usize = 50;
 
-impl Display for Report {
+impl Display for ReplayReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.input(f)?;
         self.sales(f)?;
@@ -19,7 +19,7 @@ impl Display for Report {
     }
 }
 
-impl Report {
+impl ReplayReport {
     fn input(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { files, lines, lines_used, lines_junk, .. } = self;
         let (files, lines) = (counted(*files as u64, "file", "files"), counted(*lines, "line", "lines"));
@@ -129,7 +129,7 @@ impl Report {
     }
 }
 
-fn reasons(f: &mut Formatter<'_>, title: &str, reasons: &Reasons) -> fmt::Result {
+fn reasons(f: &mut Formatter<'_>, title: &str, reasons: &RefusalsByReason) -> fmt::Result {
     for (reason, refusals) in reasons {
         writeln!(f, "           {:>7} {title}: {reason} (first: {})", refusals.count, refusals.first)?;
     }

@@ -1,10 +1,10 @@
 //! From flags to requests. What a value may be is left to the server, which says it better; only what could not be
 //! written as a request is refused here.
 
-use super::Request;
+use super::ApiRequest;
 use super::show;
-use super::units::Choice;
-use crate::call::{RESERVATIONS, encoded, item_path, push_query};
+use super::units::UnitSelectionArgs;
+use crate::client::{RESERVATIONS, encoded, item_path, push_query};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
@@ -39,7 +39,7 @@ impl LineArg {
 
 /// Where the stock is.
 #[derive(Args)]
-pub(super) struct Where {
+pub(super) struct LocationArgs {
     /// Where it is stocked
     #[arg(long, default_value = Label::DEFAULT_LOCATION)]
     pub(super) location: String,
@@ -47,7 +47,7 @@ pub(super) struct Where {
 
 /// What makes a command safe to repeat.
 #[derive(Args)]
-struct Key {
+struct KeyArgs {
     /// Idempotency key, at most 255 bytes: the same command with the same key takes effect once [default: a fresh one, which
     /// is printed]
     #[arg(long, value_name = "KEY")]
@@ -55,7 +55,7 @@ struct Key {
 }
 
 #[derive(Args)]
-pub(super) struct Reserve {
+pub(super) struct ReserveArgs {
     /// What to hold; or use --line
     #[arg(required_unless_present = "line", conflicts_with = "line")]
     sku: Option<String>,
@@ -63,12 +63,12 @@ pub(super) struct Reserve {
     #[arg(short, long, value_name = "UNITS", default_value_t = 1, conflicts_with = "line")]
     quantity: u64,
     #[command(flatten)]
-    choice: Choice,
+    choice: UnitSelectionArgs,
     /// One line of a basket: SKU=UNITS, or SKU for one unit; repeat it for more, all or nothing
     #[arg(long, value_name = "SKU=UNITS")]
     line: Vec<LineArg>,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
     /// Who the hold is for: an order, a cart, a session
     #[arg(long, value_name = "ID")]
     owner: String,
@@ -94,11 +94,11 @@ pub(super) struct Reserve {
     #[arg(long, value_name = "JSON", value_parser = object)]
     metadata: Option<Value>,
     #[command(flatten)]
-    key: Key,
+    key: KeyArgs,
 }
 
-impl Reserve {
-    pub(super) fn request(&self) -> Result<Request, String> {
+impl ReserveArgs {
+    pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let single = self.sku.iter().map(|sku| LineArg { sku: sku.clone(), quantity: self.quantity });
         let mut lines: Vec<Value> =
             single.chain(self.line.iter().cloned()).map(|line| line.json(&self.place.location)).collect();
@@ -116,30 +116,31 @@ impl Reserve {
             "session_id": self.session,
             "metadata": self.metadata,
         });
-        Request::post(RESERVATIONS.to_owned(), named(body), show::reservation).keyed(self.key.key.as_ref())
+        ApiRequest::post(RESERVATIONS.to_owned(), named(body), show::reservation).keyed(self.key.key.as_ref())
     }
 }
 
 #[derive(Args)]
-pub(super) struct Confirm {
+pub(super) struct ConfirmArgs {
     /// The reservation's id
     id: String,
     /// The order that it became
     #[arg(long, value_name = "ID")]
     order: Option<String>,
     #[command(flatten)]
-    key: Key,
+    key: KeyArgs,
 }
 
-impl Confirm {
-    pub(super) fn request(&self) -> Result<Request, String> {
+impl ConfirmArgs {
+    pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let body = named(json!({ "order_id": self.order }));
-        Request::post(reservation(&self.id, "/confirm"), body, show::reservation).keyed(self.key.key.as_ref())
+        ApiRequest::post(reservation(&self.id, "/confirm"), body, show::reservation)
+            .keyed(self.key.key.as_ref())
     }
 }
 
 #[derive(Args)]
-pub(super) struct Release {
+pub(super) struct ReleaseArgs {
     /// The reservation's id
     id: String,
     /// Why, for the record
@@ -147,39 +148,40 @@ pub(super) struct Release {
     reason: Option<String>,
 }
 
-impl Release {
-    pub(super) fn request(&self) -> Request {
+impl ReleaseArgs {
+    pub(super) fn request(&self) -> ApiRequest {
         let mut path = reservation(&self.id, "");
         if let Some(reason) = &self.reason {
             push_query(&mut path, "reason", reason);
         }
-        Request {
+        ApiRequest {
             method: "DELETE",
-            ..Request::get(path, |_| "released: its units are free again\n".to_owned())
+            ..ApiRequest::get(path, |_| "released: its units are free again\n".to_owned())
         }
     }
 }
 
 #[derive(Args)]
-pub(super) struct Extend {
+pub(super) struct ExtendArgs {
     /// The reservation's id
     id: String,
     /// Seconds from now
     #[arg(long, value_name = "SECONDS")]
     ttl: u64,
     #[command(flatten)]
-    key: Key,
+    key: KeyArgs,
 }
 
-impl Extend {
-    pub(super) fn request(&self) -> Result<Request, String> {
+impl ExtendArgs {
+    pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let body = json!({ "ttl_seconds": self.ttl });
-        Request::post(reservation(&self.id, "/extend"), body, show::reservation).keyed(self.key.key.as_ref())
+        ApiRequest::post(reservation(&self.id, "/extend"), body, show::reservation)
+            .keyed(self.key.key.as_ref())
     }
 }
 
 #[derive(Args)]
-pub(super) struct Return {
+pub(super) struct ReturnArgs {
     /// The reservation's id
     id: String,
     /// Why, for the record
@@ -192,43 +194,44 @@ pub(super) struct Return {
     #[arg(long, value_name = "ID", conflicts_with = "line")]
     unit: Vec<String>,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
     #[command(flatten)]
-    key: Key,
+    key: KeyArgs,
 }
 
-impl Return {
-    pub(super) fn request(&self) -> Result<Request, String> {
+impl ReturnArgs {
+    pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let lines: Vec<Value> = self.line.iter().map(|line| line.json(&self.place.location)).collect();
         let lines = if lines.is_empty() { Value::Null } else { Value::Array(lines) };
         let units = if self.unit.is_empty() { Value::Null } else { json!(self.unit) };
         let body = named(json!({ "reason": self.reason, "lines": lines, "units": units }));
-        Request::post(reservation(&self.id, "/return"), body, show::reservation).keyed(self.key.key.as_ref())
+        ApiRequest::post(reservation(&self.id, "/return"), body, show::reservation)
+            .keyed(self.key.key.as_ref())
     }
 }
 
 #[derive(Args)]
-pub(super) struct Get {
+pub(super) struct GetArgs {
     /// The reservation's id
     id: String,
 }
 
-impl Get {
-    pub(super) fn request(&self) -> Request {
-        Request::get(reservation(&self.id, ""), show::reservation)
+impl GetArgs {
+    pub(super) fn request(&self) -> ApiRequest {
+        ApiRequest::get(reservation(&self.id, ""), show::reservation)
     }
 }
 
 /// What a reservation has become.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Status {
+enum StatusFilter {
     Active,
     Confirmed,
     Cancelled,
     Expired,
 }
 
-impl Status {
+impl StatusFilter {
     fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -241,7 +244,7 @@ impl Status {
 
 /// A page of a list.
 #[derive(Args)]
-pub(super) struct Page {
+pub(super) struct PageArgs {
     /// Most entries, 1 to 1,000
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: u64,
@@ -250,7 +253,7 @@ pub(super) struct Page {
     after: Option<String>,
 }
 
-impl Page {
+impl PageArgs {
     pub(super) fn push(&self, path: &mut String) {
         push_query(path, "limit", &self.limit.to_string());
         if let Some(after) = &self.after {
@@ -260,7 +263,7 @@ impl Page {
 }
 
 #[derive(Args)]
-pub(super) struct List {
+pub(super) struct ListArgs {
     /// Only those of this owner
     #[arg(long, value_name = "ID")]
     owner: Option<String>,
@@ -272,13 +275,13 @@ pub(super) struct List {
     location: Option<String>,
     /// Only those that have become this
     #[arg(long)]
-    status: Option<Status>,
+    status: Option<StatusFilter>,
     #[command(flatten)]
-    page: Page,
+    page: PageArgs,
 }
 
-impl List {
-    pub(super) fn request(&self) -> Request {
+impl ListArgs {
+    pub(super) fn request(&self) -> ApiRequest {
         let mut path = RESERVATIONS.to_owned();
         let status = self.status.map(|status| status.name().to_owned());
         let filters = [
@@ -293,18 +296,18 @@ impl List {
             }
         }
         self.page.push(&mut path);
-        Request::get(path, show::reservations)
+        ApiRequest::get(path, show::reservations)
     }
 }
 
 /// How units are told apart.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Mode {
+enum ItemModeArg {
     Counted,
     Units,
 }
 
-impl Mode {
+impl ItemModeArg {
     fn name(self) -> &'static str {
         match self {
             Self::Counted => "counted",
@@ -314,17 +317,17 @@ impl Mode {
 }
 
 #[derive(Args)]
-pub(super) struct Set {
+pub(super) struct SetStockArgs {
     /// What
     sku: String,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
     /// Units that exist, sold ones included: a new item needs it, unless its units have ids, which are added one by one
     #[arg(long, value_name = "UNITS", required_unless_present_any = Self::OTHERS)]
     total: Option<u64>,
     /// How units are told apart, for good: counted ones are interchangeable, units have ids [default: counted]
     #[arg(long)]
-    mode: Option<Mode>,
+    mode: Option<ItemModeArg>,
     /// Units kept from sale
     #[arg(long, value_name = "UNITS")]
     safety_stock: Option<u64>,
@@ -339,7 +342,7 @@ pub(super) struct Set {
     metadata: Option<Value>,
     /// Takes a setting back, so that the item has none of its own; may be given several times
     #[arg(long, value_name = "SETTING")]
-    unset: Vec<Own>,
+    unset: Vec<ItemSetting>,
     /// Only if the item still has this version, which `stock get` shows
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
@@ -347,7 +350,7 @@ pub(super) struct Set {
 
 /// What an item may have of its own.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Own {
+enum ItemSetting {
     /// The service's time to live counts again
     DefaultTtl,
     /// The service's longest hold counts again
@@ -356,7 +359,7 @@ enum Own {
     Metadata,
 }
 
-impl Own {
+impl ItemSetting {
     fn field(self) -> &'static str {
         match self {
             Self::DefaultTtl => "default_ttl_seconds",
@@ -366,14 +369,14 @@ impl Own {
     }
 }
 
-impl Set {
+impl SetStockArgs {
     /// Of which one is enough.
     const OTHERS: [&str; 6] = ["mode", "safety_stock", "default_ttl", "max_hold", "metadata", "unset"];
 
-    pub(super) fn request(&self) -> Result<Request, String> {
+    pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let mut body = named(json!({
             "total_units": self.total,
-            "mode": self.mode.map(Mode::name),
+            "mode": self.mode.map(ItemModeArg::name),
             "safety_stock": self.safety_stock,
             "default_ttl_seconds": self.default_ttl,
             "max_hold_seconds": self.max_hold,
@@ -385,13 +388,13 @@ impl Set {
             }
             body[own.field()] = Value::Null;
         }
-        let put = Request::post(item_path(&self.sku, &self.place.location, ""), body, show::item);
-        Ok(Request { method: "PUT", if_match: self.if_version, ..put })
+        let put = ApiRequest::post(item_path(&self.sku, &self.place.location, ""), body, show::item);
+        Ok(ApiRequest { method: "PUT", if_match: self.if_version, ..put })
     }
 }
 
 #[derive(Args)]
-pub(super) struct Adjust {
+pub(super) struct AdjustStockArgs {
     /// What
     sku: String,
     /// Units that come (24) or go (-3)
@@ -401,79 +404,79 @@ pub(super) struct Adjust {
     #[arg(long)]
     reason: String,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
     /// Only if the item still has this version, which `stock get` shows
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
     #[command(flatten)]
-    key: Key,
+    key: KeyArgs,
 }
 
-impl Adjust {
-    pub(super) fn request(&self) -> Result<Request, String> {
+impl AdjustStockArgs {
+    pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let body = json!({ "delta": self.delta, "reason": self.reason });
         let path = item_path(&self.sku, &self.place.location, "/adjust");
-        let request = Request::post(path, body, show::item).keyed(self.key.key.as_ref())?;
-        Ok(Request { if_match: self.if_version, ..request })
+        let request = ApiRequest::post(path, body, show::item).keyed(self.key.key.as_ref())?;
+        Ok(ApiRequest { if_match: self.if_version, ..request })
     }
 }
 
 #[derive(Args)]
-pub(super) struct Item {
+pub(super) struct GetItemArgs {
     /// What
     sku: String,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
 }
 
-impl Item {
-    pub(super) fn request(&self) -> Request {
-        Request::get(item_path(&self.sku, &self.place.location, ""), show::item)
+impl GetItemArgs {
+    pub(super) fn request(&self) -> ApiRequest {
+        ApiRequest::get(item_path(&self.sku, &self.place.location, ""), show::item)
     }
 }
 
 #[derive(Args)]
-pub(super) struct Items {
+pub(super) struct ListItemsArgs {
     /// Only those here
     #[arg(long)]
     location: Option<String>,
     #[command(flatten)]
-    page: Page,
+    page: PageArgs,
 }
 
-impl Items {
-    pub(super) fn request(&self) -> Request {
+impl ListItemsArgs {
+    pub(super) fn request(&self) -> ApiRequest {
         let mut path = "/v1/inventory".to_owned();
         if let Some(location) = &self.location {
             push_query(&mut path, "location", location);
         }
         self.page.push(&mut path);
-        Request::get(path, show::items)
+        ApiRequest::get(path, show::items)
     }
 }
 
 #[derive(Args)]
-pub(super) struct Available {
+pub(super) struct AvailableArgs {
     /// Which, at most 1,000
     #[arg(required = true, value_name = "SKU")]
     skus: Vec<String>,
     #[command(flatten)]
-    place: Where,
+    place: LocationArgs,
 }
 
-impl Available {
-    pub(super) fn request(&self) -> Request {
+impl AvailableArgs {
+    pub(super) fn request(&self) -> ApiRequest {
         if let [sku] = self.skus.as_slice() {
-            return Request::get(item_path(sku, &self.place.location, "/available"), show::availability);
+            return ApiRequest::get(item_path(sku, &self.place.location, "/available"), show::availability);
         }
         let items: Vec<Value> =
             self.skus.iter().map(|sku| json!({ "sku": sku, "location": self.place.location })).collect();
-        Request::post("/v1/availability".to_owned(), json!({ "items": items }), show::availabilities)
+        ApiRequest::post("/v1/availability".to_owned(), json!({ "items": items }), show::availabilities)
     }
 }
 
 #[derive(Args)]
-pub(super) struct Sale {
+pub(super) struct PauseArgs {
     /// One item; its location is --location, or the default one
     sku: Option<String>,
     /// Where: with a SKU that item there, without one all that is there
@@ -487,8 +490,8 @@ pub(super) struct Sale {
     reason: Option<String>,
 }
 
-impl Sale {
-    pub(super) fn request(&self, paused: bool) -> Result<Request, String> {
+impl PauseArgs {
+    pub(super) fn request(&self, paused: bool) -> Result<ApiRequest, String> {
         let tail = if paused { "/pause" } else { "/resume" };
         let path = match (&self.sku, &self.location) {
             (Some(sku), location) => {
@@ -506,23 +509,23 @@ impl Sale {
             }
         };
         let show = if self.everything { show::sale_of_all } else { show::sale };
-        Ok(Request::post(path, named(json!({ "reason": self.reason })), show))
+        Ok(ApiRequest::post(path, named(json!({ "reason": self.reason })), show))
     }
 }
 
 #[derive(Args)]
-pub(super) struct Standing {
+pub(super) struct SaleStatusArgs {
     /// Only this one
     #[arg(long)]
     location: Option<String>,
 }
 
-impl Standing {
-    pub(super) fn request(&self) -> Request {
+impl SaleStatusArgs {
+    pub(super) fn request(&self) -> ApiRequest {
         let mut path = "/v1/sale".to_owned();
-        let Some(location) = &self.location else { return Request::get(path, show::sale_of_all) };
+        let Some(location) = &self.location else { return ApiRequest::get(path, show::sale_of_all) };
         push_query(&mut path, "location", location);
-        Request::get(path, show::sale)
+        ApiRequest::get(path, show::sale)
     }
 }
 

@@ -6,7 +6,7 @@
 const SLACK: usize = 1 << 16;
 
 /// See the module. It is given all bytes as they are read, and lets go of those before the record at hand.
-pub(super) struct Lines {
+pub(super) struct LineCounter {
     bytes: Vec<u8>,
     /// Where the record at hand begins in them.
     begin: usize,
@@ -16,13 +16,13 @@ pub(super) struct Lines {
     after_cr: bool,
 }
 
-impl Default for Lines {
+impl Default for LineCounter {
     fn default() -> Self {
         Self { bytes: Vec::new(), begin: 0, at: 0, line: 1, after_cr: false }
     }
 }
 
-impl Lines {
+impl LineCounter {
     /// Takes bytes as they are read.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         if self.begin >= SLACK && self.begin * 2 >= self.bytes.len() {
@@ -58,21 +58,21 @@ impl Lines {
 /// The parser's own states, as far as quotation marks go: one within a field that did not begin with one is text.
 fn ends_quoted(record: &[u8], delimiter: u8) -> bool {
     #[derive(Clone, Copy, PartialEq, Eq)]
-    enum At {
+    enum QuoteState {
         Start,
         Plain,
         Quoted,
         Quote,
     }
     let record = record.strip_prefix("\u{feff}".as_bytes()).unwrap_or(record);
-    let last = record.iter().fold(At::Start, |at, &byte| match (at, byte) {
-        (At::Quoted, b'"') => At::Quote,
-        (At::Start | At::Quote, b'"') | (At::Quoted, _) => At::Quoted,
-        (_, b'\r' | b'\n') => At::Start,
-        (_, byte) if byte == delimiter => At::Start,
-        _ => At::Plain,
+    let last = record.iter().fold(QuoteState::Start, |at, &byte| match (at, byte) {
+        (QuoteState::Quoted, b'"') => QuoteState::Quote,
+        (QuoteState::Start | QuoteState::Quote, b'"') | (QuoteState::Quoted, _) => QuoteState::Quoted,
+        (_, b'\r' | b'\n') => QuoteState::Start,
+        (_, byte) if byte == delimiter => QuoteState::Start,
+        _ => QuoteState::Plain,
     });
-    last == At::Quoted
+    last == QuoteState::Quoted
 }
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
 
     /// The lines of a file's records, read in pieces of a size, and the line of one that is not closed.
     fn lines(text: &str, size: usize) -> (Vec<u64>, Option<u64>) {
-        let mut lines = Lines::default();
+        let mut lines = LineCounter::default();
         let mut reader =
             csv::ReaderBuilder::new().flexible(true).has_headers(false).from_reader(text.as_bytes());
         let (mut found, mut open, mut read) = (Vec::new(), None, 0);

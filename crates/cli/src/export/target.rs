@@ -18,15 +18,15 @@ const RIGHTS: u32 = 0o777;
 const RIGHTS_WITHOUT_GROUP: u32 = 0o707;
 
 /// See the module.
-pub(super) enum Place {
-    Standard(out::Standard),
+pub(super) enum ExportTarget {
+    Standard(out::Stdout),
     /// A device, a pipe: there is nothing to replace.
     Straight(PathBuf, File),
-    File(Box<Part>),
+    File(Box<PartialFile>),
 }
 
 /// A file under its name of the meantime. It is removed when it is dropped, unless it is kept or has its own name.
-pub(super) struct Part {
+pub(super) struct PartialFile {
     path: PathBuf,
     file: File,
     /// The name that it gets.
@@ -36,10 +36,10 @@ pub(super) struct Part {
     temporary: bool,
 }
 
-impl Place {
+impl ExportTarget {
     /// Opens it; an error names what is in the way.
     pub(super) fn open(out: Option<&Path>) -> Result<Self, String> {
-        let Some(out) = out else { return Ok(Self::Standard(out::Standard)) };
+        let Some(out) = out else { return Ok(Self::Standard(out::Stdout)) };
         Self::at(out).map_err(|error| format!("{}: {error}", out.display()))
     }
 
@@ -53,11 +53,11 @@ impl Place {
             Some(there) if there.is_dir() => {
                 Err(io::Error::other("is a directory: name a file to write to, as in --out DIRECTORY/FILE"))
             }
-            Some(there) if is_standard_output(&there) => Ok(Self::Standard(out::Standard)),
+            Some(there) if is_standard_output(&there) => Ok(Self::Standard(out::Stdout)),
             Some(there) if !there.is_file() => {
                 Ok(Self::Straight(out.to_owned(), OpenOptions::new().write(true).open(out)?))
             }
-            there => Ok(Self::File(Box::new(Part::create(followed(out)?, there)?))),
+            there => Ok(Self::File(Box::new(PartialFile::create(followed(out)?, there)?))),
         }
     }
 
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-impl Write for Place {
+impl Write for ExportTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Standard(out) => out.write(bytes),
@@ -100,7 +100,7 @@ impl Write for Place {
     }
 }
 
-impl Part {
+impl PartialFile {
     /// Begins a file that nobody else can read, whatever an earlier export has left under its name.
     fn create(target: PathBuf, replaced: Option<Metadata>) -> io::Result<Self> {
         let mut path = target.as_os_str().to_owned();
@@ -142,7 +142,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         if self.temporary && self.is_there() {
             // One that stays is replaced by the next export.

@@ -34,65 +34,65 @@ pub(crate) struct Answer<T> {
 
 /// Why there is no success.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum CallError {
     /// The rules said no.
     Refused(Box<Problem>),
     /// Patience ran out.
-    GaveUp {
+    TimedOut {
         waited: Duration,
         last: String,
         /// Whether somebody is there, who answered the last try that it can't be done now.
         answered: bool,
         /// Whether every try was answered that nothing was done; if not, the command may have taken effect.
-        undone: bool,
+        nothing_done: bool,
     },
     /// The server does not behave like Stockhold, or the request can't be sent.
-    Broken(String),
+    Unexpected(String),
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(problem) => write!(f, "{}: {}", problem.reason, problem.detail),
-            Self::GaveUp { waited, last, answered, .. } => {
+            Self::TimedOut { waited, last, answered, .. } => {
                 let how = if *answered { "turned away" } else { "no answer" };
                 write!(f, "{how} for {:.1} s; the last try: {last}", waited.as_secs_f64())
             }
-            Self::Broken(what) => f.write_str(what),
+            Self::Unexpected(what) => f.write_str(what),
         }
     }
 }
 
-impl From<Error> for Failed {
+impl From<Error> for CallError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(problem) => Self::Refused(problem),
-            other => Self::Broken(other.to_string()),
+            other => Self::Unexpected(other.to_string()),
         }
     }
 }
 
 /// A client that waits for a server that is away.
-pub(crate) struct Caller {
+pub(crate) struct RetryClient {
     client: Client,
     patience: Duration,
-    repeats: Cell<u64>,
+    retries: Cell<u64>,
     away: Cell<bool>,
     say: Box<dyn Fn(&str)>,
 }
 
-impl Caller {
+impl RetryClient {
     /// Speaks to the server at `url` and waits so long for each answer. `say` is told when the server goes away and
     /// when it is back.
-    pub(crate) fn new(url: &str, patience: Duration, say: Box<dyn Fn(&str)>) -> Result<Self, Failed> {
-        let client = Client::new(url).map_err(|error| Failed::Broken(error.to_string()))?;
+    pub(crate) fn new(url: &str, patience: Duration, say: Box<dyn Fn(&str)>) -> Result<Self, CallError> {
+        let client = Client::new(url).map_err(|error| CallError::Unexpected(error.to_string()))?;
         let client = client.with_patience(NonZeroU32::MIN, TRY_TIMEOUT);
-        Ok(Self { client, patience, repeats: Cell::new(0), away: Cell::new(false), say })
+        Ok(Self { client, patience, retries: Cell::new(0), away: Cell::new(false), say })
     }
 
     /// Sees whether somebody answers, before there is much to wait with. Any answer will do.
-    pub(crate) async fn say_hello(&self) -> Result<(), Failed> {
-        self.patiently(FIRST_CONTACT.min(self.patience), async || {
+    pub(crate) async fn check_reachable(&self) -> Result<(), CallError> {
+        self.with_retries(FIRST_CONTACT.min(self.patience), async || {
             self.client.send_raw("GET", "/", b"").await
         })
         .await?;
@@ -100,8 +100,8 @@ impl Caller {
     }
 
     /// How often something was sent again.
-    pub(crate) fn repeats(&self) -> u64 {
-        self.repeats.get()
+    pub(crate) fn retries(&self) -> u64 {
+        self.retries.get()
     }
 
     /// Sends a command; the body carries its key.
@@ -109,13 +109,14 @@ impl Caller {
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<Answer<T>, Failed> {
-        let body = serde_json::to_vec(body).map_err(|error| Failed::Broken(error.to_string()))?;
-        self.patiently(self.patience, async || read(&self.client.send_raw("POST", path, &body).await?)).await
+    ) -> Result<Answer<T>, CallError> {
+        let body = serde_json::to_vec(body).map_err(|error| CallError::Unexpected(error.to_string()))?;
+        self.with_retries(self.patience, async || read(&self.client.send_raw("POST", path, &body).await?))
+            .await
     }
 
     /// Sends anything and gives back the success as it came.
-    pub(crate) async fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Raw, Failed> {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Raw, CallError> {
         self.send_with(method, path, &[], body).await
     }
 
@@ -126,12 +127,12 @@ impl Caller {
         path: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> Result<Raw, Failed> {
+    ) -> Result<Raw, CallError> {
         let send = async || {
             let raw = self.client.send_raw_with(method, path, headers, body).await?;
             if is_success(&raw) { Ok(raw) } else { Err(refusal(&raw)) }
         };
-        self.patiently(self.patience, send).await
+        self.with_retries(self.patience, send).await
     }
 
     /// The client itself, without patience.
@@ -140,18 +141,21 @@ impl Caller {
     }
 
     /// Asks until there is an answer.
-    pub(crate) async fn ask<T>(&self, ask: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, Failed> {
-        self.patiently(self.patience, async || ask(&self.client).await).await
+    pub(crate) async fn ask<T>(
+        &self,
+        ask: impl AsyncFn(&Client) -> Result<T, Error>,
+    ) -> Result<T, CallError> {
+        self.with_retries(self.patience, async || ask(&self.client).await).await
     }
 
-    async fn patiently<T>(
+    async fn with_retries<T>(
         &self,
         patience: Duration,
         ask: impl AsyncFn() -> Result<T, Error>,
-    ) -> Result<T, Failed> {
+    ) -> Result<T, CallError> {
         let started = Instant::now();
         let mut pause = FIRST_PAUSE;
-        let mut undone = true;
+        let mut nothing_done = true;
         loop {
             let error = match ask().await {
                 Ok(answer) => {
@@ -169,16 +173,25 @@ impl Caller {
                 }
                 _ => return Err(error.into()),
             };
-            undone &= says_undone(&error);
+            nothing_done &= says_nothing_done(&error);
             let waited = started.elapsed();
             let Some(left) = patience.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 let answered = matches!(error, Error::Refused(_));
-                return Err(Failed::GaveUp { waited, last: what_of(&error), answered, undone });
+                return Err(CallError::TimedOut {
+                    waited,
+                    last: last_attempt(&error),
+                    answered,
+                    nothing_done,
+                });
             };
             if !self.away.replace(true) {
-                (self.say)(&format!("{}; trying again for {:.0} s", what_of(&error), left.as_secs_f64()));
+                (self.say)(&format!(
+                    "{}; trying again for {:.0} s",
+                    last_attempt(&error),
+                    left.as_secs_f64()
+                ));
             }
-            self.repeats.set(self.repeats.get() + 1);
+            self.retries.set(self.retries.get() + 1);
             let asked = asked.map(|seconds| Duration::from_secs(seconds.into()));
             tokio::time::sleep(asked.unwrap_or(pause).min(left)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -187,7 +200,7 @@ impl Caller {
 }
 
 /// What one try has come to.
-fn what_of(error: &Error) -> String {
+fn last_attempt(error: &Error) -> String {
     match error {
         Error::Unreachable { last, .. } => last.clone(),
         other => other.to_string(),
@@ -195,7 +208,7 @@ fn what_of(error: &Error) -> String {
 }
 
 /// Whether an answer says that nothing was done.
-fn says_undone(error: &Error) -> bool {
+fn says_nothing_done(error: &Error) -> bool {
     let Error::Refused(problem) = error else { return false };
     let reason = Reason::from_name(&problem.reason);
     matches!(reason, Some(Reason::Overloaded | Reason::Unavailable))

@@ -1,8 +1,8 @@
 //! What one connection asks for, and what it makes of the answers. Every command has a key of its own and a time to
 //! live, as a shop's would.
 
-use crate::call::{RESERVATIONS, item_path};
-use crate::latency::Kind;
+use crate::client::{RESERVATIONS, item_path};
+use crate::latency::RequestKind;
 use bytes::Bytes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -35,19 +35,19 @@ impl Mix {
     }
 
     /// The kinds of request that are timed.
-    pub(super) fn kinds(self) -> &'static [Kind] {
+    pub(super) fn kinds(self) -> &'static [RequestKind] {
         match self {
-            Self::Reserve => &[Kind::Reserve],
-            Self::ReserveConfirm => &[Kind::Reserve, Kind::Confirm],
-            Self::Available => &[Kind::Available],
-            Self::Commands => &[Kind::Commands],
+            Self::Reserve => &[RequestKind::Reserve],
+            Self::ReserveConfirm => &[RequestKind::Reserve, RequestKind::Confirm],
+            Self::Available => &[RequestKind::Available],
+            Self::Commands => &[RequestKind::Commands],
         }
     }
 }
 
 /// What a run asks for.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub(super) struct Workload {
     pub(super) mix: Mix,
     pub(super) skus: Vec<String>,
     pub(super) ttl: u64,
@@ -57,7 +57,7 @@ pub(super) struct Load {
 
 /// What a run has been told.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Tally {
     /// Commands and reads that succeeded.
     pub(super) done: u64,
     pub(super) reserved: u64,
@@ -68,7 +68,7 @@ pub(super) struct Told {
     pub(super) failed: BTreeMap<String, u64>,
 }
 
-impl Told {
+impl Tally {
     pub(super) fn merge(&mut self, other: &Self) {
         self.done += other.done;
         self.reserved += other.reserved;
@@ -92,70 +92,76 @@ impl Told {
     }
 
     fn refuse(&mut self, body: &[u8], status: u16) {
-        let reason = serde_json::from_slice::<Refusal<'_>>(body).map(|refusal| refusal.reason.to_owned());
+        let reason =
+            serde_json::from_slice::<ProblemReason<'_>>(body).map(|refusal| refusal.reason.to_owned());
         *self.refused.entry(reason.unwrap_or_else(|_| format!("status {status}"))).or_default() += 1;
     }
 }
 
 #[derive(Deserialize)]
-struct Refusal<'a> {
+struct ProblemReason<'a> {
     reason: &'a str,
 }
 
 #[derive(Deserialize)]
-struct Made<'a> {
+struct ReservationRef<'a> {
     reservation_id: &'a str,
 }
 
 #[derive(Deserialize)]
-struct Results<'a> {
+struct BatchResults<'a> {
     #[serde(borrow)]
-    results: Vec<Result<'a>>,
+    results: Vec<CommandResult<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Result<'a> {
+struct CommandResult<'a> {
     status: u16,
     #[serde(borrow)]
-    reservation: Option<Made<'a>>,
+    reservation: Option<ReservationRef<'a>>,
     #[serde(borrow)]
-    problem: Option<Refusal<'a>>,
+    problem: Option<ProblemReason<'a>>,
 }
 
 /// A request.
-pub(super) struct Ask {
-    pub(super) kind: Kind,
+pub(super) struct BenchRequest {
+    pub(super) kind: RequestKind,
     pub(super) method: hyper::Method,
     pub(super) path: String,
     pub(super) body: Bytes,
 }
 
 /// See the module.
-pub(super) struct Traffic {
-    load: Load,
+pub(super) struct RequestGenerator {
+    load: Workload,
     ids: IdSource,
     next_sku: usize,
     /// Reservations that are to be confirmed.
     held: Vec<String>,
 }
 
-impl Traffic {
-    pub(super) fn new(load: Load, first_sku: usize) -> std::result::Result<Self, String> {
+impl RequestGenerator {
+    pub(super) fn new(load: Workload, first_sku: usize) -> std::result::Result<Self, String> {
         let ids = IdSource::from_system().map_err(|error| format!("no random numbers: {error}"))?;
         Ok(Self { load, ids, next_sku: first_sku, held: Vec::new() })
     }
 
     /// The next request.
-    pub(super) fn next(&mut self) -> Ask {
+    pub(super) fn next(&mut self) -> BenchRequest {
         match self.load.mix {
             Mix::Available => {
                 let path = item_path(self.sku(), Label::DEFAULT_LOCATION, "/available");
-                Ask { kind: Kind::Available, method: hyper::Method::GET, path, body: Bytes::new() }
+                BenchRequest {
+                    kind: RequestKind::Available,
+                    method: hyper::Method::GET,
+                    path,
+                    body: Bytes::new(),
+                }
             }
             Mix::Commands => self.batch(),
             Mix::Reserve | Mix::ReserveConfirm => match self.held.pop() {
                 Some(id) => post(
-                    Kind::Confirm,
+                    RequestKind::Confirm,
                     format!("{RESERVATIONS}/{id}/confirm"),
                     format!(r#"{{"idempotency_key":"{:032x}"}}"#, self.ids.random()),
                 ),
@@ -164,13 +170,17 @@ impl Traffic {
                     let body = format!(
                         r#"{{"owner_id":"{owner:032x}","quantity":1,"ttl_seconds":{ttl},"idempotency_key":"{key:032x}"}}"#
                     );
-                    post(Kind::Reserve, item_path(self.sku(), Label::DEFAULT_LOCATION, "/reserve"), body)
+                    post(
+                        RequestKind::Reserve,
+                        item_path(self.sku(), Label::DEFAULT_LOCATION, "/reserve"),
+                        body,
+                    )
                 }
             },
         }
     }
 
-    fn batch(&mut self) -> Ask {
+    fn batch(&mut self) -> BenchRequest {
         let mut body = r#"{"commands":["#.to_owned();
         let confirms = std::mem::take(&mut self.held);
         // Writing to a String does not fail.
@@ -191,7 +201,7 @@ impl Traffic {
         }
         body.pop();
         body.push_str("]}");
-        post(Kind::Commands, "/v1/commands".to_owned(), body)
+        post(RequestKind::Commands, "/v1/commands".to_owned(), body)
     }
 
     /// Our own SKUs by turns. Their names need no escapes.
@@ -202,18 +212,18 @@ impl Traffic {
     }
 
     /// Takes an answer: how many commands or reads of it succeeded.
-    pub(super) fn answered(&mut self, kind: Kind, status: u16, body: &[u8], told: &mut Told) -> u64 {
+    pub(super) fn answered(&mut self, kind: RequestKind, status: u16, body: &[u8], told: &mut Tally) -> u64 {
         let done = if (200..300).contains(&status) {
             match kind {
-                Kind::Commands => self.results(body, told),
-                Kind::Confirm => {
+                RequestKind::Commands => self.results(body, told),
+                RequestKind::Confirm => {
                     told.confirmed += 1;
                     1
                 }
-                Kind::Reserve => {
+                RequestKind::Reserve => {
                     told.reserved += 1;
                     if self.load.mix == Mix::ReserveConfirm
-                        && let Ok(made) = serde_json::from_slice::<Made<'_>>(body)
+                        && let Ok(made) = serde_json::from_slice::<ReservationRef<'_>>(body)
                     {
                         self.held.push(made.reservation_id.to_owned());
                     }
@@ -229,8 +239,8 @@ impl Traffic {
         done
     }
 
-    fn results(&mut self, body: &[u8], told: &mut Told) -> u64 {
-        let Ok(results) = serde_json::from_slice::<Results<'_>>(body) else {
+    fn results(&mut self, body: &[u8], told: &mut Tally) -> u64 {
+        let Ok(results) = serde_json::from_slice::<BatchResults<'_>>(body) else {
             *told.failed.entry("results that can't be read".to_owned()).or_default() += 1;
             return 0;
         };
@@ -257,28 +267,34 @@ impl Traffic {
     }
 }
 
-fn post(kind: Kind, path: String, body: String) -> Ask {
-    Ask { kind, method: hyper::Method::POST, path, body: body.into() }
+fn post(kind: RequestKind, path: String, body: String) -> BenchRequest {
+    BenchRequest { kind, method: hyper::Method::POST, path, body: body.into() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn traffic(mix: Mix) -> Traffic {
-        Traffic::new(Load { mix, skus: vec!["b-0".to_owned(), "b-1".to_owned()], ttl: 60, batch: 3 }, 0)
-            .unwrap()
+    fn traffic(mix: Mix) -> RequestGenerator {
+        RequestGenerator::new(
+            Workload { mix, skus: vec!["b-0".to_owned(), "b-1".to_owned()], ttl: 60, batch: 3 },
+            0,
+        )
+        .unwrap()
     }
 
     #[test]
     fn what_was_held_is_confirmed_next() {
-        let mut told = Told::default();
+        let mut told = Tally::default();
         let mut traffic = traffic(Mix::ReserveConfirm);
         let first = traffic.next();
         assert!(first.path.starts_with("/v1/inventory/b-0/reserve"), "{}", first.path);
         assert_eq!(traffic.answered(first.kind, 200, br#"{"reservation_id":"x-1"}"#, &mut told), 1);
         let second = traffic.next();
-        assert_eq!((second.kind, second.path.as_str()), (Kind::Confirm, "/v1/reservations/x-1/confirm"));
+        assert_eq!(
+            (second.kind, second.path.as_str()),
+            (RequestKind::Confirm, "/v1/reservations/x-1/confirm")
+        );
         assert_eq!(traffic.answered(second.kind, 409, br#"{"reason":"reservation_expired"}"#, &mut told), 0);
         assert!(traffic.next().path.starts_with("/v1/inventory/b-1/reserve"));
         assert_eq!((told.done, told.reserved, told.confirmed), (1, 1, 0));
@@ -287,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_read_result_by_result() {
-        let mut told = Told::default();
+        let mut told = Tally::default();
         let mut traffic = traffic(Mix::Commands);
         let ask = traffic.next();
         let sent: serde_json::Value = serde_json::from_slice(&ask.body).unwrap();

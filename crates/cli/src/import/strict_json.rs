@@ -5,17 +5,17 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 /// See the module.
-pub(super) struct Once(pub(super) Value);
+pub(super) struct StrictJson(pub(super) Value);
 
-impl<'de> Deserialize<'de> for Once {
+impl<'de> Deserialize<'de> for StrictJson {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Any).map(Once)
+        from.deserialize_any(JsonVisitor).map(StrictJson)
     }
 }
 
-struct Any;
+struct JsonVisitor;
 
-impl<'de> Visitor<'de> for Any {
+impl<'de> Visitor<'de> for JsonVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,7 +52,7 @@ impl<'de> Visitor<'de> for Any {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(Once(value)) = seq.next_element()? {
+        while let Some(StrictJson(value)) = seq.next_element()? {
             all.push(value);
         }
         Ok(all.into())
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for Any {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut all = Map::new();
-        while let Some((name, Once(value))) = map.next_entry::<String, Once>()? {
+        while let Some((name, StrictJson(value))) = map.next_entry::<String, StrictJson>()? {
             if all.contains_key(&name) {
                 return Err(A::Error::custom(format_args!("{name:?} is given twice")));
             }

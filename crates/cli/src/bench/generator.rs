@@ -2,7 +2,7 @@
 //! times, whatever the server does, and latency counts from the time that a request was meant to leave: a stall is felt
 //! by everything that should have been sent during it.
 
-use super::traffic::{Load, Told, Traffic};
+use super::requests::{RequestGenerator, Tally, Workload};
 use crate::latency::Latencies;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// When what is measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct MeasurementWindow {
     /// The first requests leave.
     pub(super) begin: Instant,
     /// What was meant to leave from here on is timed, with what came of it, and what is answered from here on is counted.
@@ -40,7 +40,7 @@ pub(super) struct Times {
 
 /// When requests leave.
 #[derive(Clone)]
-pub(super) enum Turns {
+pub(super) enum LoopMode {
     /// When the answer before has come.
     Closed,
     /// At their times.
@@ -97,23 +97,23 @@ impl Schedule {
 }
 
 /// What a thread's connections have seen.
-pub(super) struct Seen {
+pub(super) struct ThreadResult {
     /// All of it, warm-up included: what the books must show.
-    pub(super) told: Told,
+    pub(super) told: Tally,
     /// Without the warm-up: of what is timed.
-    pub(super) warm: Told,
+    pub(super) warm: Tally,
     /// Requests that were answered while it was measured, and what of them was done.
     pub(super) requests: u64,
     pub(super) done: u64,
     pub(super) latencies: Latencies,
 }
 
-impl Seen {
+impl ThreadResult {
     fn new(latencies: Latencies) -> Self {
-        Self { told: Told::default(), warm: Told::default(), requests: 0, done: 0, latencies }
+        Self { told: Tally::default(), warm: Tally::default(), requests: 0, done: 0, latencies }
     }
 
-    fn add(&mut self, told: &Told, warm: bool) {
+    fn add(&mut self, told: &Tally, warm: bool) {
         self.told.merge(told);
         if warm {
             self.warm.merge(told);
@@ -122,29 +122,29 @@ impl Seen {
 }
 
 /// One thread of the generator.
-pub(super) struct Thread {
+pub(super) struct GeneratorThread {
     pub(super) authority: String,
     pub(super) prefix: String,
     pub(super) connections: usize,
     /// How many connections other threads have, so that each begins with another SKU.
     pub(super) first: usize,
-    pub(super) load: Load,
-    pub(super) times: Times,
-    pub(super) turns: Turns,
+    pub(super) load: Workload,
+    pub(super) times: MeasurementWindow,
+    pub(super) turns: LoopMode,
 }
 
-impl Thread {
+impl GeneratorThread {
     /// Runs until the end of the run, and until what is under way is answered.
-    pub(super) fn run(self) -> Result<Seen, String> {
+    pub(super) fn run(self) -> Result<ThreadResult, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("starting a runtime: {error}"))?;
         let latencies = Latencies::new(self.load.mix.kinds())?;
-        let seen = Rc::new(RefCell::new(Seen::new(latencies)));
+        let seen = Rc::new(RefCell::new(ThreadResult::new(latencies)));
         let this = Rc::new(self);
         LocalSet::new().block_on(&runtime, async {
             let mut running = tokio::task::JoinSet::new();
             for number in 0..this.connections {
-                let traffic = Traffic::new(this.load.clone(), this.first + number)?;
+                let traffic = RequestGenerator::new(this.load.clone(), this.first + number)?;
                 running.spawn_local(Rc::clone(&this).connection(traffic, Rc::clone(&seen)));
             }
             while let Some(ended) = running.join_next().await {
@@ -155,13 +155,13 @@ impl Thread {
         Rc::into_inner(seen).map(RefCell::into_inner).ok_or_else(|| "a connection goes on".to_owned())
     }
 
-    async fn connection(self: Rc<Self>, mut traffic: Traffic, seen: Rc<RefCell<Seen>>) {
+    async fn connection(self: Rc<Self>, mut traffic: RequestGenerator, seen: Rc<RefCell<ThreadResult>>) {
         let mut wire = None;
         tokio::time::sleep_until(self.times.begin.into()).await;
         loop {
             let intended = match &self.turns {
-                Turns::Closed => Some(Instant::now()).filter(|now| *now < self.times.end),
-                Turns::Open(schedule) => schedule.turn().await,
+                LoopMode::Closed => Some(Instant::now()).filter(|now| *now < self.times.end),
+                LoopMode::Open(schedule) => schedule.turn().await,
             };
             let Some(intended) = intended else { return };
             let ask = traffic.next();
@@ -171,7 +171,7 @@ impl Thread {
                 Err(_) => Err(format!("no answer within {ANSWER_TIMEOUT:?}")),
             };
             let took = intended.elapsed();
-            let mut told = Told::default();
+            let mut told = Tally::default();
             match answer {
                 Ok((status, body)) => {
                     let answered = intended + took;
@@ -198,7 +198,7 @@ impl Thread {
     async fn ask(
         &self,
         wire: &mut Option<SendRequest<Full<Bytes>>>,
-        ask: super::traffic::Ask,
+        ask: super::requests::BenchRequest,
     ) -> Result<(u16, Bytes), String> {
         if wire.is_none() {
             *wire = Some(self.connect().await.map_err(|error| format!("connecting: {error}"))?);

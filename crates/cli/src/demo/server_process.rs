@@ -2,7 +2,7 @@
 //!
 //! It touches no other process: what it ends is the child that it started, by its handle.
 
-use crate::call::Failed;
+use crate::client::CallError;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroU32;
@@ -29,16 +29,16 @@ const LOOK: Duration = Duration::from_secs(2);
 const SHOWN_LINES: usize = 5;
 
 /// See the module.
-pub(super) struct Server {
+pub(super) struct ServerProcess {
     dir: PathBuf,
     ports: [u16; 2],
     child: Child,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts a server with its data below `dir`, and waits until it serves. Somebody may take a port between its
     /// choice and the server's start: then it is tried on others.
-    pub(super) async fn start(dir: &Path) -> Result<Self, Failed> {
+    pub(super) async fn start(dir: &Path) -> Result<Self, CallError> {
         let mut tries = 1;
         loop {
             let ports = free_ports(tries)?;
@@ -51,16 +51,16 @@ impl Server {
     }
 
     /// Starts it again on the same ports and data.
-    pub(super) async fn restart(&mut self) -> Result<(), Failed> {
+    pub(super) async fn restart(&mut self) -> Result<(), CallError> {
         self.kill()?;
         self.child = spawn(&self.dir, self.ports)?;
         self.ready().await
     }
 
     /// Kills it as kill -9 does: it can't do anything about it.
-    pub(super) fn kill(&mut self) -> Result<(), Failed> {
+    pub(super) fn kill(&mut self) -> Result<(), CallError> {
         let killed = self.child.kill().and_then(|()| self.child.wait());
-        killed.map(|_| ()).map_err(|error| Failed::Broken(format!("killing the server: {error}")))
+        killed.map(|_| ()).map_err(|error| CallError::Unexpected(format!("killing the server: {error}")))
     }
 
     /// The process's id.
@@ -73,28 +73,30 @@ impl Server {
         format!("http://127.0.0.1:{}", self.ports[0])
     }
 
-    async fn ready(&mut self) -> Result<(), Failed> {
+    async fn ready(&mut self) -> Result<(), CallError> {
         let admin = Client::new(&format!("http://127.0.0.1:{}", self.ports[1]))
-            .map_err(|error| Failed::Broken(error.to_string()))?
+            .map_err(|error| CallError::Unexpected(error.to_string()))?
             .with_patience(NonZeroU32::MIN, LOOK);
         let begun = Instant::now();
         loop {
             if matches!(admin.send_raw("GET", "/readyz", b"").await, Ok(raw) if raw.status == 200) {
                 return Ok(());
             }
-            let ended = self.child.try_wait().map_err(|error| Failed::Broken(error.to_string()))?;
+            let ended = self.child.try_wait().map_err(|error| CallError::Unexpected(error.to_string()))?;
             if ended.is_some() || begun.elapsed() > START {
                 let log = std::fs::read_to_string(log_file(&self.dir)).unwrap_or_default();
                 let tail: Vec<&str> = log.lines().rev().take(SHOWN_LINES).collect();
                 let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-                return Err(Failed::Broken(format!("the server did not start. Its log ends with:\n{tail}")));
+                return Err(CallError::Unexpected(format!(
+                    "the server did not start. Its log ends with:\n{tail}"
+                )));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended already, which is as well.
         let _ = self.kill();
@@ -106,8 +108,8 @@ fn log_file(dir: &Path) -> PathBuf {
 }
 
 /// The child sees neither a configuration file nor variables: the demo is the same everywhere.
-fn spawn(dir: &Path, [api, admin]: [u16; 2]) -> Result<Child, Failed> {
-    let failed = |error: std::io::Error| Failed::Broken(format!("starting a server: {error}"));
+fn spawn(dir: &Path, [api, admin]: [u16; 2]) -> Result<Child, CallError> {
+    let failed = |error: std::io::Error| CallError::Unexpected(format!("starting a server: {error}"));
     let exe = std::env::current_exe().map_err(failed)?;
     let log = File::options().create(true).append(true).open(log_file(dir)).map_err(failed)?;
     let mut command = Command::new(exe);
@@ -132,7 +134,7 @@ fn spawn(dir: &Path, [api, admin]: [u16; 2]) -> Result<Child, Failed> {
 }
 
 /// Two ports that nobody listens on, looked for from a place that differs from process to process.
-fn free_ports(tries: u32) -> Result<[u16; 2], Failed> {
+fn free_ports(tries: u32) -> Result<[u16; 2], CallError> {
     let range = PORTS.end - PORTS.start;
     let apart = std::process::id().wrapping_add(tries).wrapping_mul(APART) % u32::from(range);
     let begin = u16::try_from(apart).unwrap_or(0);
@@ -141,6 +143,6 @@ fn free_ports(tries: u32) -> Result<[u16; 2], Failed> {
         .filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
     match (free.next(), free.next()) {
         (Some(api), Some(admin)) => Ok([api, admin]),
-        _ => Err(Failed::Broken(format!("no free port from {} to {}", PORTS.start, PORTS.end))),
+        _ => Err(CallError::Unexpected(format!("no free port from {} to {}", PORTS.start, PORTS.end))),
     }
 }
