@@ -12,7 +12,7 @@ use std::time::Instant;
 /// How much is run.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// A few minutes: every fault point with one action, everything else a few times
+    /// A few minutes: every fault point with one action, no aged data, everything else a few times
     #[arg(long, conflicts_with = "long")]
     short: bool,
     /// Hours: everything many times
@@ -46,7 +46,7 @@ const SHORT: Amounts = Amounts {
     disk_faults: 14,
     jumps: 5,
     images: 40,
-    flips: 6,
+    flips: 3,
     histories: HISTORIES_WITH_EVERYTHING,
     failovers: 1,
 };
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         parts.run(name, || crash::run(&crash))?;
     }
     parts.run("power cuts", || powercut::run(&powercut::Options::of(amounts.images, seed, &server)))?;
-    parts.run("faults", || faults::run(&faults::Options::of(amounts.flips, seed, &server)))?;
+    parts.run("faults", || faults::run(&faults::Options::of(amounts.flips, options.short, seed, &server)))?;
     for (name, seed) in
         [("histories from the seed on", seed), ("histories from a new seed on", wall_millis())]
     {

@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// Bytes flipped in each file of each image of the data directory
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..))]
     flips: u64,
+    /// Leave out flips of aged data, which takes a minute to make
+    #[arg(long)]
+    short: bool,
     /// Repeats a run's choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -39,8 +42,8 @@ pub(crate) struct Options {
 
 impl Options {
     /// A run of `cargo xtask prove`.
-    pub(crate) fn of(flips: u64, seed: u64, server: &Path) -> Self {
-        Self { flips, seed, only: Vec::new(), disk: None, server: Some(server.to_owned()) }
+    pub(crate) fn of(flips: u64, short: bool, seed: u64, server: &Path) -> Self {
+        Self { flips, short, seed, only: Vec::new(), disk: None, server: Some(server.to_owned()) }
     }
 }
 
@@ -69,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let faults: [(&str, &dyn Fn() -> Outcome<()>); 5] = [
         ("sync", &|| failing_syncs(&bench)),
         ("full", &|| full_disks(&bench)),
-        ("flip", &|| flip::run(&bench, options.flips)),
+        ("flip", &|| flip::run(&bench, options.flips, options.short)),
         ("second", &|| lifecycle::second_server(&bench)),
         ("drain", &|| lifecycle::drain(&bench)),
     ];

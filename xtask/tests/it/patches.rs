@@ -29,6 +29,9 @@ fn every_patch_applies_and_names_crates_that_exist() {
 
 #[test]
 fn no_product_file_knows_of_a_seeded_bug() {
-    let found = sources().into_iter().filter(|source| source.text.contains(&("bug".to_owned() + "!(")));
+    let seeds = |text: &str| {
+        text.match_indices(concat!("bug", "!(")).any(|(at, _)| !text[..at].ends_with(char::is_alphanumeric))
+    };
+    let found = sources().into_iter().filter(|source| seeds(&source.text));
     crate::tree::check("seeded bug", found.map(|source| source.place().display().to_string()).collect());
 }
