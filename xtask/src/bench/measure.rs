@@ -4,7 +4,7 @@ use super::counter_audit::{CounterAudit, GONE, HOT};
 use super::figures::{Measurement, Reading, Round};
 use super::lab::{DataSet, Lab, Setup, TTL_SECONDS, run};
 use super::quarter::{ThrottledServer, goodput};
-use super::redis::{Persistence, Script};
+use super::redis::{Persistence, RedisScript};
 use super::{Effort, base, due, hello, minimal_store, probe, promise, redis, weight};
 use crate::load::commands::Commands;
 use crate::load::http::{Reserves, sku};
@@ -48,13 +48,13 @@ pub(super) fn take(
     let reserve = |setup| -> Outcome<Reading> { Ok(reading(&lab.reserves(setup, plan, seed)?.run)) };
     let hot = |connections| Setup::hot(connections);
     let redis = |what| redis::measure(lab, what, TTL_SECONDS, plan, seed).map(|run| reading(&run));
-    let keyed = Script::Keyed(lab.scale.usual);
+    let keyed = RedisScript::Keyed(lab.scale.usual);
     let look = Constant::get(&format!("/v1/inventory/{}/available", sku(HOT, 0)));
     let taken = match measurement {
         Measurement::Hot64 => reserve(hot(CONNECTIONS))?,
         Measurement::RedisOff => redis((Persistence::Off, keyed))?,
         Measurement::RedisAlways => redis((Persistence::Always, keyed))?,
-        Measurement::RedisBare => redis((Persistence::Off, Script::Bare))?,
+        Measurement::RedisBare => redis((Persistence::Off, RedisScript::Bare))?,
         Measurement::Pairs64 => {
             let reserves = Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(!seed));
             let mut pairs = Pairs::new(reserves, CONNECTIONS, rng);

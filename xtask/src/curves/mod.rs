@@ -98,14 +98,14 @@ fn publish(page: &Path, plots: &Path, about: &str, curves: &[Curve]) -> Outcome<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plot::{Panel, Series};
+    use plot::{Panel, PlotSeries};
 
     #[test]
     fn a_page_shows_its_plots() {
         let folder = tempfile::tempdir().unwrap();
         let page = folder.path().join("page.md");
         std::fs::write(&page, "<!-- curves:begin -->\n<!-- curves:end -->\n").unwrap();
-        let series = Series { name: "reserves".to_owned(), values: vec![Some(1.0), Some(2.0)] };
+        let series = PlotSeries { name: "reserves".to_owned(), values: vec![Some(1.0), Some(2.0)] };
         let panel = Panel { title: "per second", log: false, series: vec![series] };
         let curve = Curve {
             name: "holds",

@@ -1,6 +1,6 @@
 //! What is swept, and how each point is measured.
 
-use super::plot::{Curve, Panel, Series};
+use super::plot::{Curve, Panel, PlotSeries};
 use crate::Outcome;
 use crate::bench::{
     COLD, Contents, DataSet, HOT, Lab, ServerOnData, Setup, TTL_SECONDS, anonymous, drive, fill, timed_start,
@@ -83,8 +83,8 @@ impl Sweep {
 }
 
 /// A line of values as they come.
-fn series(name: impl Into<String>, values: &[f64]) -> Series {
-    Series { name: name.into(), values: values.iter().map(|value| Some(*value)).collect() }
+fn series(name: impl Into<String>, values: &[f64]) -> PlotSeries {
+    PlotSeries { name: name.into(), values: values.iter().map(|value| Some(*value)).collect() }
 }
 
 /// Rate above, latency below.

@@ -45,7 +45,7 @@ const SETTINGS: [&str; 24] = [
 ];
 
 /// See the module.
-pub(super) struct MariaDb {
+pub(super) struct MariaDbPair {
     server: PathBuf,
     client: PathBuf,
     account: Account,
@@ -69,7 +69,7 @@ impl Node {
     }
 }
 
-impl MariaDb {
+impl MariaDbPair {
     /// A primary that nobody stands by.
     pub(super) fn start(folder: &Path) -> Outcome<Self> {
         let packaged = ["/usr/sbin", "/usr/bin", "/usr/libexec"].map(PathBuf::from);
@@ -161,7 +161,7 @@ impl MariaDb {
     }
 }
 
-impl Pair for MariaDb {
+impl Pair for MariaDbPair {
     fn url(&self) -> String {
         format!("mariadb://{USER}@{}/{USER}", self.forwarder.address)
     }

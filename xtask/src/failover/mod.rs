@@ -19,8 +19,8 @@ use crate::workload::{Depth, Fleet, RecoveryWatch, Tolerance};
 use crate::{Outcome, fail};
 use clap::{Args, ValueEnum, value_parser};
 use events::Events;
-use mariadb::MariaDb;
-use postgres::Postgres;
+use mariadb::MariaDbPair;
+use postgres::PostgresPair;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,8 +121,8 @@ fn rounds(options: &Options, kind: Kind, seed: u64, binary: &Path) -> Outcome<()
     let began = Instant::now();
     let result = (|| {
         let pair: Box<dyn Pair> = match kind {
-            Kind::Postgres => Box::new(Postgres::start(folder.path())?),
-            Kind::Mariadb => Box::new(MariaDb::start(folder.path())?),
+            Kind::Postgres => Box::new(PostgresPair::start(folder.path())?),
+            Kind::Mariadb => Box::new(MariaDbPair::start(folder.path())?),
         };
         let mut bench = FailoverTest::start(pair, folder.path(), seed, binary)?;
         let mut times = Times::default();

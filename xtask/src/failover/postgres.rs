@@ -26,7 +26,7 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// See the module.
-pub(super) struct Postgres {
+pub(super) struct PostgresPair {
     binaries: PathBuf,
     account: Account,
     nodes: [Node; 2],
@@ -56,7 +56,7 @@ impl Drop for Node {
     }
 }
 
-impl Postgres {
+impl PostgresPair {
     /// A primary that nobody stands by.
     pub(super) fn start(folder: &Path) -> Outcome<Self> {
         let mut packaged: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
@@ -118,7 +118,7 @@ impl Postgres {
     }
 }
 
-impl Pair for Postgres {
+impl Pair for PostgresPair {
     fn url(&self) -> String {
         let hosts = self.nodes.each_ref().map(|node| format!("127.0.0.1:{}", node.port)).join(",");
         format!("postgres://{USER}@{hosts}/{USER}?target_session_attrs=read-write")

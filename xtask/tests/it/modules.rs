@@ -118,7 +118,7 @@ fn modules_of_a_crate_depend_on_each_other_in_one_direction() {
             found.insert(format!("{krate} {}", circle.join(" ")));
         }
     }
-    check("circle of modules", found);
+    check("circle of modules", &found);
 }
 
 #[test]

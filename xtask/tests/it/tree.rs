@@ -62,7 +62,7 @@ pub(crate) fn sources() -> Vec<Source> {
 }
 
 /// Holds what a rule found against what `allowed.txt` allows it. Both have to be the same, so that the list only shrinks.
-pub(crate) fn check(rule: &str, found: BTreeSet<String>) {
+pub(crate) fn check(rule: &str, found: &BTreeSet<String>) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/allowed.txt");
     let text = fs::read_to_string(&file).unwrap();
     let allowed: BTreeSet<String> = text
@@ -71,10 +71,10 @@ pub(crate) fn check(rule: &str, found: BTreeSet<String>) {
         .map(str::to_owned)
         .collect();
     let show = |entries: Vec<&String>| {
-        entries.into_iter().map(|entry| format!("\n{rule}: {entry}")).collect::<String>()
+        entries.into_iter().map(|entry| format!("{rule}: {entry}")).collect::<Vec<_>>().join("\n")
     };
     let new: Vec<_> = found.difference(&allowed).collect();
-    assert!(new.is_empty(), "against the house rules:{}", show(new));
-    let gone: Vec<_> = allowed.difference(&found).collect();
-    assert!(gone.is_empty(), "no longer there, so take it out of {}:{}", file.display(), show(gone));
+    assert!(new.is_empty(), "against the house rules:\n{}", show(new));
+    let gone: Vec<_> = allowed.difference(found).collect();
+    assert!(gone.is_empty(), "no longer there, so take it out of {}:\n{}", file.display(), show(gone));
 }

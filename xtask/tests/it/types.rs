@@ -25,7 +25,7 @@ fn no_two_public_types_of_a_crate_have_one_name() {
     }
     assert!(places.len() > 300, "types were not found");
     let twice = places.into_iter().filter(|(_, places)| places.len() > 1);
-    check("two types", twice.map(|((krate, name), _)| format!("{krate} {name}")).collect());
+    check("two types", &twice.map(|((krate, name), _)| format!("{krate} {name}")).collect());
 }
 
 #[test]

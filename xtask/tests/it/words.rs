@@ -1,7 +1,7 @@
 //! One word for one thing: names and phrases that were given up for those of the field (`docs/glossary.md`) do not come back.
 
 use crate::tree::{Source, check, files, root, sources};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Names that are not given to a type, function, constant or module: folders of the crates where (all, if empty), the name, and what to
 /// say for it.
@@ -141,21 +141,17 @@ fn defined(line: &str) -> Option<&str> {
 
 #[test]
 fn names_are_those_of_the_field() {
-    let mut banned: BTreeMap<&str, Vec<&(&[&str], &str, &str)>> = BTreeMap::new();
-    for entry in NAMES {
-        banned.entry(entry.1).or_default().push(entry);
-    }
     let mut found = BTreeSet::new();
     for source in sources().iter().filter(|source| source.is_product() && source.krate() != "xtask") {
         for name in source.code().filter_map(defined) {
-            for (crates, _, instead) in banned.get(name).into_iter().flatten() {
+            for (crates, _, instead) in NAMES.iter().filter(|(_, banned, _)| *banned == name) {
                 if crates.is_empty() || crates.contains(&source.krate().as_str()) {
                     found.insert(format!("{} {name}, say {instead}", source.krate()));
                 }
             }
         }
     }
-    check("name", found);
+    check("name", &found);
 }
 
 /// Comments of a source, one text each, without the marks; what stands on several lines is joined.
@@ -210,7 +206,7 @@ fn comments_and_documents_name_what_they_mean() {
         let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
         look(path.strip_prefix(root()).unwrap().display().to_string(), &joined);
     }
-    check("phrase", found);
+    check("phrase", &found);
 }
 
 #[test]
