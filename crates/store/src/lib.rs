@@ -15,6 +15,7 @@ pub mod codec;
 pub mod digest;
 pub mod fault;
 pub mod ids;
+pub mod ledger;
 pub mod unit_transitions;
 
 #[cfg(feature = "model")]

@@ -1,0 +1,147 @@
+//! The audit of events: whether what an event says follows from the state before it. `verify` of every store and the
+//! simulator use these checks.
+//!
+//! The checks share [`HoldChange::effect`] with the rules. The reference model's own audit ([`crate::model`]) is written
+//! apart on purpose, so that a mistake in that mapping is noticed.
+
+use stockhold_domain::{
+    Event, EventId, Hold, HoldChange, Item, Line, Mode, Status, StockChange, StockCounters,
+};
+
+/// Checks a transition of a reservation against the reservation before it: its status and its latest event, `None` when it
+/// did not exist.
+pub fn hold_violations(
+    before: Option<(Status, EventId)>,
+    event: &Event,
+    change: &HoldChange,
+    hold: &Hold,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let follows = before.map(|(status, _)| status) == change.status_before()
+        && hold.status == change.status_after()
+        && event.previous == before.map(|(_, last_event)| last_event);
+    if !follows {
+        found.push(format!("reservation {}: {change:?} does not follow from {before:?}", hold.id));
+    }
+    if *change == HoldChange::Expired && event.at < hold.expires_at {
+        found.push(format!("reservation {} expired before its deadline", hold.id));
+    }
+    found
+}
+
+/// Checks the counters of one line's item after a transition of the reservation. `number` is the line's place, from 0.
+pub fn line_violations(
+    change: &HoldChange,
+    hold: &Hold,
+    line: &Line,
+    number: usize,
+    before: &StockCounters,
+    after: &StockCounters,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let effect = change.effect(line, number);
+    let expected = before.after(&effect).map(|expected| StockCounters { at: after.at, ..expected });
+    let follows = expected.as_ref() == Some(after)
+        && before.at <= after.at
+        && (effect.sequence == 0 || line.sequence == after.sequence);
+    if !follows {
+        found.push(format!("{:?}: {change:?} of {} leads from {before:?} to {after:?}", line.item, hold.id));
+    }
+    if is_oversold(after) {
+        found.push(format!("{:?} is oversold: {after:?}", line.item));
+    }
+    found
+}
+
+/// Checks a change of an item by an operator against the item before it, `None` when it did not exist.
+pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item) -> Vec<String> {
+    let step = u64::from(after.mode == Mode::Counted);
+    let counters = &after.figures;
+    let follows = match before {
+        None => {
+            *change == StockChange::Set
+                && (after.version, counters.sequence) == (1, step)
+                && (counters.held, counters.confirmed_sold, counters.active) == (0, 0, 0)
+        }
+        Some(before) => {
+            let total = match change {
+                StockChange::Set => Some(counters.total_units),
+                StockChange::Adjusted { delta, .. } => before.figures.total_units.checked_add_signed(*delta),
+                StockChange::UnitsAdded(units) => before.figures.total_units.checked_add(units.len() as u64),
+                StockChange::UnitRetired(_) => before.figures.total_units.checked_sub(1),
+            };
+            let of_units = matches!(change, StockChange::UnitsAdded(_) | StockChange::UnitRetired(_));
+            after.mode == before.mode
+                && (!of_units || after.mode == Mode::Units)
+                && after.version == before.version + 1
+                && total == Some(counters.total_units)
+                && counters.sequence == before.figures.sequence + step
+                && counters.held == before.figures.held
+                && counters.confirmed_sold == before.figures.confirmed_sold
+                && counters.active == before.figures.active
+                && counters.at >= before.figures.at
+        }
+    };
+    if follows && !is_oversold(counters) {
+        return Vec::new();
+    }
+    vec![format!("{:?}: {change:?} does not follow from the item before it", after.key)]
+}
+
+/// Whether more is promised than exists.
+pub fn is_oversold(counters: &StockCounters) -> bool {
+    u128::from(counters.held) + u128::from(counters.confirmed_sold) > u128::from(counters.total_units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::{ItemKey, Label};
+
+    fn line(quantity: u32) -> Line {
+        let label = Label::new("a").unwrap();
+        let item = ItemKey::new(&label, &label);
+        Line { item, requested: quantity, quantity, returned: 0, sequence: 0, units: None }
+    }
+
+    fn counters(held: u64, confirmed_sold: u64, active: u64, sequence: u64) -> StockCounters {
+        StockCounters {
+            total_units: 10,
+            confirmed_sold,
+            held,
+            active,
+            sequence,
+            at: stockhold_domain::Instant::from_micros(1),
+        }
+    }
+
+    /// Written out once more, since the checks and the rules share the mapping.
+    #[test]
+    fn each_transition_moves_the_counters_that_it_should() {
+        let returned = || HoldChange::Returned {
+            quantities: vec![0, 2],
+            units: Box::default(),
+            reason: Label::new("r").unwrap(),
+        };
+        let table = [
+            (HoldChange::Created, 0, counters(0, 0, 0, 1), counters(3, 0, 1, 2)),
+            (HoldChange::Extended, 0, counters(3, 0, 1, 2), counters(3, 0, 1, 2)),
+            (HoldChange::Confirmed, 0, counters(3, 0, 1, 2), counters(0, 3, 0, 3)),
+            (HoldChange::Cancelled, 0, counters(3, 0, 1, 2), counters(0, 0, 0, 3)),
+            (HoldChange::Expired, 0, counters(3, 0, 1, 2), counters(0, 0, 0, 3)),
+            (returned(), 0, counters(0, 3, 0, 3), counters(0, 3, 0, 3)),
+            (returned(), 1, counters(0, 3, 0, 3), counters(0, 1, 0, 4)),
+        ];
+        for (change, number, before, after) in table {
+            assert_eq!(before.after(&change.effect(&line(3), number)), Some(after), "{change:?}");
+        }
+        assert_eq!(counters(2, 0, 1, 2).after(&HoldChange::Expired.effect(&line(3), 0)), None);
+    }
+
+    #[test]
+    fn more_than_exists_is_oversold() {
+        assert!(!is_oversold(&counters(4, 6, 1, 1)));
+        assert!(is_oversold(&counters(5, 6, 1, 1)));
+        assert!(is_oversold(&counters(u64::MAX, u64::MAX, 1, 1)));
+    }
+}
