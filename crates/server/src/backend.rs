@@ -125,10 +125,10 @@ pub(crate) fn not_opened(config: &Config, error: &stockhold_sql::OpenError) -> (
 }
 
 /// The same for the books.
-pub(crate) fn books_failed(config: &Config, error: &stockhold_sql::BooksError) -> (u8, String) {
+pub(crate) fn books_failed(config: &Config, error: &stockhold_sql::AuditError) -> (u8, String) {
     match error {
-        stockhold_sql::BooksError::Open(error) => not_opened(config, error),
-        stockhold_sql::BooksError::Asked(_) => (exit::USAGE, error.to_string()),
+        stockhold_sql::AuditError::Open(error) => not_opened(config, error),
+        stockhold_sql::AuditError::InvalidRequest(_) => (exit::USAGE, error.to_string()),
         _ => (exit::FAILED, error.to_string()),
     }
 }

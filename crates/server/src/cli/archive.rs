@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::encode;
 use stockhold_domain::Hold;
-use stockhold_sql::{Archive, Archived, Sink};
+use stockhold_sql::{ArchiveRequest, ArchiveSummary, ArchiveSink};
 use stockhold_store::EventRow;
 
 /// Files that may have the same first position.
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn archive(args: &Args) -> Result<Archived, (u8, String)> {
+fn archive(args: &Args) -> Result<ArchiveSummary, (u8, String)> {
     let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
     if config.store.is_embedded() {
         let why = "the embedded store keeps everything in one log: archive is for databases, so name one with --store";
@@ -72,7 +72,7 @@ fn archive(args: &Args) -> Result<Archived, (u8, String)> {
     // What leaves the database is nowhere but here.
     stockhold_embedded::make_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
-    let order = Archive { older_than: args.older_than, drop: args.drop };
+    let order = ArchiveRequest { older_than: args.older_than, drop: args.drop };
     let mut files = Files { dir: args.to.clone(), first: 0, open: None };
     let done = stockhold_sql::archive(config.store.url(), &options, order, &mut files, |done| {
         bar.set_message(format!("{} events up to position {}", done.events, done.through));
@@ -82,8 +82,8 @@ fn archive(args: &Args) -> Result<Archived, (u8, String)> {
     done.map_err(|error| books_failed(&config, &error))
 }
 
-fn tell(args: &Args, archived: &Archived) {
-    let Archived { after, through, events, reservations, keys } = archived;
+fn tell(args: &Args, archived: &ArchiveSummary) {
+    let ArchiveSummary { after, through, events, reservations, keys } = archived;
     if args.json {
         println!(
             "{:#}",
@@ -172,7 +172,7 @@ impl Files {
     }
 }
 
-impl Sink for Files {
+impl ArchiveSink for Files {
     fn begin(&mut self, after: u64) -> Result<(), String> {
         self.first = after + 1;
         Ok(())
