@@ -1,33 +1,33 @@
 //! The store with its threads: a committer, an indexer, a copier, a housekeeper and readers around one [`Core`].
 
-use crate::committer::{Committer, deliver};
-use crate::copier::Copier;
-use crate::core::{Admitted, Core, Pending};
+use crate::engine::core::Core;
 use crate::error::OpenError;
 use crate::files;
-use crate::housekeeper::{ACTOR, Housekeeper};
 use crate::index::Index;
-use crate::indexer::{Indexer, Mailbox, Message, retire_before};
-use crate::lists::Lists;
-use crate::log::{self, Log};
-use crate::mentions::UnflushedPostings;
-use crate::published::Published;
-use crate::reader;
-use crate::recover::{Recovered, recover};
+use crate::limits;
+use crate::log::Log;
+use crate::start::recover::{Recovered, recover};
+use crate::threads::checkpointer::Copier;
+use crate::threads::committer::{Committer, deliver};
+use crate::threads::housekeeper::{ACTOR, Housekeeper};
+use crate::threads::indexer::{Indexer, Mailbox, Message, retire_before};
+use crate::threads::lists::Lists;
+use crate::threads::reader;
+use crate::threads::shared::{Queues, Shared};
 use std::fmt;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stockhold_domain::{HoldLimits, Item, ItemKey, Label, Resource};
+use stockhold_domain::{HoldLimits, Item, ItemKey, Label};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
-use stockhold_store::{Answer, Failure, Found, Job, Query, ReplyTo, Request, Store};
+use stockhold_store::{Job, Query, Request, Store};
 
 /// How the store is to run.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Options {
     /// Enough for the confirms and releases of what is held, the index and a checkpoint.
     pub const FREE_FLOOR: u64 = 256 << 20;
     /// What is written between two checkpoints, with as much again for what comes while one is made.
-    pub const LOG_ROOM: u64 = 64 << 20;
+    pub const LOG_ROOM: u64 = limits::LOG_ROOM;
 }
 
 impl Default for Options {
@@ -74,143 +74,6 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Where what needs a read waits for its reader.
-struct Queues {
-    reads: SyncSender<(Pending, Resource)>,
-    lists: SyncSender<(Query, ReplyTo)>,
-}
-
-/// What the store's threads share.
-pub(crate) struct Shared {
-    core: Mutex<Core>,
-    committer: Condvar,
-    queues: Mutex<Option<Queues>>,
-    pub(crate) published: Published,
-    mentions: Arc<Mutex<UnflushedPostings>>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) stopping: AtomicBool,
-    /// Whether the stop is to look like a crash.
-    pub(crate) abandoned: AtomicBool,
-    pub(crate) checkpoint_wanted: AtomicBool,
-    /// Held while the log is copied.
-    copying: Mutex<()>,
-}
-
-impl Shared {
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(half_decided)
-    }
-
-    pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        self.committer.wait(core).unwrap_or_else(half_decided)
-    }
-
-    pub(crate) fn admit(&self, mut pending: Pending) {
-        loop {
-            let admitted = self.core().admit(pending, self.clock.now());
-            match admitted {
-                Admitted::Waits => {}
-                Admitted::Answered(reply, answer) => reply.answer(answer),
-                Admitted::Read(pending, name) => self.read(pending, name),
-                Admitted::GoesOn(same) => {
-                    pending = same;
-                    continue;
-                }
-            }
-            return;
-        }
-    }
-
-    /// Keeps others from copying the log.
-    pub(crate) fn copying(&self) -> MutexGuard<'_, ()> {
-        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Mentions that no run of the index has yet.
-    pub(crate) fn fresh(&self) -> MutexGuard<'_, UnflushedPostings> {
-        self.mentions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives an answer that was made of what memory knows, once that is durable.
-    pub(crate) fn settle(&self, reply: ReplyTo, found: Found) {
-        let settled = self.core().settle(reply, Ok(Answer::Found(found)));
-        if let Some((reply, answer)) = settled {
-            reply.answer(answer);
-        }
-        self.flush();
-    }
-
-    /// Hands something to the readers.
-    pub(crate) fn read(&self, pending: Pending, name: Resource) {
-        match self.send(|queues| &queues.reads, (pending, name)) {
-            Ok(()) => {}
-            Err(((pending, _), failure)) => {
-                let (reply, answer) = pending.failed(failure);
-                reply.answer(answer);
-            }
-        }
-    }
-
-    /// Answers a query from what is published, or hands it to the readers.
-    fn query(&self, query: Query, reply: ReplyTo) {
-        if let Query::ItemPageRequest(shelf) = &query {
-            let found = Found::ItemPageRequest(self.published.shelf(shelf));
-            return reply.answer(Ok(Answer::Found(found)));
-        }
-        if let Err(((_, reply), failure)) = self.send(|queues| &queues.lists, (query, reply)) {
-            reply.answer(Err(failure));
-        }
-    }
-
-    fn send<T>(&self, queue: impl Fn(&Queues) -> &SyncSender<T>, what: T) -> Result<(), (T, Failure)> {
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = match queues.as_ref() {
-            Some(queues) => queue(queues).try_send(what),
-            None => Err(TrySendError::Disconnected(what)),
-        };
-        sent.map_err(|error| match error {
-            TrySendError::Full(what) => (what, Failure::Overloaded),
-            TrySendError::Disconnected(what) => {
-                (what, Failure::Unavailable("the store is stopping".to_owned()))
-            }
-        })
-    }
-
-    pub(crate) fn flush(&self) {
-        // Woken under the lock, the committer would run into it.
-        let wake = self.core().flush();
-        if wake {
-            self.committer.notify_one();
-        }
-    }
-
-    /// A checkpoint failed: one that ran out of room or met another can be made later, which `true` says. After any other
-    /// failure the disk is not to be trusted, and the store is poisoned.
-    pub(crate) fn checkpoint_failed(&self, whose: &str, error: &rusqlite::Error) -> bool {
-        let can_wait = log::can_wait(error);
-        if can_wait {
-            tracing::warn!(%error, "{whose} checkpoint has to wait");
-        } else {
-            tracing::error!(%error, "{whose} checkpoint failed; nothing more is written");
-            self.poison(format!("{whose} checkpoint failed ({error}); a restart recovers"));
-        }
-        can_wait
-    }
-
-    /// Nothing is decided any more, for this reason.
-    pub(crate) fn poison(&self, why: String) {
-        self.core().poison(why);
-        self.committer.notify_one();
-    }
-}
-
-/// Whoever panicked under the lock has left half a command behind: nothing is decided or committed on top of it.
-fn half_decided(broken: PoisonError<MutexGuard<'_, Core>>) -> MutexGuard<'_, Core> {
-    let mut core = broken.into_inner();
-    core.poison("a thread panicked while it decided; a restart recovers".to_owned());
-    core
-}
-
 /// The store on one data directory.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
@@ -229,18 +92,13 @@ impl EmbeddedStore {
             recover(dir, retire_before, options.log_room)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let (lists, list_queue) = sync_channel(reader::LIST_QUEUE);
-        let shared = Arc::new(Shared {
-            core: Mutex::new(Core::new(memory, options.rules, head, behind.weight())),
-            committer: Condvar::new(),
-            queues: Mutex::new(Some(Queues { reads, lists })),
+        let shared = Arc::new(Shared::new(
+            Core::new(memory, options.rules, head, behind.weight()),
+            Queues { reads, lists },
             published,
-            mentions: behind.fresh(),
-            clock: options.clock,
-            stopping: AtomicBool::new(false),
-            abandoned: AtomicBool::new(false),
-            checkpoint_wanted: AtomicBool::new(false),
-            copying: Mutex::new(()),
-        });
+            behind.fresh(),
+            options.clock,
+        ));
         let log_file = dir.join(files::LOG);
         let index_file = dir.join(files::INDEX);
         let to_indexer = Arc::new(Mailbox::default());
@@ -332,10 +190,7 @@ impl EmbeddedStore {
     }
 
     fn stop(&mut self, last: Message) {
-        self.shared.stopping.store(true, Ordering::Release);
-        self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(self.shared.core());
-        self.shared.committer.notify_one();
+        self.shared.stop();
         join(self.committer.take());
         fault!("stop.committed");
         // From here on nothing is admitted, and who came too late for the committer is told.
@@ -432,6 +287,7 @@ mod tests {
     use rusqlite::ffi::{self, SQLITE_FULL, SQLITE_IOERR_FSYNC};
     use stockhold_store::conformance::Maker;
     use stockhold_store::conformance::maker::set_stock;
+    use stockhold_store::{Failure, ReplyTo};
 
     /// Waits until it is so, which is for ever if it does not become so.
     fn wait_until(so: impl Fn() -> bool) {

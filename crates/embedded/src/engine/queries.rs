@@ -1,0 +1,48 @@
+//! What is answered from memory: items, reservations, units with ids.
+
+use crate::engine::memory::Memory;
+use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, Pool, State};
+use stockhold_store::{Answer, Failure, Found, Query, SeatMap};
+
+/// The answer to a query that memory can answer, as things are now.
+pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Failure>, NotLoaded> {
+    let found = match query {
+        Query::Reservation(id) => Found::Reservation(memory.hold(*id)?.cloned()),
+        Query::Items(keys) => {
+            let mut items = Vec::with_capacity(keys.len());
+            for key in keys {
+                items.push(memory.item(key)?.cloned());
+            }
+            Found::Items(items)
+        }
+        Query::Pauses => Found::Pauses(memory.pauses()),
+        Query::Units(filter) => {
+            let page = |pool: Option<&Pool>| pool.map(|pool| filter.page(pool)).unwrap_or_default();
+            Found::Units(units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
+        }
+        Query::Unit { item, unit } => {
+            Found::Unit(memory.pool(item)?.and_then(|pool| pool.get(unit)).cloned())
+        }
+        Query::SeatMap { item, layout } => {
+            let none = Pool::default();
+            let map = |(item, pool): (&Item, Option<&Pool>)| {
+                Box::new(SeatMap::of(item, pool.unwrap_or(&none), *layout))
+            };
+            Found::SeatMap(units(memory, item)?.map(map))
+        }
+        Query::ItemPageRequest(_)
+        | Query::Reservations(_)
+        | Query::History(_)
+        | Query::UnitHistory { .. }
+        | Query::Events { .. } => {
+            return Ok(Err(Failure::Internal(format!("{query:?} is not read from memory"))));
+        }
+    };
+    Ok(Ok(Answer::Found(found)))
+}
+
+/// An item whose units have ids, and those, if there are any.
+fn units<'m>(memory: &'m Memory, key: &ItemKey) -> Result<Option<(&'m Item, Option<&'m Pool>)>, NotLoaded> {
+    let Some(item) = memory.item(key)?.filter(|item| item.mode == Mode::Units) else { return Ok(None) };
+    Ok(Some((item, memory.pool(key)?)))
+}

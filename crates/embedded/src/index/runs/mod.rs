@@ -1,0 +1,497 @@
+//! Sorted runs in the index: what comes in random order is written in one go, sorted, since inserting it piece by piece into
+//! one tree costs ten times that. Several runs are merged into one of the next tier, in step with what comes.
+//!
+//! A record begins with a hash. A run is cut into pages by the first bits of the hashes, which are as good as random: a
+//! look-up reads one page a run, and a page that is not there is damage, never an absent record.
+
+mod walk;
+
+use crate::error::Damage;
+use crate::index::checksum::row_sum;
+use crate::index::filter::Filter;
+use crate::index::throttle::Pace;
+#[cfg(feature = "faults")]
+use crate::log::failing_disk;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use stockhold_domain::KeyHash;
+use stockhold_domain::bug;
+use stockhold_store::fault;
+
+pub(crate) use walk::walk;
+
+/// What is particular about the runs of one kind.
+pub(crate) trait Kind {
+    /// Tables `…_runs`, `…_pages` and `…_retired` are called after it.
+    const NAME: &'static str;
+    /// Records of a page, more or less.
+    const PER_PAGE: usize;
+    /// Whether a filter stands in memory that says for most absent hashes that they are absent.
+    const FILTERED: bool;
+
+    /// Takes a record into the one before it, if it can. Both are whole, without their lengths.
+    fn join(_last: &mut [u8], _next: &[u8]) -> bool {
+        false
+    }
+}
+
+/// The tables of a kind of runs.
+pub(crate) fn schema<K: Kind>() -> String {
+    let name = K::NAME;
+    format!(
+        "CREATE TABLE {name}_runs (
+            run INTEGER PRIMARY KEY,
+            tier INTEGER NOT NULL,
+            records INTEGER NOT NULL,
+            bits INTEGER NOT NULL,
+            newest INTEGER NOT NULL,
+            filter BLOB NOT NULL,
+            sum INTEGER NOT NULL
+        ) STRICT;
+        CREATE TABLE {name}_pages (id INTEGER PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
+        CREATE TABLE {name}_retired (run INTEGER PRIMARY KEY) STRICT;"
+    )
+}
+
+/// Runs of one tier that are merged into one of the next.
+const MERGE_RUNS: usize = 8;
+/// The last tier: its runs have a few million records each.
+const TOP_TIER: i64 = 2;
+/// Records that are merged and deleted at a time at least.
+const TEND_RECORDS: usize = 4_096;
+/// Records that are merged for each that came: it is moved once for each tier, and a little more lets a merge that fell
+/// behind catch up.
+const MERGED_PER_RECORD: usize = 3;
+/// Records that are deleted for each that came: it stands in one run of each tier in turn, and a little more.
+const DELETED_PER_RECORD: usize = 4;
+/// Most bits that choose a page: pages of one run are numbered below this power of two.
+const PAGE_BITS: u32 = 24;
+/// A page's id is its run's number and, below these many bits, its own.
+const ID_BITS: u32 = 32;
+const HASH_BYTES: usize = 16;
+/// Before each record.
+const LENGTH_BYTES: usize = 2;
+
+/// One run, without its records.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) number: i64,
+    tier: i64,
+    records: usize,
+    /// Bits of a hash that choose its page.
+    bits: u32,
+    newest: i64,
+    pub(crate) filter: Arc<Filter>,
+}
+
+impl Run {
+    fn new<K: Kind>(number: i64, tier: i64, records: usize, newest: i64) -> Self {
+        let pages = (records / K::PER_PAGE).next_power_of_two();
+        let bits = pages.trailing_zeros().min(PAGE_BITS);
+        Self { number, tier, records, bits, newest, filter: Arc::new(Filter::for_keys(0)) }
+    }
+}
+
+fn page_id(run: i64, page: u128) -> i64 {
+    // Pages are numbered below 2^24.
+    (run << ID_BITS) | i64::try_from(page).unwrap_or(i64::MAX)
+}
+
+/// The page of a hash where so many bits choose it.
+fn page_of(hash: u128, bits: u32) -> u128 {
+    hash.checked_shr(u128::BITS - bits).unwrap_or(0)
+}
+
+/// All runs, oldest first, with their filters.
+pub(crate) fn load<K: Kind>(db: &Connection) -> Result<Vec<Run>, Damage> {
+    let sql =
+        format!("SELECT run, tier, records, bits, newest, filter, sum FROM {}_runs ORDER BY run", K::NAME);
+    let mut statement = db.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
+        let bytes: Vec<u8> = row.get(5)?;
+        let filter = Filter::from_bytes(&bytes);
+        let (number, sum): (i64, u32) = (row.get(0)?, row.get(6)?);
+        let mut run = Run {
+            number,
+            tier: row.get(1)?,
+            records: row.get(2)?,
+            bits: row.get(3)?,
+            newest: row.get(4)?,
+            filter: Arc::new(Filter::for_keys(0)),
+        };
+        let Some(filter) = filter.filter(|_| sum == run_sum(&run, &bytes)) else {
+            return Err(Damage::What(format!("{} run {number} does not fit its checksum", K::NAME)));
+        };
+        run.filter = Arc::new(filter);
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// Writes a run of records in the order of their hashes, each as its hash and a way to write the whole.
+pub(crate) fn write<K: Kind, R>(
+    db: &Connection,
+    records: &[R],
+    newest: i64,
+    mut pace: Pace,
+    hash: impl Fn(&R) -> u128,
+    put: impl Fn(&R, &mut Vec<u8>),
+) -> rusqlite::Result<Run> {
+    let mut run = Run::new::<K>(next_run::<K>(db)?, 0, records.len(), newest);
+    if K::FILTERED {
+        run.filter = Arc::new(Filter::of(records.iter().map(|record| KeyHash(hash(record)))));
+    }
+    let mut pages = Pages::<K>::from(&run, 0, 1 << run.bits);
+    for record in records {
+        pages.put_record(db, hash(record), |data| put(record, data))?;
+        pace.row()?;
+    }
+    pages.finish(db)?;
+    insert_run::<K>(db, &run)?;
+    Ok(run)
+}
+
+fn insert_run<K: Kind>(db: &Connection, run: &Run) -> rusqlite::Result<()> {
+    let bytes = run.filter.to_bytes();
+    db.execute(
+        &format!(
+            "INSERT INTO {}_runs (run, tier, records, bits, newest, filter, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            K::NAME
+        ),
+        params![
+            run.number,
+            run.tier,
+            run.records.cast_signed(),
+            run.bits,
+            run.newest,
+            bytes,
+            run_sum(run, &bytes)
+        ],
+    )?;
+    Ok(())
+}
+
+fn next_run<K: Kind>(db: &Connection) -> rusqlite::Result<i64> {
+    // Records of retired runs may still be there.
+    let sql = format!(
+        "SELECT 1 + max(coalesce((SELECT max(run) FROM {0}_runs), 0), coalesce((SELECT max(run) FROM {0}_retired), 0))",
+        K::NAME
+    );
+    db.query_row(&sql, [], |row| row.get(0))
+}
+
+fn run_sum(run: &Run, filter: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for number in [run.number, run.tier, run.records.cast_signed() as i64, i64::from(run.bits), run.newest] {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.update(filter);
+    hasher.finalize()
+}
+
+/// Pages being written, in order: all from one number to another, empty ones too.
+struct Pages<K> {
+    run: i64,
+    bits: u32,
+    page: u128,
+    end: u128,
+    data: Vec<u8>,
+    /// Where the last record of the page begins, after its length.
+    last: usize,
+    insert: String,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind> Pages<K> {
+    fn from(run: &Run, page: u128, end: u128) -> Self {
+        let insert = format!("INSERT INTO {}_pages (id, data, sum) VALUES (?1, ?2, ?3)", K::NAME);
+        Self {
+            run: run.number,
+            bits: run.bits,
+            page,
+            end,
+            data: Vec::new(),
+            last: LENGTH_BYTES,
+            insert,
+            kind: PhantomData,
+        }
+    }
+
+    /// Closes the pages before that of a hash.
+    fn turn_to(&mut self, db: &Connection, hash: u128) -> rusqlite::Result<()> {
+        while self.page < page_of(hash, self.bits) {
+            self.close(db)?;
+        }
+        Ok(())
+    }
+
+    fn put_record(
+        &mut self,
+        db: &Connection,
+        hash: u128,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) -> rusqlite::Result<()> {
+        self.turn_to(db, hash)?;
+        // A length of two bytes, then the record, which begins with its hash.
+        let begins = self.data.len();
+        self.last = begins + LENGTH_BYTES;
+        self.data.extend([0; LENGTH_BYTES]);
+        put(&mut self.data);
+        let length = u16::try_from(self.data.len() - self.last).unwrap_or(u16::MAX).to_le_bytes();
+        for (to, from) in self.data.iter_mut().skip(begins).zip(length) {
+            *to = from;
+        }
+        Ok(())
+    }
+
+    fn put_framed(&mut self, db: &Connection, hash: u128, framed: &[u8]) -> rusqlite::Result<()> {
+        self.turn_to(db, hash)?;
+        let record = framed.get(LENGTH_BYTES..).unwrap_or_default();
+        if self.data.get_mut(self.last..).is_some_and(|last| !last.is_empty() && K::join(last, record)) {
+            return Ok(());
+        }
+        self.last = self.data.len() + LENGTH_BYTES;
+        self.data.extend_from_slice(framed);
+        Ok(())
+    }
+
+    fn finish(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        while self.page < self.end {
+            self.close(db)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let id = page_id(self.run, self.page);
+        db.prepare_cached(&self.insert)?.execute(params![
+            id,
+            self.data,
+            row_sum(&id.to_le_bytes(), &self.data)
+        ])?;
+        self.data.clear();
+        self.last = LENGTH_BYTES;
+        self.page += 1;
+        Ok(())
+    }
+}
+
+/// A page's bytes, checked.
+fn page<K: Kind>(db: &Connection, id: i64) -> Result<Vec<u8>, Damage> {
+    let row: Option<(Vec<u8>, u32)> = db
+        .prepare_cached(&format!("SELECT data, sum FROM {}_pages WHERE id = ?1", K::NAME))?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    match row {
+        Some((data, sum)) if row_sum(&id.to_le_bytes(), &data) == sum => Ok(data),
+        None if bug!("a-page-that-is-gone-has-no-keys") => Ok(Vec::new()),
+        Some(_) => Err(Damage::What(format!("the checksum of a {} page does not fit", K::NAME))),
+        None => Err(Damage::What(format!("a {} page is missing", K::NAME))),
+    }
+}
+
+/// The records of a page: hash, and the whole with its length before it.
+pub(crate) fn records(mut data: &[u8]) -> impl Iterator<Item = (u128, &[u8])> {
+    std::iter::from_fn(move || {
+        let (length, rest) = data.split_first_chunk::<LENGTH_BYTES>()?;
+        let (framed, left) =
+            data.split_at_checked(LENGTH_BYTES + usize::from(u16::from_le_bytes(*length)))?;
+        let hash = rest.first_chunk::<HASH_BYTES>()?;
+        data = left;
+        Some((u128::from_be_bytes(*hash), framed))
+    })
+}
+
+/// Shows the records on the page of a hash, of all runs. Records are shown from their hash on. In one transaction, or a
+/// merge that ends between two of its reads takes pages of the runs that it stands for.
+pub(crate) fn look_up<K: Kind>(
+    read: &Transaction<'_>,
+    hash: u128,
+    mut each: impl FnMut(u128, &[u8]) -> Result<(), Damage>,
+) -> Result<(), Damage> {
+    let mut runs = read.prepare_cached(&format!("SELECT run, bits FROM {}_runs", K::NAME))?;
+    let runs = runs.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (run, bits) in runs.collect::<rusqlite::Result<Vec<(i64, u32)>>>()? {
+        let data = page::<K>(read, page_id(run, page_of(hash, bits)))?;
+        for (found, framed) in records(&data) {
+            each(found, framed.get(LENGTH_BYTES..).unwrap_or_default())?;
+        }
+    }
+    Ok(())
+}
+
+/// A merge that is under way. Its run stands among the retired ones until it is whole, so that what a crash leaves of it
+/// is deleted.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    into: Run,
+    from: Vec<(i64, u32)>,
+    /// Bits that cut the runs into shares: the fewest that choose a page in any of them.
+    bits: u32,
+    /// Shares that were merged.
+    done: u128,
+    filter: Filter,
+}
+
+impl Merging {
+    fn is_whole(&self) -> bool {
+        self.done >= 1 << self.bits
+    }
+
+    /// How far it is.
+    pub(crate) fn done(&self) -> u128 {
+        self.done
+    }
+
+    /// As it was before shares were merged that the file does not have. Their keys in the filter do no harm: they come again.
+    pub(crate) fn back_to(self, done: u128) -> Self {
+        Self { done, ..self }
+    }
+}
+
+/// Goes on with merging a tier that has become crowded. Answers with the merged run when it is whole, and with those that
+/// it stands for.
+pub(crate) fn merge<K: Kind>(
+    db: &Connection,
+    runs: &[Run],
+    merging: &mut Option<Merging>,
+    fresh: usize,
+    mut pace: Pace,
+) -> Result<Option<(Run, Vec<i64>)>, Damage> {
+    if merging.is_none() {
+        *merging = begin_merge::<K>(db, runs)?;
+    }
+    let Some(under_way) = merging else { return Ok(None) };
+    let most = TEND_RECORDS.max(fresh * MERGED_PER_RECORD);
+    let mut moved = 0;
+    while moved < most && !under_way.is_whole() {
+        moved += merge_share::<K>(db, under_way)?;
+        pace.row()?;
+    }
+    if !under_way.is_whole() {
+        return Ok(None);
+    }
+    let Some(Merging { mut into, from, filter, .. }) = merging.take() else { return Ok(None) };
+    let from: Vec<i64> = from.into_iter().map(|(run, _)| run).collect();
+    db.execute(&format!("DELETE FROM {}_retired WHERE run = ?1", K::NAME), [into.number])?;
+    take_out::<K>(db, &from)?;
+    fault!("runs.merged" => failing_disk().into());
+    into.filter = Arc::new(filter);
+    insert_run::<K>(db, &into)?;
+    Ok(Some((into, from)))
+}
+
+fn begin_merge<K: Kind>(db: &Connection, runs: &[Run]) -> rusqlite::Result<Option<Merging>> {
+    let of_tier = |tier| runs.iter().filter(move |run| run.tier == tier);
+    let Some(tier) = (0..TOP_TIER).find(|tier| of_tier(*tier).count() >= MERGE_RUNS) else { return Ok(None) };
+    let merged: Vec<&Run> = of_tier(tier).take(MERGE_RUNS).collect();
+    let records = merged.iter().map(|run| run.records).sum();
+    let newest = merged.iter().map(|run| run.newest).max().unwrap_or(i64::MIN);
+    let into = Run::new::<K>(next_run::<K>(db)?, tier + 1, records, newest);
+    db.execute(&format!("INSERT INTO {}_retired (run) VALUES (?1)", K::NAME), [into.number])?;
+    fault!("runs.merge_begun" => failing_disk());
+    let bits = merged.iter().map(|run| run.bits).chain([into.bits]).min().unwrap_or(0);
+    let from = merged.iter().map(|run| (run.number, run.bits)).collect();
+    let filter = Filter::for_keys(if K::FILTERED { records } else { 0 });
+    Ok(Some(Merging { into, from, bits, done: 0, filter }))
+}
+
+/// Merges the next share of the hashes.
+fn merge_share<K: Kind>(db: &Connection, merging: &mut Merging) -> Result<usize, Damage> {
+    let mut read = Vec::new();
+    for (run, bits) in &merging.from {
+        let width = bits - merging.bits;
+        for number in merging.done << width..(merging.done + 1) << width {
+            read.push(page::<K>(db, page_id(*run, number))?);
+        }
+    }
+    let mut all: Vec<(u128, &[u8])> = read.iter().flat_map(|data| records(data)).collect();
+    all.sort_unstable_by_key(|(hash, _)| *hash);
+    let width = merging.into.bits - merging.bits;
+    let mut pages = Pages::<K>::from(&merging.into, merging.done << width, (merging.done + 1) << width);
+    if bug!("a-merge-loses-a-key") {
+        all.pop();
+    }
+    for (hash, framed) in &all {
+        pages.put_framed(db, *hash, framed)?;
+        if K::FILTERED {
+            merging.filter.insert(KeyHash(*hash));
+        }
+    }
+    pages.finish(db)?;
+    fault!("runs.share_merged" => failing_disk().into());
+    merging.done += 1;
+    Ok(all.len().max(1))
+}
+
+/// Runs that were taken out.
+#[derive(Debug)]
+pub(crate) struct Retired {
+    pub(crate) runs: Vec<i64>,
+    /// Their newest record, if there were any.
+    pub(crate) newest: Option<i64>,
+}
+
+/// Takes out the runs whose newest record is older than `before`, and deletes some of the records of runs that were taken
+/// out.
+pub(crate) fn retire<K: Kind>(
+    db: &Connection,
+    runs: &[Run],
+    merging: Option<&Merging>,
+    before: i64,
+    fresh: usize,
+) -> rusqlite::Result<Retired> {
+    let is_merged = |run: &Run| {
+        merging.is_some_and(|merging| merging.from.iter().any(|(number, _)| *number == run.number))
+    };
+    let old: Vec<&Run> = runs.iter().filter(|run| run.newest < before && !is_merged(run)).collect();
+    let newest = old.iter().map(|run| run.newest).max();
+    let old: Vec<i64> = old.iter().map(|run| run.number).collect();
+    take_out::<K>(db, &old)?;
+    let unfinished = merging.map_or(0, |merging| merging.into.number);
+    let mut left = (TEND_RECORDS.max(fresh * DELETED_PER_RECORD)).div_ceil(K::PER_PAGE);
+    while left > 0 {
+        let next = format!("SELECT run FROM {}_retired WHERE run <> ?1 LIMIT 1", K::NAME);
+        let retired: Option<i64> =
+            db.prepare_cached(&next)?.query_row([unfinished], |row| row.get(0)).optional()?;
+        let Some(run) = retired else { break };
+        let delete = format!(
+            "DELETE FROM {0}_pages WHERE id IN
+            (SELECT id FROM {0}_pages WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3)",
+            K::NAME
+        );
+        let (from, to) = (page_id(run, 0), page_id(run + 1, 0));
+        let deleted = db.prepare_cached(&delete)?.execute(params![from, to, left.cast_signed()])?;
+        if deleted < left {
+            db.execute(&format!("DELETE FROM {}_retired WHERE run = ?1", K::NAME), [run])?;
+        }
+        left -= deleted;
+    }
+    Ok(Retired { runs: old, newest })
+}
+
+fn take_out<K: Kind>(db: &Connection, runs: &[i64]) -> rusqlite::Result<()> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let list = runs.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+    let name = K::NAME;
+    db.execute(&format!("INSERT INTO {name}_retired SELECT run FROM {name}_runs WHERE run IN ({list})"), [])?;
+    db.execute(&format!("DELETE FROM {name}_runs WHERE run IN ({list})"), [])?;
+    Ok(())
+}
+
+/// Records that the runs have, counted one by one.
+#[cfg(test)]
+pub(crate) fn count<K: Kind>(db: &Connection) -> usize {
+    let sql = format!("SELECT data FROM {0}_pages WHERE id >> 32 IN (SELECT run FROM {0}_runs)", K::NAME);
+    let mut pages = db.prepare(&sql).unwrap();
+    let pages = pages.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
+    pages.map(|data| records(&data.unwrap()).count()).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Every record of a run, for a recount: look-ups read a page each and would not notice one that nobody asks for.
+
+use super::{Kind, LENGTH_BYTES, Run, page, page_id, page_of, records};
+use crate::error::Damage;
+use rusqlite::Connection;
+use stockhold_domain::KeyHash;
+
+/// Shows every record of a run in the order of the hashes, from its hash on. Each page is held against its checksum, and
+/// its records against the page, the order, the filter and the number that the run says.
+pub(crate) fn walk<K: Kind>(
+    db: &Connection,
+    run: &Run,
+    mut each: impl FnMut(&[u8]) -> Result<(), Damage>,
+) -> Result<(), Damage> {
+    let odd = |what: &str| Damage::What(format!("{} run {}: {what}", K::NAME, run.number));
+    let (mut before, mut found) = (0, 0);
+    for number in 0..1_u128 << run.bits {
+        let data = page::<K>(db, page_id(run.number, number))?;
+        let mut bytes = 0;
+        for (hash, framed) in records(&data) {
+            if page_of(hash, run.bits) != number || hash < before {
+                return Err(odd("a record stands where it is not looked for"));
+            }
+            if K::FILTERED && !run.filter.may_have(&KeyHash(hash).into()) {
+                return Err(odd("its filter rules out a record that it has"));
+            }
+            (before, found, bytes) = (hash, found + 1, bytes + framed.len());
+            each(framed.get(LENGTH_BYTES..).unwrap_or_default())?;
+        }
+        if bytes != data.len() {
+            return Err(odd("a page does not end with a record"));
+        }
+    }
+    // Mentions are joined where runs are merged, so that a run may have fewer than were put in.
+    if found > run.records || K::FILTERED && found != run.records {
+        return Err(odd(&format!("it has {found} records where {} were written", run.records)));
+    }
+    Ok(())
+}

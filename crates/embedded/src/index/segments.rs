@@ -1,0 +1,466 @@
+//! Active reservations in the index: appended in pieces, and what ended since in lists beside them, since taking single
+//! rows in and out of a tree costs ten times that. When as much of the pieces is over as is not, the oldest are cleaned:
+//! what is still active in them is appended once more. (The way of log-structured file systems: M. Rosenblum,
+//! J. Ousterhout: "The Design and Implementation of a Log-Structured File System", 1992.)
+//!
+//! What must never happen: a list of what ended going before the last piece that has any of it.
+
+use crate::error::Damage;
+use crate::index::checksum::{Totals, expect, row_sum};
+use crate::index::item_keys::SharedKeys;
+use crate::index::throttle::Pace;
+use foldhash::fast::RandomState;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::{HashMap, HashSet};
+use stockhold_domain::{Hold, ReservationId};
+use stockhold_store::codec::{self, Reader};
+
+pub(crate) const SCHEMA: &str = "
+    CREATE TABLE segments (number INTEGER PRIMARY KEY, holds INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
+    CREATE TABLE ended (number INTEGER PRIMARY KEY, until INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
+";
+
+/// Reservations that there is room for before they are read, at most.
+const ROOM: u64 = 1 << 24;
+/// Holds of one piece at most.
+const TOGETHER: usize = 2_048;
+/// Holds that are over before any cleaning is worth it.
+const SLACK: u64 = 16_384;
+/// Holds that are looked at in a cleaning for each that was written, and at least.
+const CLEANED_PER_HOLD: usize = 3;
+const CLEANED: usize = 4_096;
+
+/// Where the pieces stand: part of the index's state row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) segments: Totals,
+    pub(crate) ended: Totals,
+    /// Numbers of the last piece and of the last list.
+    pub(crate) last_segment: u64,
+    pub(crate) last_ended: u64,
+    /// Active reservations.
+    pub(crate) live: u64,
+    /// Reservations in the pieces, those that are over and earlier versions included.
+    pub(crate) stored: u64,
+}
+
+/// What is remembered of the pieces between two writes.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    /// What the lists have.
+    ended: HashSet<ReservationId, RandomState>,
+    /// Reservations that have several versions, and the batch of the newest.
+    moved: HashMap<ReservationId, u64, RandomState>,
+    /// What the lists no longer have once the transaction that is under way has committed.
+    forgotten: Vec<ReservationId>,
+}
+
+impl Segments {
+    /// Takes in what changed up to a batch: `opened` is new, `moved` has an earlier version here, `ended` is here and over.
+    pub(crate) fn write(
+        &mut self,
+        db: &Connection,
+        at: &mut Standing,
+        batch: u64,
+        (opened, moved, ended): (&[Hold], &[Hold], &[ReservationId]),
+        pace: &mut Pace,
+    ) -> rusqlite::Result<()> {
+        self.forgotten.clear();
+        for holds in [opened, moved] {
+            for some in holds.chunks(TOGETHER) {
+                append(db, at, some.iter().map(|hold| (batch, hold)), pace)?;
+            }
+        }
+        for hold in moved {
+            self.moved.insert(hold.id, batch);
+        }
+        if !ended.is_empty() {
+            append_ended(db, at, ended)?;
+            self.ended.extend(ended);
+        }
+        at.live = at.live.wrapping_add(opened.len() as u64).wrapping_sub(ended.len() as u64);
+        let most = CLEANED.max((opened.len() + moved.len() + ended.len()) * CLEANED_PER_HOLD);
+        self.clean(db, at, most, pace)
+    }
+
+    /// The transaction has committed.
+    pub(crate) fn committed(&mut self) {
+        for id in self.forgotten.drain(..) {
+            self.ended.remove(&id);
+            self.moved.remove(&id);
+        }
+    }
+
+    fn clean(
+        &mut self,
+        db: &Connection,
+        at: &mut Standing,
+        most: usize,
+        pace: &mut Pace,
+    ) -> rusqlite::Result<()> {
+        let mut looked_at: u64 = 0;
+        while at.stored > 2 * at.live + SLACK && looked_at < most as u64 {
+            let is_over = |id, batch| {
+                self.ended.contains(&id) || self.moved.get(&id).is_some_and(|newest| *newest > batch)
+            };
+            let Some(oldest) = oldest(db, is_over)? else { return Ok(()) };
+            looked_at += oldest.count;
+            db.prepare_cached("DELETE FROM segments WHERE number = ?1")?
+                .execute([oldest.number.cast_signed()])?;
+            at.segments.put(Some(oldest.sum), None);
+            at.stored = at.stored.wrapping_sub(oldest.count);
+            append(db, at, oldest.holds.iter().map(|(batch, hold)| (*batch, hold)), pace)?;
+            self.drop_ended(db, at)?;
+        }
+        Ok(())
+    }
+
+    /// Drops the lists of which no piece has anything any more.
+    fn drop_ended(&mut self, db: &Connection, at: &mut Standing) -> rusqlite::Result<()> {
+        let sql = "SELECT number, until, data, sum FROM ended
+            WHERE until < coalesce((SELECT min(number) FROM segments), 9223372036854775807) ORDER BY number";
+        let mut over = Vec::new();
+        let mut statement = db.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let list = EndedRow::read(row)?;
+            self.forgotten.extend(list.ids()?);
+            over.push((list.number, list.sum));
+        }
+        for (number, sum) in over {
+            db.prepare_cached("DELETE FROM ended WHERE number = ?1")?.execute([number.cast_signed()])?;
+            at.ended.put(Some(sum), None);
+        }
+        Ok(())
+    }
+}
+
+fn append<'a>(
+    db: &Connection,
+    at: &mut Standing,
+    holds: impl ExactSizeIterator<Item = (u64, &'a Hold)>,
+    pace: &mut Pace,
+) -> rusqlite::Result<()> {
+    let count = holds.len() as u64;
+    if count == 0 {
+        return Ok(());
+    }
+    let mut data = Vec::new();
+    for (batch, hold) in holds {
+        codec::put_u64(&mut data, batch);
+        codec::put_hold(&mut data, hold);
+        pace.row()?;
+    }
+    at.last_segment += 1;
+    let sum = segment_sum(at.last_segment, count, &data);
+    db.prepare_cached("INSERT INTO segments (number, holds, data, sum) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![at.last_segment.cast_signed(), count.cast_signed(), data, sum])?;
+    at.segments.put(None, Some(sum));
+    at.stored = at.stored.wrapping_add(count);
+    Ok(())
+}
+
+fn append_ended(db: &Connection, at: &mut Standing, ended: &[ReservationId]) -> rusqlite::Result<()> {
+    let data: Vec<u8> = ended.iter().flat_map(|id| id.as_u128().to_be_bytes()).collect();
+    at.last_ended += 1;
+    let sum = ended_sum(at.last_ended, at.last_segment, &data);
+    db.prepare_cached("INSERT INTO ended (number, until, data, sum) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![at.last_ended.cast_signed(), at.last_segment.cast_signed(), data, sum])?;
+    at.ended.put(None, Some(sum));
+    Ok(())
+}
+
+fn segment_sum(number: u64, holds: u64, data: &[u8]) -> u32 {
+    row_sum(&[number.to_le_bytes(), holds.to_le_bytes()].concat(), data)
+}
+
+fn ended_sum(number: u64, until: u64, data: &[u8]) -> u32 {
+    row_sum(&[number.to_le_bytes(), until.to_le_bytes()].concat(), data)
+}
+
+/// One piece.
+struct Segment {
+    number: u64,
+    sum: u32,
+    /// Holds that it has.
+    count: u64,
+    /// Those that are not over, each with the batch that it was written at.
+    holds: Vec<(u64, Hold)>,
+}
+
+const SEGMENT: &str = "SELECT number, holds, data, sum FROM segments ORDER BY number";
+
+fn oldest(
+    db: &Connection,
+    is_over: impl Fn(ReservationId, u64) -> bool,
+) -> rusqlite::Result<Option<Segment>> {
+    let mut statement = db.prepare_cached(&format!("{SEGMENT} LIMIT 1"))?;
+    let read = |row: &rusqlite::Row<'_>| Ok(Segment::read(row, &SharedKeys::default(), is_over)?);
+    statement.query_row([], read).optional()
+}
+
+impl Segment {
+    /// `is_over` is asked with an id and the batch that it was written at.
+    fn read(
+        row: &rusqlite::Row<'_>,
+        keys: &SharedKeys,
+        is_over: impl Fn(ReservationId, u64) -> bool,
+    ) -> Result<Self, Damage> {
+        let (number, count, sum): (u64, u64, u32) = (row.get(0)?, row.get(1)?, row.get(3)?);
+        let data = row.get_ref(2)?.as_blob().unwrap_or_default();
+        if segment_sum(number, count, data) != sum {
+            return Err(Damage::What(format!(
+                "the checksum of piece {number} of active reservations does not fit"
+            )));
+        }
+        let mut reader = Reader::sharing(data, keys);
+        let mut holds = Vec::new();
+        for _ in 0..count {
+            let batch = reader.u64()?;
+            holds.extend(codec::hold_if(&mut reader, |id| !is_over(id, batch))?.map(|hold| (batch, hold)));
+        }
+        reader.finish()?;
+        Ok(Self { number, sum, count, holds })
+    }
+}
+
+/// One list of what ended.
+struct EndedRow {
+    number: u64,
+    sum: u32,
+    data: Vec<u8>,
+}
+
+impl EndedRow {
+    fn read(row: &rusqlite::Row<'_>) -> Result<Self, Damage> {
+        let (number, until, data, sum): (u64, u64, Vec<u8>, u32) =
+            (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        if ended_sum(number, until, &data) != sum {
+            return Err(Damage::What(format!("the checksum of list {number} of what ended does not fit")));
+        }
+        Ok(Self { number, sum, data })
+    }
+
+    fn ids(&self) -> Result<impl Iterator<Item = ReservationId>, Damage> {
+        let (ids, []) = self.data.as_chunks::<16>() else {
+            return Err(Damage::What(format!("list {} of what ended is cut off", self.number)));
+        };
+        Ok(ids.iter().map(|id| ReservationId::from_u128(u128::from_be_bytes(*id))))
+    }
+}
+
+/// What the lists have, in order, and what they come to.
+fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, Totals), Damage> {
+    let (mut all, mut totals) = (Vec::new(), Totals::default());
+    let mut statement = db.prepare("SELECT number, until, data, sum FROM ended")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let list = EndedRow::read(row)?;
+        all.extend(list.ids()?);
+        totals.put(None, Some(list.sum));
+    }
+    all.sort_unstable();
+    Ok((all, totals))
+}
+
+/// All active reservations, each once, in the order of their ids, and what the pieces and lists come to, `stored` reservations or
+/// so. Lines share the keys of their items.
+pub(crate) fn load(db: &Connection, stored: u64, keys: &SharedKeys) -> Result<Loaded, Damage> {
+    let (ended, lists) = load_ended(db)?;
+    let mut totals = Totals::default();
+    let mut found: Vec<(u64, Hold)> = Vec::with_capacity(usize::try_from(stored.min(ROOM)).unwrap_or(0));
+    let mut statement = db.prepare(SEGMENT)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        // The ids of a piece are nearly in order: a search finds where the one before it has been, a table would not.
+        let segment = Segment::read(row, keys, |id, _| ended.binary_search(&id).is_ok())?;
+        totals.put(None, Some(segment.sum));
+        found.extend(segment.holds);
+    }
+    // Of several versions the newest, which comes first then.
+    found.sort_unstable_by(|a, b| a.1.id.cmp(&b.1.id).then(b.0.cmp(&a.0)));
+    let mut moved = HashMap::default();
+    found.dedup_by(|next, before| {
+        let same = next.1.id == before.1.id;
+        if same {
+            moved.insert(before.1.id, before.0);
+        }
+        same
+    });
+    let holds = found.into_iter().map(|(_, hold)| hold).collect();
+    Ok(Loaded {
+        holds,
+        segments: totals,
+        ended: lists,
+        remembered: Segments { ended: ended.into_iter().collect(), moved, forgotten: Vec::new() },
+    })
+}
+
+/// What a start finds.
+pub(crate) struct Loaded {
+    pub(crate) holds: Vec<Hold>,
+    pub(crate) segments: Totals,
+    pub(crate) ended: Totals,
+    pub(crate) remembered: Segments,
+}
+
+impl Loaded {
+    /// The active reservations, if the pieces and lists are those that were written.
+    pub(crate) fn expect(&mut self, at: Standing) -> Result<Vec<Hold>, Damage> {
+        expect("pieces of active reservations", self.segments, at.segments)?;
+        expect("lists of what ended", self.ended, at.ended)?;
+        let holds = std::mem::take(&mut self.holds);
+        if holds.len() as u64 != at.live {
+            return Err(Damage::What(format!(
+                "it has {} active reservations where {} were written",
+                holds.len(),
+                at.live
+            )));
+        }
+        Ok(holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use stockhold_domain::{Command, Effects, HoldLimits, Instant, Outcome, Reply, decide};
+    use stockhold_store::conformance::maker::{reserve, set_stock};
+    use stockhold_store::conformance::{Maker, Random, START};
+    use stockhold_store::model::NaiveState;
+
+    fn a_hold() -> Hold {
+        let (mut maker, mut state) = (Maker::new(1, ""), NaiveState::default());
+        let shirt = maker.item("shirt");
+        let mut run = |command: Command| {
+            let envelope = maker.wrap(command);
+            decide(&mut state, &HoldLimits::default(), &envelope, START, &mut Effects::default()).unwrap()
+        };
+        run(set_stock(&shirt, 9));
+        match run(reserve(&[(&shirt, 1)])) {
+            Outcome::Done(Reply::Reservation(hold)) => hold,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Pieces under random writes, some of which are rolled back, and what should be in them.
+    struct Bench {
+        db: Connection,
+        at: Standing,
+        segments: Segments,
+        model: BTreeMap<ReservationId, Hold>,
+        next: u128,
+        batch: u64,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let db = Connection::open_in_memory().unwrap();
+            db.execute_batch(SCHEMA).unwrap();
+            let (at, segments, model) = (Standing::default(), Segments::default(), BTreeMap::new());
+            Self { db, at, segments, model, next: 0, batch: 0 }
+        }
+
+        fn step(&mut self, random: &mut Random, pattern: &Hold, ends: u64) {
+            self.batch += 1;
+            let opened: Vec<Hold> = (0..random.below(2_400))
+                .map(|_| {
+                    self.next += 1;
+                    Hold { id: ReservationId::from_u128(self.next), ..pattern.clone() }
+                })
+                .collect();
+            let (mut moved, mut ended) = (Vec::new(), Vec::new());
+            for (id, hold) in &self.model {
+                match random.below(20) {
+                    n if n < ends => ended.push(*id),
+                    19 => {
+                        let expires_at = Instant::from_micros(hold.expires_at.micros() + 1);
+                        moved.push(Hold { expires_at, ..hold.clone() });
+                    }
+                    _ => {}
+                }
+            }
+            let fails = random.below(4) == 0;
+            let write = self.db.unchecked_transaction().unwrap();
+            let mut at = self.at;
+            let changes = (&*opened, &*moved, &*ended);
+            self.segments.write(&write, &mut at, self.batch, changes, &mut Pace::default()).unwrap();
+            if fails {
+                // As on a disk that is full; the same is written once more.
+                write.rollback().unwrap();
+                let write = self.db.unchecked_transaction().unwrap();
+                at = self.at;
+                self.segments.write(&write, &mut at, self.batch, changes, &mut Pace::default()).unwrap();
+                write.commit().unwrap();
+            } else {
+                write.commit().unwrap();
+            }
+            self.segments.committed();
+            self.at = at;
+            self.model.extend(opened.into_iter().chain(moved).map(|hold| (hold.id, hold)));
+            self.model.retain(|id, _| ended.binary_search(id).is_err());
+        }
+
+        fn restart(&mut self) {
+            let mut loaded = load(&self.db, self.at.stored, &SharedKeys::default()).unwrap();
+            let found = loaded.expect(self.at).unwrap();
+            assert!(found.iter().eq(self.model.values()), "what a start finds is what is active");
+            self.segments = loaded.remembered;
+        }
+    }
+
+    #[test]
+    fn what_is_active_is_found_whatever_was_written_and_cleaned_before() {
+        let (pattern, mut random) = (a_hold(), Random::new(7));
+        let mut bench = Bench::new();
+        let mut cleaned = false;
+        for step in 0..60 {
+            // Times when much ends and times when little does.
+            let first = bench
+                .db
+                .query_row("SELECT min(number) FROM segments", [], |row| row.get::<_, Option<i64>>(0));
+            cleaned |= first.unwrap().is_some_and(|first| first > 1);
+            bench.step(&mut random, &pattern, if step / 15 % 2 == 0 { 4 } else { 1 });
+            if random.below(5) == 0 {
+                bench.restart();
+            }
+        }
+        bench.restart();
+        assert!(cleaned);
+        assert!(bench.at.stored <= 2 * bench.at.live + SLACK + 10_000, "{:?}", bench.at);
+        let rows = |table: &str| -> i64 {
+            bench.db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+        };
+        assert!(rows("ended") < 100, "{} lists of what ended are left", rows("ended"));
+        assert!(
+            bench.segments.ended.len() < 60_000,
+            "{} of what ended is remembered",
+            bench.segments.ended.len()
+        );
+    }
+
+    #[test]
+    fn a_piece_or_a_list_that_changed_or_is_gone_is_damage() {
+        let pattern = a_hold();
+        for change in [
+            "UPDATE segments SET data = zeroblob(length(data)) WHERE number = 2",
+            "DELETE FROM segments WHERE number = 2",
+            "UPDATE segments SET holds = holds + 1 WHERE number = 1",
+            "UPDATE ended SET data = zeroblob(length(data))",
+            "UPDATE ended SET until = until + 1",
+            "DELETE FROM ended",
+        ] {
+            let mut bench = Bench::new();
+            let mut random = Random::new(3);
+            for _ in 0..4 {
+                bench.step(&mut random, &pattern, 3);
+            }
+            bench.restart();
+            assert!(bench.db.execute(change, []).unwrap() > 0, "{change}");
+            let found =
+                load(&bench.db, 0, &SharedKeys::default()).and_then(|mut loaded| loaded.expect(bench.at));
+            assert!(found.is_err(), "{change}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Units with ids in the index: a row each, as its newest transition left it. They are many and most stand still, so what is
+//! written is what moved.
+
+use crate::error::Damage;
+use crate::index::checksum::{Totals, expect, row_sum};
+use crate::index::throttle::Pace;
+use foldhash::fast::RandomState;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+use stockhold_domain::{Event, ItemKey, Label, Pool, StockChange, Transition, Unit, UnitStatus, moved};
+use stockhold_store::codec::{self, Reader};
+
+pub(crate) const SCHEMA: &str = "
+    CREATE TABLE units (
+        location TEXT NOT NULL, sku TEXT NOT NULL, unit TEXT NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL,
+        PRIMARY KEY (location, sku, unit)
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// What became of a unit over some batches.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// It is new.
+    Put(Unit),
+    /// It stands elsewhere, at this version.
+    Moved(UnitStatus, u64),
+    /// It was retired.
+    Gone,
+}
+
+/// Units that changed.
+pub(crate) type Changes = HashMap<(ItemKey, Label), Change, RandomState>;
+
+/// Takes in what an event did with units.
+pub(crate) fn fold(changes: &mut Changes, transition: &Transition) {
+    match transition {
+        Transition::Hold { change, hold, .. } => {
+            for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
+                for (unit, status) in moved(change, hold, line, number) {
+                    match changes.entry((line.item.clone(), unit.id.clone())).or_insert(Change::Gone) {
+                        Change::Put(known) => (known.status, known.version) = (status, unit.version),
+                        other => *other = Change::Moved(status, unit.version),
+                    }
+                }
+            }
+        }
+        Transition::Stock { change: StockChange::UnitsAdded(units), item } => {
+            for unit in &**units {
+                changes.insert((item.key.clone(), unit.id.clone()), Change::Put(unit.clone()));
+            }
+        }
+        Transition::Stock { change: StockChange::UnitRetired(unit), item } => {
+            changes.insert((item.key.clone(), unit.clone()), Change::Gone);
+        }
+        Transition::Stock { .. } | Transition::Sale { .. } => {}
+    }
+}
+
+/// Takes an event into pools, as a fold of all events does.
+pub(crate) fn apply(pools: &mut HashMap<ItemKey, Pool, RandomState>, event: &Event) {
+    match &event.transition {
+        Transition::Hold { change, hold, .. } => {
+            for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
+                if let Some(pool) = pools.get_mut(&line.item) {
+                    pool.apply(change, hold, line, number);
+                }
+            }
+        }
+        Transition::Stock { change, item } => match change {
+            StockChange::UnitsAdded(units) => {
+                pools.entry(item.key.clone()).or_default().add(units.to_vec());
+            }
+            StockChange::UnitRetired(unit) => {
+                if let Some(pool) = pools.get_mut(&item.key) {
+                    pool.retire(unit);
+                }
+            }
+            StockChange::Set | StockChange::Adjusted { .. } => {}
+        },
+        Transition::Sale { .. } => {}
+    }
+}
+
+fn key_of(location: &str, sku: &str, unit: &str) -> Vec<u8> {
+    [location.as_bytes(), &[0], sku.as_bytes(), &[0], unit.as_bytes()].concat()
+}
+
+/// Writes what changed, in the order of the file.
+pub(crate) fn write(
+    db: &Connection,
+    changes: &[((ItemKey, Label), Change)],
+    totals: &mut Totals,
+    pace: &mut Pace,
+) -> rusqlite::Result<()> {
+    let mut find =
+        db.prepare_cached("SELECT data, sum FROM units WHERE location = ?1 AND sku = ?2 AND unit = ?3")?;
+    let mut put = db.prepare_cached(
+        "INSERT OR REPLACE INTO units (location, sku, unit, data, sum) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let mut remove = db.prepare_cached("DELETE FROM units WHERE location = ?1 AND sku = ?2 AND unit = ?3")?;
+    let mut data = Vec::new();
+    for ((item, id), change) in changes {
+        let key = [item.location(), item.sku(), id.as_str()];
+        let before: Option<(Vec<u8>, u32)> =
+            find.query_row(key, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let before_sum = before.as_ref().map(|(_, sum)| *sum);
+        let unit = match change {
+            Change::Put(unit) => unit.clone(),
+            Change::Moved(status, version) => {
+                let (data, sum) = before.ok_or_else(|| {
+                    Damage::What(format!("unit {id:?} of {item:?} has moved and is not there"))
+                })?;
+                Unit { status: *status, version: *version, ..read(key, &data, sum)? }
+            }
+            Change::Gone => {
+                remove.execute(key)?;
+                totals.put(before_sum, None);
+                continue;
+            }
+        };
+        data.clear();
+        codec::put_unit(&mut data, &unit);
+        let sum = row_sum(&key_of(item.location(), item.sku(), id.as_str()), &data);
+        put.execute(params![item.location(), item.sku(), id.as_str(), data, sum])?;
+        totals.put(before_sum, Some(sum));
+        pace.row()?;
+    }
+    Ok(())
+}
+
+fn read([location, sku, unit]: [&str; 3], data: &[u8], sum: u32) -> Result<Unit, Damage> {
+    if row_sum(&key_of(location, sku, unit), data) != sum {
+        let what = format!("the checksum of unit {unit:?} of item {sku:?} at {location:?} does not fit");
+        return Err(Damage::What(what));
+    }
+    let mut reader = Reader::new(data);
+    let unit = codec::unit(&mut reader)?;
+    reader.finish()?;
+    Ok(unit)
+}
+
+/// Calls back for every item that has units, with all of them, and checks that none is missing.
+pub(crate) fn load(
+    db: &Connection,
+    expected: Totals,
+    mut each: impl FnMut(ItemKey, Vec<Unit>),
+) -> Result<(), Damage> {
+    let mut totals = Totals::default();
+    let mut statement =
+        db.prepare("SELECT location, sku, unit, data, sum FROM units ORDER BY location, sku")?;
+    let mut rows = statement.query([])?;
+    let mut together: Option<(ItemKey, Vec<Unit>)> = None;
+    while let Some(row) = rows.next()? {
+        let (location, sku, unit, sum): (String, String, String, u32) =
+            (row.get(0)?, row.get(1)?, row.get(2)?, row.get(4)?);
+        let data = row.get_ref(3)?.as_blob().unwrap_or_default();
+        let unit = read([&location, &sku, &unit], data, sum)?;
+        totals.put(None, Some(sum));
+        match &mut together {
+            Some((item, units)) if item.location() == location && item.sku() == sku => units.push(unit),
+            _ => {
+                let label = |text: &str| {
+                    Label::new(text).map_err(|error| Damage::What(format!("the name of an item {error}")))
+                };
+                let key = ItemKey::new(&label(&location)?, &label(&sku)?);
+                if let Some((item, units)) = together.replace((key, vec![unit])) {
+                    each(item, units);
+                }
+            }
+        }
+    }
+    if let Some((item, units)) = together {
+        each(item, units);
+    }
+    expect("units", totals, expected)
+}

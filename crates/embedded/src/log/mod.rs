@@ -1,0 +1,556 @@
+//! `log.db`: the truth. One row per batch, appended in order, synced before anything is answered. Nothing here decides,
+//! and nothing is ever updated or deleted.
+
+pub(crate) mod batch;
+pub(crate) mod sync_marker;
+pub(crate) mod wal;
+
+use self::batch::{Batch, Row};
+use crate::error::OpenError;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, InterruptHandle, OpenFlags, OptionalExtension, params};
+use std::path::{Path, PathBuf};
+use stockhold_domain::Instant;
+use stockhold_domain::bug;
+use stockhold_store::fault;
+
+/// Version of the schema, kept in SQLite's `user_version`.
+const FORMAT: i64 = 1;
+/// Marks the file as ours in SQLite's `application_id`: "SHLG".
+const APPLICATION: i64 = 0x5348_4c47;
+
+const SCHEMA: &str = "
+    CREATE TABLE batches (
+        number INTEGER PRIMARY KEY,
+        position INTEGER NOT NULL,
+        events INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        sum INTEGER NOT NULL
+    ) STRICT;
+";
+
+const INSERT: &str =
+    "INSERT INTO batches (number, position, events, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const COLUMNS: &str = "SELECT number, position, events, at, data, sum FROM batches";
+
+/// Batches that are read in one go.
+const WALK_PAGE: u64 = 256;
+
+/// Where a log stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Number of the last batch.
+    pub(crate) number: u64,
+    /// Its checksum.
+    pub(crate) sum: u32,
+    /// The position that the next event gets.
+    pub(crate) next_position: u64,
+    /// The newest instant that was decided at.
+    pub(crate) at: Instant,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { number: 0, sum: 0, next_position: 1, at: Instant::from_micros(i64::MIN) }
+    }
+}
+
+/// Bytes of a page of the log. In larger ones rows that fill more than half of a page would waste the rest of it: those of
+/// some 30 requests each, in a file that is never trimmed.
+const PAGE: u32 = 4 << 10;
+
+/// A connection to the log. One writes; readers have their own.
+#[derive(Debug)]
+pub(crate) struct Log {
+    db: Connection,
+    file: PathBuf,
+    bytes: Vec<u8>,
+}
+
+/// Opens one of our SQLite files and checks whose it is; makes it when it is new, with pages of so many bytes.
+pub(crate) fn open_sqlite(
+    file: &Path,
+    page: u32,
+    (application, format): (i64, i64),
+    schema: &str,
+    sync: &str,
+) -> Result<Connection, OpenError> {
+    let failed = |error| OpenError::sqlite(file, "opening", error);
+    let mut db = Connection::open(file).map_err(failed)?;
+    // On a failed disk a close must not touch the file any more; checkpoints are made where they are wanted.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    let tables: i64 =
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
+    if tables == 0 && marks(&db).map_err(failed)? == (0, 0) {
+        db.pragma_update(None, "page_size", page).map_err(failed)?;
+        db.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+        db.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+        let setup = db.transaction().map_err(failed)?;
+        setup.execute_batch(schema).map_err(failed)?;
+        fault!("start.making_a_file" => failed(failing_disk()));
+        setup.pragma_update(None, "application_id", application).map_err(failed)?;
+        setup.pragma_update(None, "user_version", format).map_err(failed)?;
+        setup.commit().map_err(failed)?;
+    } else {
+        check_format(&db, file, application, format)?;
+    }
+    let sync = if bug!("commits-are-not-synced") { "OFF" } else { sync };
+    db.pragma_update(None, "synchronous", sync).map_err(failed)?;
+    db.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
+    Ok(db)
+}
+
+/// What a file says of itself: whose it is, and its format.
+fn marks(db: &Connection) -> rusqlite::Result<(i64, i64)> {
+    let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+    Ok((pragma("application_id")?, pragma("user_version")?))
+}
+
+/// Refuses a file that is not ours, or of a newer version.
+pub(crate) fn check_format(
+    db: &Connection,
+    file: &Path,
+    application: i64,
+    format: i64,
+) -> Result<(), OpenError> {
+    match marks(db).map_err(|error| OpenError::sqlite(file, "opening", error))? {
+        found if found == (application, format) => Ok(()),
+        (found, version) if found == application && version > format => {
+            Err(OpenError::Newer { file: file.to_owned(), found: version, known: format })
+        }
+        (found, version) if found == application && (1..format).contains(&version) => {
+            Err(OpenError::Older { file: file.to_owned(), found: version, known: format })
+        }
+        (found, version) => {
+            let what = format!("it says application {found:#x}, format {version}, which is no file of ours");
+            Err(OpenError::Damaged { file: file.to_owned(), what })
+        }
+    }
+}
+
+impl Log {
+    /// Opens the log for writing, making it when the directory is new.
+    pub(crate) fn open(file: &Path) -> Result<Self, OpenError> {
+        let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), SCHEMA, "FULL")?;
+        Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
+    }
+
+    /// Opens the log for reading only.
+    pub(crate) fn open_reader(file: &Path) -> Result<Self, OpenError> {
+        let db = open_reader(file)?;
+        Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
+    }
+
+    /// Number and checksum of the last batch, if there is one.
+    pub(crate) fn last(&self) -> Result<Option<(u64, u32)>, OpenError> {
+        self.db
+            .query_row("SELECT number, sum FROM batches ORDER BY number DESC LIMIT 1", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()
+            .map_err(|error| OpenError::sqlite(&self.file, "reading the last batch", error))
+    }
+
+    /// Appends a batch and syncs it. After an error nothing may be written any more. Answers with the batch's checksum.
+    pub(crate) fn append(&mut self, batch: &Batch, previous: u32) -> rusqlite::Result<u32> {
+        let sum = batch::encode(batch, previous, &mut self.bytes);
+        fault!("commit.encoded" => failing_disk());
+        let Batch { number, position, at, events, .. } = batch;
+        self.db.prepare_cached(INSERT)?.execute(params![
+            number.cast_signed(),
+            position.cast_signed(),
+            events.len().cast_signed(),
+            at.micros(),
+            self.bytes,
+            sum,
+        ])?;
+        Ok(sum)
+    }
+
+    /// Calls `each` for every batch after `number`, in order, until it says to stop. `previous` is the checksum of batch
+    /// `number`. Between pages nothing is held: as long as a reader stands in the write-ahead log, it can't begin anew.
+    pub(crate) fn walk(
+        &self,
+        number: u64,
+        previous: u32,
+        mut each: impl FnMut(Batch, u32) -> Result<bool, String>,
+    ) -> Result<(), OpenError> {
+        let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
+        let failed = |error| OpenError::sqlite(&self.file, "reading batches", error);
+        let sql = format!("{COLUMNS} WHERE number > ?1 ORDER BY number LIMIT ?2");
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
+        let (mut expected, mut previous) = (number + 1, previous);
+        loop {
+            let page_ends = expected + WALK_PAGE;
+            let from = (expected - 1).cast_signed();
+            let mut rows = statement.query([from, WALK_PAGE.cast_signed()]).map_err(failed)?;
+            while let Some(row) = rows.next().map_err(failed)? {
+                let row = read_row(row).map_err(failed)?;
+                if row.number != expected {
+                    return Err(damaged(format!("batch {expected} is missing before batch {}", row.number)));
+                }
+                let batch = batch::decode(&row, previous).map_err(damaged)?;
+                (expected, previous) = (expected + 1, row.sum);
+                if !each(batch, row.sum).map_err(damaged)? {
+                    return Ok(());
+                }
+            }
+            if expected < page_ends {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The batches after `number` up to `end` as they stand, checked: so many bytes of them, and at least one if there
+    /// is one. `previous` is the checksum of batch `number`. Nothing is held afterwards.
+    pub(crate) fn page(
+        &self,
+        number: u64,
+        previous: u32,
+        end: u64,
+        bytes: usize,
+    ) -> Result<Vec<Row>, OpenError> {
+        let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
+        let failed = |error| OpenError::sqlite(&self.file, "reading batches", error);
+        let sql = format!("{COLUMNS} WHERE number > ?1 AND number <= ?2 ORDER BY number");
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query([number.cast_signed(), end.cast_signed()]).map_err(failed)?;
+        let (mut page, mut expected, mut previous, mut length) = (Vec::new(), number + 1, previous, 0);
+        while length < bytes
+            && let Some(row) = rows.next().map_err(failed)?
+        {
+            let row = read_row(row).map_err(failed)?;
+            if row.number != expected {
+                return Err(damaged(format!("batch {expected} is missing before batch {}", row.number)));
+            }
+            batch::decode(&row, previous).map_err(damaged)?;
+            (expected, previous, length) = (expected + 1, row.sum, length + row.data.len());
+            page.push(row);
+        }
+        Ok(page)
+    }
+
+    /// Appends batches as they stand in another log and syncs them, all or none. They were checked there, and follow the
+    /// last one here.
+    pub(crate) fn append_rows(&mut self, rows: &[Row]) -> rusqlite::Result<()> {
+        let transaction = self.db.transaction()?;
+        {
+            let mut insert = transaction.prepare_cached(INSERT)?;
+            for Row { number, position, events, at, data, sum } in rows {
+                insert.execute(params![
+                    number.cast_signed(),
+                    position.cast_signed(),
+                    events.cast_signed(),
+                    at,
+                    data,
+                    sum,
+                ])?;
+            }
+        }
+        transaction.commit()
+    }
+
+    /// Whether the file is a log of a format that is known here.
+    pub(crate) fn check_format(&self) -> Result<(), OpenError> {
+        check_format(&self.db, &self.file, APPLICATION, FORMAT)
+    }
+
+    /// Some batches in a row, each checked against the one before it.
+    pub(crate) fn range(&self, first: u64, last: u64) -> Result<Vec<Batch>, OpenError> {
+        let before = first.saturating_sub(1);
+        let sum = if before == 0 { 0 } else { self.row(before)?.sum };
+        let mut batches = Vec::new();
+        self.walk(before, sum, |batch, _| {
+            let goes_on = batch.number < last;
+            if batch.number <= last {
+                batches.push(batch);
+            }
+            Ok(goes_on)
+        })?;
+        Ok(batches)
+    }
+
+    /// How far to read from a batch towards another, on either side of it: as far as their rows have so many bytes together, and that
+    /// batch in any case.
+    pub(crate) fn reach(&self, from: u64, towards: u64, bytes: u64) -> Result<u64, OpenError> {
+        let failed = |error| OpenError::sqlite(&self.file, "measuring batches", error);
+        let sql = if towards < from {
+            "SELECT number, length(data) FROM batches WHERE number BETWEEN ?1 AND ?2 ORDER BY number DESC"
+        } else {
+            "SELECT number, length(data) FROM batches WHERE number BETWEEN ?1 AND ?2 ORDER BY number"
+        };
+        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let ends = [from.min(towards), from.max(towards)].map(u64::cast_signed);
+        let mut rows = statement.query(ends).map_err(failed)?;
+        let (mut reached, mut measured) = (from, 0);
+        while let Some(row) = rows.next().map_err(failed)? {
+            measured += row.get::<_, u64>(1).map_err(failed)?;
+            if measured > bytes {
+                break;
+            }
+            reached = row.get(0).map_err(failed)?;
+        }
+        Ok(reached)
+    }
+
+    /// Number of the first batch that was decided at an instant or later; one past the last when there is none.
+    pub(crate) fn batch_of(&self, at: Instant) -> Result<u64, OpenError> {
+        let Some((last, _)) = self.last()? else { return Ok(1) };
+        let (mut low, mut high) = (1, last + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let decided: i64 = self
+                .db
+                .prepare_cached("SELECT at FROM batches WHERE number = ?1")
+                .and_then(|mut statement| statement.query_row([middle.cast_signed()], |row| row.get(0)))
+                .map_err(|error| OpenError::sqlite(&self.file, "looking for an instant", error))?;
+            if decided < at.micros() {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Where the log stands after a batch, checked; batch 0 is the empty log.
+    pub(crate) fn head(&self, number: u64) -> Result<Head, OpenError> {
+        let Some(before) = number.checked_sub(1) else { return Ok(Head::default()) };
+        let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
+        let previous = if before == 0 { 0 } else { self.row(before)?.sum };
+        let row = self.row(number)?;
+        let batch = batch::decode(&row, previous).map_err(damaged)?;
+        Ok(Head { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
+    }
+
+    fn row(&self, number: u64) -> Result<Row, OpenError> {
+        self.db
+            .query_row(&format!("{COLUMNS} WHERE number = ?1"), [number.cast_signed()], read_row)
+            .optional()
+            .map_err(|error| OpenError::sqlite(&self.file, "reading a batch", error))?
+            .ok_or_else(|| OpenError::Damaged {
+                file: self.file.clone(),
+                what: format!("batch {number} is missing"),
+            })
+    }
+
+    /// Number of the last batch that begins at or before a position; 0 when there is none.
+    pub(crate) fn batch_at(&self, position: u64) -> Result<u64, OpenError> {
+        let Some((last, _)) = self.last()? else { return Ok(0) };
+        let (mut low, mut high) = (0, last);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            let begins: u64 = self
+                .db
+                .prepare_cached("SELECT position FROM batches WHERE number = ?1")
+                .and_then(|mut statement| statement.query_row([middle.cast_signed()], |row| row.get(0)))
+                .map_err(|error| OpenError::sqlite(&self.file, "looking for a position", error))?;
+            if begins <= position {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Bytes of the write-ahead log that are not in the database yet. Its length says nothing: the file never shrinks.
+    pub(crate) fn uncopied(&self) -> rusqlite::Result<u64> {
+        checkpoint(&self.db, "NOOP")
+    }
+
+    /// Interrupts what this connection does.
+    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
+        self.db.get_interrupt_handle()
+    }
+
+    /// Copies what it can of the write-ahead log into the database, without stopping the writer.
+    pub(crate) fn checkpoint_behind(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.behind" => failing_disk());
+        checkpoint(&self.db, "PASSIVE")
+    }
+
+    /// Copies the rest of the write-ahead log. Only by the writer, between batches: when all is copied and no reader
+    /// stands in it, the next write begins it anew. Waits for nobody.
+    pub(crate) fn checkpoint_rest(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.rest" => failing_disk());
+        checkpoint(&self.db, "PASSIVE")
+    }
+
+    /// Copies all of the write-ahead log and empties it, at the end.
+    pub(crate) fn checkpoint_last(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.last" => failing_disk());
+        checkpoint(&self.db, "TRUNCATE")
+    }
+}
+
+/// Makes a checkpoint. Answers with the bytes of the write-ahead log that are still to be copied.
+pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<u64> {
+    let (pages, copied): (i64, i64) =
+        db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    // Both are -1 when another is making one.
+    Ok(u64::try_from(pages - copied).unwrap_or_default() * page)
+}
+
+/// What a disk that fails looks like, for fault points.
+#[cfg(feature = "faults")]
+pub(crate) fn failing_disk() -> rusqlite::Error {
+    use rusqlite::ffi::{Error, SQLITE_IOERR_WRITE};
+    rusqlite::Error::SqliteFailure(Error::new(SQLITE_IOERR_WRITE), Some("a fault point".to_owned()))
+}
+
+/// Whether what failed may work later: the disk is full, or another stands in the way. Any other failure may have
+/// lost something.
+pub(crate) fn can_wait(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
+}
+
+pub(crate) fn open_reader(file: &Path) -> Result<Connection, OpenError> {
+    let failed = |error| OpenError::sqlite(file, "opening", error);
+    // Not read-only: a reader of a write-ahead log takes part in its shared memory.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(file, flags).map_err(failed)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    db.pragma_update(None, "query_only", true).map_err(failed)?;
+    Ok(db)
+}
+
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    Ok(Row {
+        number: row.get(0)?,
+        position: row.get(1)?,
+        events: row.get(2)?,
+        at: row.get(3)?,
+        data: row.get(4)?,
+        sum: row.get(5)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi::{SQLITE_BUSY, SQLITE_CORRUPT, SQLITE_FULL, SQLITE_IOERR_FSYNC};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn batch(number: u64) -> Batch {
+        Batch { number, position: 1, at: Instant::from_micros(1), events: Vec::new(), keys: Vec::new() }
+    }
+
+    struct Written {
+        dir: tempfile::TempDir,
+        log: Log,
+        number: u64,
+        sum: u32,
+    }
+
+    impl Written {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let log = Log::open(&dir.path().join("log.db")).unwrap();
+            Self { dir, log, number: 0, sum: 0 }
+        }
+
+        fn append(&mut self, batches: u64) {
+            for _ in 0..batches {
+                self.number += 1;
+                self.sum = self.log.append(&batch(self.number), self.sum).unwrap();
+            }
+        }
+
+        fn reader(&self) -> Log {
+            Log::open_reader(&self.dir.path().join("log.db")).unwrap()
+        }
+    }
+
+    #[test]
+    fn it_is_read_as_far_as_so_many_bytes_reach() {
+        let mut written = Written::new();
+        written.append(9);
+        let reader = written.reader();
+        let row: u64 =
+            reader.db.query_row("SELECT max(length(data)) FROM batches", [], |row| row.get(0)).unwrap();
+        for (from, towards, rows, reached) in [
+            (2, 8, 3, 4),
+            (8, 2, 3, 6),
+            (2, 8, 99, 8),
+            (8, 2, 99, 2),
+            (5, 5, 99, 5),
+            // A batch that is larger comes alone.
+            (2, 8, 0, 2),
+            (8, 2, 0, 8),
+        ] {
+            assert_eq!(reader.reach(from, towards, rows * row).unwrap(), reached, "{from} to {towards}");
+        }
+    }
+
+    #[test]
+    fn what_is_copied_does_not_count_though_the_file_stays_as_long() {
+        let mut written = Written::new();
+        let housekeeper = written.reader();
+        written.append(50);
+        assert!(housekeeper.uncopied().unwrap() >= 50 * u64::from(PAGE));
+        assert_eq!(housekeeper.checkpoint_behind().unwrap(), 0);
+        assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
+        assert_eq!(housekeeper.uncopied().unwrap(), 0);
+        let wal = written.dir.path().join("log.db-wal");
+        let length = std::fs::metadata(&wal).unwrap().len();
+        written.append(10);
+        assert!((1..50).contains(&(housekeeper.uncopied().unwrap() / u64::from(PAGE))));
+        assert_eq!(std::fs::metadata(&wal).unwrap().len(), length, "it was begun anew, in place");
+    }
+
+    #[test]
+    fn a_walk_stands_in_the_log_for_a_page_at_a_time() {
+        let mut written = Written::new();
+        written.append(WALK_PAGE + 10);
+        let reader = written.reader();
+        let mut left = None;
+        reader
+            .walk(0, 0, |batch, _| {
+                if batch.number == 1 {
+                    written.append(1);
+                }
+                if batch.number == WALK_PAGE + 1 {
+                    left = Some(written.log.checkpoint_rest().unwrap());
+                }
+                Ok(true)
+            })
+            .unwrap();
+        assert_eq!(left, Some(0), "in the second page it no longer stands where it stood in the first");
+    }
+
+    static WAITED: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn a_reader_stands_in_the_way_of_no_checkpoint_of_the_writer() {
+        let mut written = Written::new();
+        written.append(5);
+        let reader = written.reader();
+        // Whoever waits for a reader asks this handler.
+        let waits = |_| {
+            WAITED.store(true, Ordering::Relaxed);
+            false
+        };
+        written.log.db.busy_handler(Some(waits)).unwrap();
+        reader
+            .walk(0, 0, |_, _| {
+                written.append(5);
+                written.log.checkpoint_rest().unwrap();
+                Ok(false)
+            })
+            .unwrap();
+        written.append(5);
+        assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
+        assert!(!WAITED.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_full_disk_can_wait_and_a_failing_one_can_not() {
+        let error = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        assert!(can_wait(&error(SQLITE_BUSY)) && can_wait(&error(SQLITE_FULL)));
+        assert!(!can_wait(&error(SQLITE_IOERR_FSYNC)) && !can_wait(&error(SQLITE_CORRUPT)));
+    }
+}

@@ -1,0 +1,158 @@
+//! What a start and the tools do with a data directory as a whole: make it, lock it, sync it, and check that its log has
+//! the end that was synced.
+
+use crate::error::OpenError;
+use crate::files;
+use crate::log::Log;
+use crate::log::sync_marker::{Acked, Mark};
+use crate::log::wal::{self, wal_of};
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use stockhold_domain::bug;
+
+/// How often a directory that somebody looks at is tried again,
+const LOCK_TRIES: u32 = 1_000;
+/// and after which pause.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Makes a directory and those above it, and has them found after a power cut.
+pub fn make(dir: &Path) -> Result<(), OpenError> {
+    let parents = parents_of_missing(dir);
+    fs::create_dir_all(dir).map_err(|error| OpenError::io(format!("making {}", dir.display()), error))?;
+    parents.iter().try_for_each(|parent| sync_dir(parent))
+}
+
+/// The directories that get an entry when this one is made.
+fn parents_of_missing(dir: &Path) -> Vec<PathBuf> {
+    let missing = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+    let parent = |dir: &Path| match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    missing.map(parent).collect()
+}
+
+/// Has a directory for itself. Whoever only looks at it shares the lock for as long as it reads a write-ahead log, and is
+/// waited for: a start that met a backup would not be tried again.
+pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join(files::LOCK);
+    let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    let taken = |tried| match tried {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    };
+    for _ in 0..LOCK_TRIES {
+        if taken(file.try_lock())? {
+            return Ok(file);
+        }
+        if !taken(file.try_lock_shared())? {
+            break;
+        }
+        file.unlock().map_err(failed)?;
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(OpenError::InUse(dir.to_owned()))
+}
+
+/// Whether somebody has the directory for itself. If not, nobody will as long as the lock is kept that comes with it.
+pub(crate) fn in_use(dir: &Path) -> Result<(bool, Option<File>), OpenError> {
+    let path = dir.join(files::LOCK);
+    let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((false, None)),
+        Err(error) => return Err(failed(error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok((false, Some(file))),
+        Err(TryLockError::WouldBlock) => Ok((true, None)),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Refuses a write-ahead log that is damaged.
+pub(crate) fn look_through(database: &Path) -> Result<(), OpenError> {
+    let wal = wal_of(database);
+    match wal::damage(&wal) {
+        Ok(None) => Ok(()),
+        Ok(Some(what)) => Err(OpenError::Damaged { file: wal, what }),
+        Err(error) => Err(OpenError::io(format!("reading {}", wal.display()), error)),
+    }
+}
+
+/// Looks through the log's write-ahead log when no server is at it: one that is being begun anew while it is read looks
+/// broken. A server has done it at its start.
+pub(crate) fn look_through_at_rest(dir: &Path, log_file: &Path) -> Result<(), OpenError> {
+    match in_use(dir)? {
+        (true, _) => Ok(()),
+        (false, _lock) => look_through(log_file),
+    }
+}
+
+/// The mark in a directory that is only read; within it, what is wrong with it. Read before the log, it is never newer than
+/// that, whatever a server does.
+pub(crate) fn mark_of(dir: &Path) -> Result<Result<Option<Mark>, String>, OpenError> {
+    let file = dir.join(files::ACKED);
+    match Acked::look(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Ok(None)),
+        mark => mark.map_err(|error| OpenError::io(format!("opening {}", file.display()), error)),
+    }
+}
+
+/// Where a log ends that is about to be copied, unless it lacks its end.
+pub(crate) fn whole_end(dir: &Path, log: &Log, mark: Result<Option<Mark>, String>) -> Result<u64, OpenError> {
+    let mark = mark.map_err(|what| OpenError::Damaged { file: dir.join(files::ACKED), what })?;
+    let last = log.last()?.map_or(0, |(number, _)| number);
+    match missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
+        Some(what) => Err(OpenError::Damaged { file: dir.join(files::LOG), what }),
+        None => Ok(last),
+    }
+}
+
+/// What is wrong with a log that ends at batch `last`, when the index has seen `known` and this mark was set.
+pub(crate) fn missing_end<E>(
+    last: u64,
+    known: u64,
+    mark: Option<Mark>,
+    sum_of: impl FnOnce(u64) -> Result<u32, E>,
+) -> Result<Option<String>, E> {
+    if let Some(Mark { batch, sum }) = mark.filter(|_| !bug!("the-mark-is-not-read")) {
+        if last < batch {
+            return Ok(Some(format!("it ends at batch {last}, and batch {batch} was synced")));
+        }
+        if sum_of(batch)? != sum {
+            return Ok(Some(format!("batch {batch} is not the one that was synced")));
+        }
+    }
+    Ok((last < known).then(|| format!("it ends at batch {last}, and the index has seen batch {known}")))
+}
+
+/// Has what a directory lists found after a power cut.
+pub fn sync_dir(dir: &Path) -> Result<(), OpenError> {
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|error| OpenError::io(format!("syncing {}", dir.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_directory_that_gets_an_entry_is_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = dir.path();
+        assert_eq!(
+            parents_of_missing(&here.join("a/b/c")),
+            [here.join("a/b"), here.join("a"), here.to_owned()]
+        );
+        assert_eq!(parents_of_missing(here), Vec::<PathBuf>::new());
+        assert_eq!(parents_of_missing(Path::new("not-there")), [Path::new(".")]);
+        make(&here.join("a/b")).unwrap();
+        assert!(here.join("a/b").is_dir());
+    }
+}

@@ -1,0 +1,10 @@
+//! Stores for tests.
+
+#[cfg(feature = "testing")]
+mod bench;
+#[cfg(feature = "testing")]
+pub mod parsers;
+pub mod stepped;
+
+#[cfg(feature = "testing")]
+pub use bench::{Answers, Bench, ask, open, sell};

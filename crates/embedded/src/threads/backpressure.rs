@@ -1,0 +1,67 @@
+//! Where the index is far behind, the next batch waits for it, as long as the index goes on, and longer the farther it is: callers
+//! are then answered at about the speed of the index. Without this they are turned away, once what the index lacks has come to
+//! its bound.
+
+use crate::limits::WAITED_FOR;
+use std::time::{Duration, Instant as Monotonic};
+
+/// Longest wait of a batch where the index lacks just that much. It grows with what the index lacks, up to fourfold.
+const LONGEST: Duration = Duration::from_millis(500);
+/// How long it takes until an index that takes nothing in counts as stuck, on a full disk for instance. Nobody waits for one
+/// that is.
+const STUCK: Duration = Duration::from_secs(2);
+/// How often the committer looks.
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Backpressure {
+    /// The batch that the index led up to when it was last looked at, and since when.
+    index: Option<(u64, Monotonic)>,
+}
+
+impl Backpressure {
+    /// Whether the batch that is due waits, or goes on waiting since `since`. `unindexed` is what the index lacks, `indexed` the
+    /// batch that it leads up to.
+    pub(crate) fn holds(&mut self, unindexed: u64, indexed: u64, since: Monotonic, now: Monotonic) -> bool {
+        if unindexed <= WAITED_FOR {
+            self.index = None;
+            return false;
+        }
+        let went_on = self.index.filter(|(last, _)| *last == indexed).map_or(now, |(_, went_on)| went_on);
+        self.index = Some((indexed, went_on));
+        let far = u32::try_from(unindexed / WAITED_FOR).unwrap_or(u32::MAX);
+        now.duration_since(since) < LONGEST.saturating_mul(far) && now.duration_since(went_on) < STUCK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_for_an_index_that_is_far_behind_and_goes_on() {
+        let (mut pressure, began) = (Backpressure::default(), Monotonic::now());
+        let mut holds = |more, indexed, since, now| {
+            let [since, now] = [since, now].map(|millis| began + Duration::from_millis(millis));
+            pressure.holds(WAITED_FOR + more, indexed, since, now)
+        };
+        assert!(!holds(0, 7, 0, 0));
+        assert!(holds(9, 7, 0, 0) && holds(9, 7, 0, 499));
+        assert!(!holds(9, 7, 0, 500), "it has waited long enough");
+        // The next batch comes on top of more than the index took in meanwhile.
+        assert!(holds(200_009, 8, 501, 501) && holds(200_009, 8, 501, 1_000));
+        assert!(!holds(200_009, 8, 501, 1_001));
+        let twice = WAITED_FOR;
+        assert!(
+            holds(twice, 8, 1_002, 1_002) && holds(twice, 8, 1_002, 2_001),
+            "twice as far, twice as long"
+        );
+        assert!(!holds(twice, 8, 1_002, 2_002));
+        assert!(holds(twice, 8, 2_003, 2_003) && !holds(twice, 8, 2_003, 2_501), "the index is stuck");
+        assert!(!holds(twice + 9, 8, 9_000, 9_000), "and nobody waits for it");
+        assert!(holds(twice + 99, 9, 9_001, 9_001), "it goes on, however far behind it is by now");
+        assert!(!holds(0, 9, 9_002, 9_002));
+        assert!(holds(1, 9, 20_000, 20_000), "what was before it kept up is forgotten");
+    }
+}

@@ -1,0 +1,209 @@
+//! The one thread that writes the log: takes the open batch, writes and syncs it, publishes, answers. While it waits for
+//! the disk the next batch is decided by whoever brings work.
+
+use crate::engine::core::{Taken, Waiting};
+use crate::log::Log;
+use crate::log::batch::Batch;
+use crate::log::sync_marker::{Acked, Mark};
+use crate::threads::backpressure::{self, Backpressure};
+use crate::threads::indexer::{Mailbox, Message};
+use crate::threads::shared::Shared;
+use metrics::Histogram;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant as Monotonic;
+use std::vec;
+use stockhold_domain::bug;
+use stockhold_store::fault;
+use stockhold_store::{Failure, Inbox};
+
+/// See the module.
+pub(crate) struct Committer {
+    shared: Arc<Shared>,
+    log: Log,
+    acked: Acked,
+    indexer: Arc<Mailbox>,
+    backpressure: Backpressure,
+    /// Who waits for the batch that is being committed and is not answered yet.
+    in_flight: vec::IntoIter<Waiting>,
+    commit_seconds: Histogram,
+    /// How long batches waited for the index, those that did.
+    held_seconds: Histogram,
+    batch_answers: Histogram,
+}
+
+impl Committer {
+    pub(crate) fn new(shared: Arc<Shared>, log: Log, acked: Acked, indexer: Arc<Mailbox>) -> Self {
+        Self {
+            shared,
+            log,
+            acked,
+            indexer,
+            backpressure: Backpressure::default(),
+            held_seconds: metrics::histogram!("stockhold_commit_held_seconds"),
+            in_flight: Vec::new().into_iter(),
+            commit_seconds: metrics::histogram!("stockhold_commit_seconds"),
+            batch_answers: metrics::histogram!("stockhold_batch_answers"),
+        }
+    }
+
+    /// Runs until the store stops and everything that was admitted is answered, or until a commit fails.
+    pub(crate) fn run(mut self) {
+        if catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
+            tracing::error!("the committer panicked; nothing more is written");
+            self.shared.poison("the committer panicked; a restart recovers".to_owned());
+            self.lose();
+        }
+        if self.shared.core().poisoned().is_some() {
+            let lost = self.shared.core().abandon();
+            deliver(lost);
+            return;
+        }
+        // While another makes a checkpoint this one would do nothing.
+        let _copying = self.shared.copying();
+        if !self.shared.abandoned.load(Ordering::Acquire)
+            && let Err(error) = self.log.checkpoint_last()
+        {
+            tracing::warn!(%error, "the log's checkpoint has to wait for the next start");
+        }
+    }
+
+    fn serve(&mut self) {
+        while let Some(Taken { batch, previous_sum, waiting, reads, on }) = self.next() {
+            self.in_flight = waiting.into_iter();
+            fault!("batch.taken");
+            for (pending, name) in reads {
+                self.shared.read(pending, name);
+            }
+            for pending in on {
+                self.shared.admit(pending);
+            }
+            if !self.commit(batch, previous_sum) {
+                return;
+            }
+            if self.shared.checkpoint_wanted.swap(false, Ordering::Relaxed)
+                && let Err(error) = self.log.checkpoint_rest()
+                && !self.shared.checkpoint_failed("the log's", &error)
+            {
+                return;
+            }
+        }
+    }
+
+    /// What is in flight may be in the log or not.
+    fn lose(&mut self) {
+        let unknown = || {
+            if bug!("a-failed-commit-is-said-to-have-done-nothing") {
+                return Failure::Unavailable("a commit failed".to_owned());
+            }
+            Failure::OutcomeUnknown
+        };
+        deliver(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(unknown()))));
+    }
+
+    fn next(&mut self) -> Option<Taken> {
+        let mut held: Option<Monotonic> = None;
+        let mut core = self.shared.core();
+        loop {
+            if core.poisoned().is_some() || self.shared.abandoned.load(Ordering::Acquire) {
+                return None;
+            }
+            let stopping = self.shared.stopping.load(Ordering::Acquire);
+            if core.is_due(stopping) {
+                let now = Monotonic::now();
+                let since = held.unwrap_or(now);
+                let (unindexed, indexed) = (core.unindexed(), core.memory.indexed());
+                if stopping || !self.backpressure.holds(unindexed, indexed, since, now) {
+                    if held.is_some() {
+                        self.held_seconds.record(now.duration_since(since));
+                    }
+                    return Some(core.take(self.shared.clock.now()));
+                }
+                held = Some(since);
+                drop(core);
+                std::thread::sleep(backpressure::LOOK);
+                core = self.shared.core();
+                continue;
+            }
+            if stopping {
+                return None;
+            }
+            core.committer_sleeps = true;
+            core = self.shared.wait(core);
+            core.committer_sleeps = false;
+        }
+    }
+
+    /// Writes a batch, and the mark that it is durable. Answers with its checksum, or with what went wrong.
+    fn write(&mut self, batch: &Batch, previous_sum: u32) -> Result<u32, String> {
+        let sum = self.log.append(batch, previous_sum).map_err(|error| error.to_string())?;
+        fault!("commit.synced" => "a fault point".to_owned());
+        if bug!("the-mark-is-not-written") {
+            return Ok(sum);
+        }
+        let mark = Mark { batch: batch.number, sum };
+        self.acked.set(mark).map_err(|error| error.to_string())?;
+        fault!("commit.marked" => "a fault point".to_owned());
+        Ok(sum)
+    }
+
+    /// `false` when nothing may be written any more.
+    fn commit(&mut self, batch: Option<Batch>, previous_sum: u32) -> bool {
+        let Some(batch) = batch else {
+            self.shared.core().passed();
+            deliver(&mut self.in_flight);
+            return true;
+        };
+        if bug!("an-answer-comes-before-the-sync") {
+            deliver(&mut self.in_flight);
+        }
+        if bug!("figures-are-published-before-the-sync") {
+            self.shared.published.publish(&batch.events);
+        }
+        let begun = Monotonic::now();
+        let written = self.write(&batch, previous_sum);
+        let written = match written {
+            Err(_) if bug!("a-failed-commit-is-tried-again") => self.write(&batch, previous_sum),
+            written => written,
+        };
+        let sum = match written {
+            Ok(sum) => sum,
+            Err(error) => {
+                tracing::error!(error, batch = batch.number, "a commit failed; nothing more is written");
+                self.shared.core().poison(format!("a commit failed ({error}); a restart recovers"));
+                self.lose();
+                return false;
+            }
+        };
+        self.commit_seconds.record(begun.elapsed());
+        #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
+        self.batch_answers.record(self.in_flight.len() as f64);
+        self.shared.published.publish(&batch.events);
+        self.shared.published.reached(batch.next_position() - 1);
+        fault!("commit.published");
+        self.shared.core().committed(sum);
+        fault!("answers.due");
+        deliver(&mut self.in_flight);
+        fault!("answers.delivered");
+        // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.
+        self.indexer.send(Message::Committed(Box::new(batch), sum));
+        true
+    }
+}
+
+/// Puts every answer and wakes each inbox once.
+pub(crate) fn deliver(waiting: impl IntoIterator<Item = Waiting>) {
+    let mut inboxes: Vec<Arc<dyn Inbox>> = Vec::new();
+    for (reply, answer) in waiting {
+        reply.inbox.put(reply.ticket, answer);
+        fault!("answer.put");
+        if !inboxes.iter().any(|inbox| Arc::ptr_eq(inbox, &reply.inbox)) {
+            inboxes.push(reply.inbox);
+        }
+    }
+    for inbox in inboxes {
+        inbox.flush();
+        fault!("answer.flushed");
+    }
+}

@@ -1,0 +1,86 @@
+//! What can be seen of a data directory without reading all of it. For people who look for what is wrong; a start checks
+//! far more, and `verify` everything.
+
+use crate::error::OpenError;
+use crate::files;
+use crate::index::Index;
+use crate::log::Log;
+use crate::log::wal::wal_of;
+use crate::start::data_dir::in_use;
+use crate::start::data_dir::look_through_at_rest;
+use crate::start::incomplete_copy;
+use std::fs;
+use std::path::Path;
+use stockhold_domain::Instant;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Inspection {
+    /// Whether another process has the directory.
+    pub in_use: bool,
+    /// The log; `None` when there is none.
+    pub log: Option<Result<LogFacts, OpenError>>,
+    /// Bytes of the index and the batch that it has seen; `None` when there is none, and a start makes it anew.
+    pub index: Option<Result<(u64, u64), OpenError>>,
+}
+
+/// Where a log stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFacts {
+    /// Number of the last batch, which is the number of batches.
+    pub batches: u64,
+    /// Position of the last event.
+    pub position: u64,
+    /// The newest instant in it, unless it is empty.
+    pub at: Option<Instant>,
+    /// Bytes of the database.
+    pub bytes: u64,
+    /// Bytes of its write-ahead log, room for what is to come included.
+    pub wal_bytes: u64,
+    /// Bytes of the write-ahead log that are not in the database yet.
+    pub uncopied_bytes: u64,
+}
+
+/// Looks at a data directory, which a server may be running on.
+pub fn inspect(dir: &Path) -> Result<Inspection, OpenError> {
+    let there = |name: &str| Some(dir.join(name)).filter(|file| file.exists());
+    Ok(Inspection {
+        in_use: in_use(dir)?.0,
+        log: there(files::LOG).map(|file| look_at_log(dir, &file)),
+        index: there(files::INDEX).map(|file| look_at_index(&file)),
+    })
+}
+
+fn look_at_log(dir: &Path, file: &Path) -> Result<LogFacts, OpenError> {
+    incomplete_copy::refuse(dir)?;
+    look_through_at_rest(dir, file)?;
+    let log = Log::open_reader(file)?;
+    log.check_format()?;
+    let batches = log.last()?.map_or(0, |(number, _)| number);
+    let head = log.head(batches)?;
+    let uncopied =
+        log.uncopied().map_err(|error| OpenError::sqlite(file, "reading the write-ahead log", error))?;
+    Ok(LogFacts {
+        batches,
+        position: head.next_position - 1,
+        at: (batches > 0).then_some(head.at),
+        bytes: length(file)?,
+        wal_bytes: length(&wal_of(file))?,
+        uncopied_bytes: uncopied,
+    })
+}
+
+fn look_at_index(file: &Path) -> Result<(u64, u64), OpenError> {
+    let db = Index::open_reader(file)?;
+    let position = crate::index::read_position(&db).map_err(|damage| damage.into_open(file))?;
+    Ok((length(file)?, position.indexed.min(position.keyed)))
+}
+
+/// Bytes of a file; 0 when there is none.
+fn length(file: &Path) -> Result<u64, OpenError> {
+    match fs::metadata(file) {
+        Ok(facts) => Ok(facts.len()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(OpenError::io(format!("looking at {}", file.display()), error)),
+    }
+}

@@ -1,0 +1,494 @@
+//! Recounts everything: folds the log from its first batch and holds the index and the rules' invariants against it.
+
+mod runs;
+mod units;
+
+use self::runs::{KeySum, Lookups};
+use self::units::{Pools, differing, miscounted};
+use crate::error::Damage;
+use crate::error::OpenError;
+use crate::files;
+use crate::index::item_keys::SharedKeys;
+use crate::index::segments;
+use crate::index::units as index_units;
+use crate::index::{EVERYTHING, Index, Position, load_closed, read_position};
+use crate::log::Log;
+use crate::start::data_dir::{look_through_at_rest, mark_of, missing_end};
+use crate::start::incomplete_copy;
+use foldhash::fast::RandomState;
+use rusqlite::Connection;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::slice;
+use stockhold_domain::{
+    Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status, StockChange,
+    StockCounters, Transition,
+};
+use stockhold_store::unit_transitions;
+
+type Map<K, V> = HashMap<K, V, RandomState>;
+
+/// Findings that are told; the rest is counted.
+const FINDINGS: usize = 100;
+
+/// What a recount found.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Batches read.
+    pub batches: u64,
+    /// Events folded.
+    pub events: u64,
+    /// Items.
+    pub items: u64,
+    /// Reservations by what became of them: active, confirmed, cancelled, expired.
+    pub reservations: [u64; 4],
+    /// Idempotency keys in the log.
+    pub keys: u64,
+    /// What does not add up, at most 100 of it.
+    pub findings: Vec<String>,
+    /// How much does not add up.
+    pub drift: u64,
+}
+
+/// Recounts a data directory. Reads only; a server may be running on it, and what it commits meanwhile is left out. Takes
+/// memory for every reservation there ever was: about 200 bytes for one that is closed and what it has for one that is
+/// active, twice where the index has it too, and 100 MB at most for what lists are found by.
+/// `progress` is told how many batches are done and how many there are.
+pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict, OpenError> {
+    let log_file = dir.join(files::LOG);
+    if !log_file.exists() {
+        return Err(OpenError::io(
+            format!("opening {}", log_file.display()),
+            "there is no stockhold data here",
+        ));
+    }
+    incomplete_copy::refuse(dir)?;
+    // What another version has written is not to be judged by this one's rules.
+    Log::open_reader(&log_file)?.check_format()?;
+    look_through_at_rest(dir, &log_file)?;
+    // The index first: it is never ahead of the log, whatever is committed meanwhile.
+    let index_file = dir.join(files::INDEX);
+    let index_db = Index::open_for_recount(&index_file)?;
+    let damaged = |damage: Damage| damage.into_open(&index_file);
+    let index = index_db.as_ref().map(IndexView::read).transpose().map_err(damaged)?.unwrap_or_default();
+    let mut lookups = Lookups::new(index.position, index.keys);
+    let mut damage = None;
+    let mark = mark_of(dir)?;
+    let log = Log::open_reader(&log_file)?;
+    let last = log.last()?.map_or(0, |(number, _)| number);
+
+    let mut fold = Fold::default();
+    log.walk(0, 0, |batch, _| {
+        if batch.number > last {
+            return Ok(false);
+        }
+        if batch.position != fold.verdict.events + 1 {
+            fold.find(format!("batch {} begins at position {}", batch.number, batch.position));
+        }
+        for event in &batch.events {
+            fold.event(event);
+            // Items are published event by event, and the index may take them in between.
+            if batch.number > index.position.indexed {
+                fold.newer_items(slice::from_ref(event));
+            }
+        }
+        fold.verdict.keys += batch.keys.len() as u64;
+        fold.verdict.batches = batch.number;
+        if batch.number == index.position.indexed {
+            fold.compare(&index);
+        }
+        if let Some(db) = &index_db {
+            damage = lookups.take(&batch, db).err();
+        }
+        progress(batch.number, last);
+        Ok(damage.is_none())
+    })?;
+    if let Some(damage) = damage {
+        return Err(damaged(damage));
+    }
+    if let Some(db) = &index_db {
+        lookups.end(db).map_err(damaged)?.into_iter().for_each(|what| fold.find(what));
+    }
+    if index.position.indexed > last {
+        fold.find(format!("the index has seen batch {}, the log ends at {last}", index.position.indexed));
+    }
+    fold.unmatched_items();
+    match mark {
+        Err(what) => fold.find(format!("the mark of the last synced batch: {what}")),
+        Ok(mark) => {
+            let wrong = missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))?;
+            if let Some(what) = wrong {
+                fold.find(format!("the log: {what}"));
+            }
+        }
+    }
+    Ok(fold.end())
+}
+
+/// The index as one moment shows it.
+#[derive(Default)]
+struct IndexView {
+    position: Position,
+    items: Map<ItemKey, Item>,
+    pauses: HashSet<String>,
+    units: Pools,
+    active: Map<ReservationId, Hold>,
+    closed: Map<ReservationId, u32>,
+    keys: KeySum,
+}
+
+impl IndexView {
+    fn read(db: &Connection) -> Result<Self, Damage> {
+        let snapshot = db.unchecked_transaction()?;
+        let mut view = Self { position: read_position(&snapshot)?, ..Self::default() };
+        let (mut items, mut pauses) = (Map::default(), HashSet::new());
+        let keys = SharedKeys::default();
+        crate::index::load(
+            &snapshot,
+            view.position,
+            &keys,
+            |item| {
+                items.insert(item.key.clone(), item);
+            },
+            |scope| {
+                pauses.insert(scope.to_owned());
+            },
+        )?;
+        index_units::load(&snapshot, view.position.units, |item, units| {
+            view.units.entry(item).or_default().add(units);
+        })?;
+        let mut active = segments::load(&snapshot, view.position.active.stored, &keys)?;
+        let active = active.expect(view.position.active)?;
+        let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
+        let mut closed = Map::default();
+        let totals = load_closed(&snapshot, |hold| {
+            closed.insert(hold.id, digest(&hold));
+        })?;
+        if totals != view.position.closed {
+            return Err(Damage::What("it lacks closed reservations, or has others".to_owned()));
+        }
+        view.keys = KeySum::of_runs(&snapshot, view.position.forgotten)?;
+        (view.items, view.pauses, view.active, view.closed) = (items, pauses, active, closed);
+        Ok(view)
+    }
+}
+
+fn digest(hold: &Hold) -> u32 {
+    let mut bytes = Vec::new();
+    stockhold_store::codec::put_hold(&mut bytes, hold);
+    crc32fast::hash(&bytes)
+}
+
+/// What the events come to so far.
+#[derive(Default)]
+struct Fold {
+    verdict: Verdict,
+    items: Map<ItemKey, Item>,
+    units: Pools,
+    paused: HashSet<String>,
+    active: Map<ReservationId, Hold>,
+    closed: Map<ReservationId, Closed>,
+    /// What confirmed reservations say that is sold and has not come back.
+    sold: Map<ItemKey, i128>,
+    /// Items of the index that are not as they were at its position: they may be as they became soon after.
+    unmatched: Map<ItemKey, Item>,
+}
+
+/// What is remembered of a closed reservation.
+struct Closed {
+    status: Status,
+    digest: u32,
+    last_event: EventId,
+    /// By line; empty as long as nothing was.
+    returned: Box<[u32]>,
+}
+
+impl Fold {
+    fn find(&mut self, what: String) {
+        self.verdict.drift += 1;
+        if self.verdict.findings.len() < FINDINGS {
+            self.verdict.findings.push(what);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.verdict.events += 1;
+        for what in unit_transitions::violations(|item| self.units.get(item), &event.transition) {
+            self.find(what);
+        }
+        index_units::apply(&mut self.units, event);
+        match &event.transition {
+            Transition::Hold { change, hold, figures } => {
+                self.chain(event, hold, change);
+                for ((line, after), at) in hold.lines.iter().zip(figures).zip(0..) {
+                    self.line(change, hold, line, at, *after);
+                }
+                self.keep(hold);
+            }
+            Transition::Stock { change, item } => self.stock(change, item),
+            Transition::Sale { scope, paused, .. } => {
+                let name = match scope {
+                    Scope::Everything => EVERYTHING,
+                    Scope::Location(location) => location.as_str(),
+                    Scope::Item(key) => {
+                        match self.items.get_mut(key) {
+                            Some(item) => item.paused = *paused,
+                            None => self.find(format!("{key:?} was paused and is not there")),
+                        }
+                        return;
+                    }
+                };
+                if *paused {
+                    self.paused.insert(name.to_owned());
+                } else {
+                    self.paused.remove(name);
+                }
+            }
+        }
+    }
+
+    /// One terminal state, for good; each event follows the reservation's last; nothing expires early.
+    fn chain(&mut self, event: &Event, hold: &Hold, change: &HoldChange) {
+        let (before, last_event) = match (self.active.get(&hold.id), self.closed.get(&hold.id)) {
+            (Some(before), _) => (Some(Status::Active), Some(before.last_event)),
+            (None, Some(closed)) => (Some(closed.status), Some(closed.last_event)),
+            (None, None) => (None, None),
+        };
+        let after = match change {
+            HoldChange::Created => (None, Status::Active),
+            HoldChange::Extended => (Some(Status::Active), Status::Active),
+            HoldChange::Confirmed => (Some(Status::Active), Status::Confirmed),
+            HoldChange::Cancelled => (Some(Status::Active), Status::Cancelled),
+            HoldChange::Expired => (Some(Status::Active), Status::Expired),
+            HoldChange::Returned { .. } => (Some(Status::Confirmed), Status::Confirmed),
+        };
+        if (before, hold.status) != after || event.previous != last_event {
+            self.find(format!("reservation {}: {change:?} does not follow from what it was", hold.id));
+        }
+        if *change == HoldChange::Expired && event.at < hold.expires_at {
+            self.find(format!("reservation {} expired before its deadline", hold.id));
+        }
+    }
+
+    /// The figures of one line's item follow from those before.
+    fn line(
+        &mut self,
+        change: &HoldChange,
+        hold: &Hold,
+        line: &stockhold_domain::Line,
+        at: usize,
+        after: StockCounters,
+    ) {
+        let Some(before) = self.items.get(&line.item).map(|item| item.figures) else {
+            self.find(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
+            return;
+        };
+        let units = i128::from(line.quantity);
+        let back = match change {
+            HoldChange::Returned { quantities, .. } => quantities.get(at).copied().map_or(0, i128::from),
+            _ => 0,
+        };
+        // Units with ids have versions, and their item no sequence.
+        let one = i128::from(line.units.is_none());
+        let (held_by, sold_by, active_by, steps) = match change {
+            HoldChange::Created => (units, 0, 1, one),
+            HoldChange::Extended => (0, 0, 0, 0),
+            HoldChange::Confirmed => (-units, units, -1, one),
+            HoldChange::Cancelled | HoldChange::Expired => (-units, 0, -1, one),
+            HoldChange::Returned { .. } => (0, -back, 0, i128::from(back > 0) * one),
+        };
+        let moved = |before: u64, by: i128, after: u64| i128::from(before) + by == i128::from(after);
+        let right = moved(before.held, held_by, after.held)
+            && moved(before.confirmed_sold, sold_by, after.confirmed_sold)
+            && moved(before.active, active_by, after.active)
+            && moved(before.sequence, steps, after.sequence)
+            && before.total_units == after.total_units
+            && before.at <= after.at
+            && (steps == 0 || line.sequence == after.sequence);
+        if !right {
+            self.find(format!(
+                "{:?}: {change:?} of {} leads from {before:?} to {after:?}",
+                line.item, hold.id
+            ));
+        }
+        if u128::from(after.held) + u128::from(after.confirmed_sold) > u128::from(after.total_units) {
+            self.find(format!("{:?} is oversold: {after:?}", line.item));
+        }
+        if let Some(item) = self.items.get_mut(&line.item) {
+            item.figures = after;
+        }
+    }
+
+    fn keep(&mut self, hold: &Hold) {
+        if let Some(before) = self.closed.get(&hold.id) {
+            let too_much = hold.lines.iter().any(|line| line.returned > line.quantity);
+            let mut lines = before.returned.iter().zip(hold.lines.iter());
+            if too_much || lines.any(|(before, line)| *before > line.returned) {
+                self.find(format!("reservation {} returned what it had not", hold.id));
+            }
+        }
+        self.sell(hold);
+        self.active.remove(&hold.id);
+        if hold.status == Status::Active {
+            self.active.insert(hold.id, hold.clone());
+        } else {
+            let any = hold.lines.iter().any(|line| line.returned > 0);
+            let returned = hold.lines.iter().filter(|_| any).map(|line| line.returned).collect();
+            let closed =
+                Closed { status: hold.status, digest: digest(hold), last_event: hold.last_event, returned };
+            self.closed.insert(hold.id, closed);
+        }
+    }
+
+    /// Counts what a confirmed reservation sold, or what came back of it since it was last seen.
+    fn sell(&mut self, hold: &Hold) {
+        if hold.status != Status::Confirmed {
+            return;
+        }
+        let before = self.closed.get(&hold.id);
+        for (line, at) in hold.lines.iter().zip(0_usize..) {
+            let returned = before.and_then(|before| before.returned.get(at)).copied().unwrap_or(0);
+            let sold = if before.is_some() { 0 } else { i128::from(line.quantity) };
+            *self.sold.entry(line.item.clone()).or_default() +=
+                sold + i128::from(returned) - i128::from(line.returned);
+        }
+    }
+
+    fn stock(&mut self, change: &StockChange, item: &Item) {
+        let before = self.items.insert(item.key.clone(), item.clone());
+        let step = u64::from(item.mode == Mode::Counted);
+        let right = match &before {
+            None => {
+                *change == StockChange::Set
+                    && (item.version, item.figures.sequence, item.figures.held, item.figures.confirmed_sold)
+                        == (1, step, 0, 0)
+            }
+            Some(before) => {
+                let delta = match change {
+                    StockChange::Set => None,
+                    StockChange::Adjusted { delta, .. } => Some(*delta),
+                    StockChange::UnitsAdded(units) => i64::try_from(units.len()).ok(),
+                    StockChange::UnitRetired(_) => Some(-1),
+                };
+                let total = |delta| before.figures.total_units.checked_add_signed(delta);
+                item.version == before.version + 1
+                    && item.figures.sequence == before.figures.sequence + step
+                    && item.mode == before.mode
+                    && item.figures.held == before.figures.held
+                    && item.figures.confirmed_sold == before.figures.confirmed_sold
+                    && item.figures.active == before.figures.active
+                    && delta.is_none_or(|delta| total(delta) == Some(item.figures.total_units))
+            }
+        };
+        let committed = u128::from(item.figures.held) + u128::from(item.figures.confirmed_sold);
+        if !right || committed > u128::from(item.figures.total_units) {
+            self.find(format!("{:?}: {change:?} does not follow from what it was", item.key));
+        }
+    }
+
+    /// The index at its position is what the log comes to there.
+    fn compare(&mut self, index: &IndexView) {
+        let mut found = Vec::new();
+        for (key, item) in &self.items {
+            match index.items.get(key) {
+                Some(indexed) if indexed == item => {}
+                Some(indexed) => {
+                    self.unmatched.insert(key.clone(), indexed.clone());
+                }
+                None => found.push(format!("index: {key:?} is missing")),
+            }
+        }
+        for (id, hold) in &self.active {
+            if index.active.get(id) != Some(hold) {
+                found.push(format!("index: active reservation {id} is missing or differs"));
+            }
+        }
+        for (id, closed) in &self.closed {
+            if index.closed.get(id) != Some(&closed.digest) {
+                found.push(format!("index: closed reservation {id} is missing or differs"));
+            }
+        }
+        if index.active.len() != self.active.len() || index.closed.len() != self.closed.len() {
+            found.push("index: there are reservations that the log does not have".to_owned());
+        }
+        found.extend(differing(&self.units, &index.units));
+        if index.pauses != self.paused {
+            found.push("index: the pauses differ from the log's".to_owned());
+        }
+        for what in found {
+            self.find(what);
+        }
+    }
+
+    /// After events beyond the index: it takes items as they are published, which may be a moment later.
+    fn newer_items(&mut self, events: &[Event]) {
+        if self.unmatched.is_empty() {
+            return;
+        }
+        let touched = events.iter().flat_map(|event| match &event.transition {
+            Transition::Hold { hold, .. } => hold.lines.iter().map(|line| line.item.clone()).collect(),
+            Transition::Stock { item, .. } => vec![item.key.clone()],
+            Transition::Sale { scope: Scope::Item(key), .. } => vec![key.clone()],
+            Transition::Sale { .. } => Vec::new(),
+        });
+        for key in touched {
+            if self.unmatched.get(&key).is_some_and(|indexed| self.items.get(&key) == Some(indexed)) {
+                self.unmatched.remove(&key);
+            }
+        }
+    }
+
+    fn unmatched_items(&mut self) {
+        for (key, item) in std::mem::take(&mut self.unmatched) {
+            self.find(format!("index: {key:?} is {item:?}, which it never was"));
+        }
+    }
+
+    /// What every item holds is the sum over the active reservations, and what it sold over the confirmed ones.
+    fn end(mut self) -> Verdict {
+        let mut sums: Map<ItemKey, (u64, u64)> = Map::default();
+        for line in self.active.values().flat_map(|hold| &*hold.lines) {
+            let (held, active) = sums.entry(line.item.clone()).or_default();
+            *held += u64::from(line.quantity);
+            *active += 1;
+        }
+        let drifted: Vec<String> = self
+            .items
+            .values()
+            .filter_map(|item| {
+                let sum = sums.get(&item.key).copied().unwrap_or_default();
+                let said = (item.figures.held, item.figures.active);
+                (sum != said).then(|| {
+                    format!("{:?} says held and active {said:?}, its reservations {sum:?}", item.key)
+                })
+            })
+            .collect();
+        let missold: Vec<String> = self
+            .items
+            .values()
+            .filter_map(|item| {
+                let sum = self.sold.get(&item.key).copied().unwrap_or_default();
+                (sum != i128::from(item.figures.confirmed_sold)).then(|| {
+                    let said = item.figures.confirmed_sold;
+                    format!("{:?} says {said} sold, its reservations {sum}", item.key)
+                })
+            })
+            .collect();
+        let miscounted = miscounted(self.items.values(), &self.units);
+        for what in drifted.into_iter().chain(missold).chain(miscounted) {
+            self.find(what);
+        }
+        let count = |status| self.closed.values().filter(|closed| closed.status == status).count() as u64;
+        self.verdict.reservations = [
+            self.active.len() as u64,
+            count(Status::Confirmed),
+            count(Status::Cancelled),
+            count(Status::Expired),
+        ];
+        self.verdict.items = self.items.len() as u64;
+        self.verdict
+    }
+}
+
+#[cfg(test)]
+mod tests;
