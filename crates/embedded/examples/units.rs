@@ -51,7 +51,7 @@ struct Bench {
 impl Bench {
     fn envelope(&mut self, command: Command, item: &ItemKey) -> Envelope {
         let now = self.clock.now();
-        let fresh: GeneratedIds = self.ids.fresh(now, bucket_of(item));
+        let fresh: GeneratedIds = self.ids.generate(now, bucket_of(item));
         let request_id = RequestId::Made(self.ids.random());
         let origin = Origin { actor: label("bench"), request_id, trace: None };
         Envelope { command, key: None, fresh, origin }
@@ -68,7 +68,7 @@ impl Bench {
             for envelope in batch {
                 let inbox: Arc<dyn Inbox> = answers.clone();
                 let ask = Request::Command(Box::new(envelope.clone()));
-                self.store.submit(Job { ask, reply: ReplyTo { inbox, ticket: 0 } });
+                self.store.submit(Job { request: ask, reply: ReplyTo { inbox, ticket: 0 } });
             }
             self.store.flush();
             handed += batch.len();

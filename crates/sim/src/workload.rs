@@ -157,7 +157,7 @@ impl Maker {
 
     fn op(&mut self) -> (Op, Option<u16>) {
         let any = if self.hall {
-            Op::random_with_a_hall(&mut self.random)
+            Op::random_with_unit_item(&mut self.random)
         } else {
             Op::random(&mut self.random, true)
         };

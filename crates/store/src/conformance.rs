@@ -2,10 +2,10 @@
 //!
 //! [`cases`] are histories with a point each; [`random_history`] has none, and is held against the reference model.
 //! What they are written with is public, so that tests of adapters and of the simulator speak the same words: [`maker`],
-//! [`Op`] and [`Cast`], [`Random`]. A case returns what went wrong as text and never panics over a store's answer.
+//! [`Op`] and [`OpContext`], [`Random`]. A case returns what went wrong as text and never panics over a store's answer.
 
 #[macro_use]
-mod stage;
+mod case_context;
 
 mod baskets;
 mod clocks;
@@ -30,10 +30,10 @@ pub mod maker;
 
 pub use history::{START, random_history, stepping_history, units_history};
 pub use maker::Maker;
-pub use op::{Cast, Op, TTLS};
+pub use op::{Op, OpContext, TTLS};
 pub use random::Random;
 
-use crate::{EventRow, Failure, Found, Query};
+use crate::{EventRow, Failure, Query, QueryResult};
 use std::io::Write;
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
 
@@ -59,7 +59,7 @@ pub trait World {
     fn restart(&mut self);
 
     /// Reads.
-    fn find(&mut self, query: Query) -> Result<Found, Failure>;
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure>;
 
     /// Hands all commands over as one [`crate::Request::Commands`].
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>>;
@@ -67,7 +67,7 @@ pub trait World {
     /// An item as it is. A world whose store publishes asserts here that it published the same.
     fn item(&mut self, key: &ItemKey) -> Option<Item> {
         match self.find(Query::Items(vec![key.clone()])) {
-            Ok(Found::Items(mut items)) if items.len() == 1 => items.remove(0),
+            Ok(QueryResult::Items(mut items)) if items.len() == 1 => items.remove(0),
             other => panic!("asked for one item, it answered {other:?}"),
         }
     }
@@ -75,7 +75,7 @@ pub trait World {
     /// A reservation as it is.
     fn hold(&mut self, id: ReservationId) -> Option<Hold> {
         match self.find(Query::Reservation(id)) {
-            Ok(Found::Reservation(hold)) => hold,
+            Ok(QueryResult::Reservation(hold)) => hold,
             other => panic!("asked for a reservation, it answered {other:?}"),
         }
     }
@@ -87,8 +87,8 @@ pub trait World {
         loop {
             let after = all.last().map_or(0, |row| row.position);
             match self.find(Query::Events { after, limit: PAGE }) {
-                Ok(Found::Events(page)) if page.is_empty() => return all,
-                Ok(Found::Events(page)) => all.extend(page),
+                Ok(QueryResult::Events(page)) if page.is_empty() => return all,
+                Ok(QueryResult::Events(page)) => all.extend(page),
                 other => panic!("asked for events, it answered {other:?}"),
             }
         }

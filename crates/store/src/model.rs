@@ -6,18 +6,18 @@
 //!
 //! [`decide`]: stockhold_domain::decide
 
+mod agreement;
 mod audit;
 mod find;
 mod holds;
 mod naive_state;
-mod same;
 mod stock;
 mod units;
 
+pub use agreement::{holds_agree, outcomes_agree};
 pub use audit::{audit, successor};
 pub use find::find;
 pub use naive_state::NaiveState;
-pub use same::{same, same_hold};
 
 use stockhold_domain::{
     Command, Envelope, EventId, Extras, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, Instant, Item,
@@ -97,7 +97,7 @@ impl Model {
 
     /// Runs a command as if its key had never been used, as a store may when it has kept the key for its time. Where that
     /// does not use the key anew, it may be known again later.
-    pub fn run_afresh(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
+    pub fn run_without_key_record(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
         let known =
             |used: &(KeyHash, Fingerprint, KeyTarget)| envelope.key.is_some_and(|key| key.hash == used.0);
         let forgotten: Vec<_> = self.used.extract_if(.., |used| known(used)).collect();

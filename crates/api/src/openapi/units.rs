@@ -9,11 +9,11 @@ use crate::decode::UNITS_BODY_BYTES;
 use crate::encode;
 use crate::problem::Reason;
 use serde_json::json;
-use stockhold_store::{SeatMap, UNIT_HISTORY};
+use stockhold_store::{SeatMap, UNIT_HISTORY_LIMIT};
 
 const TAG: &str = "Inventory";
 // As the text of a history says.
-const _: () = assert!(UNIT_HISTORY == 64);
+const _: () = assert!(UNIT_HISTORY_LIMIT == 64);
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {

@@ -1,9 +1,9 @@
 //! What a basket may hold and what becomes of its lines.
 
+use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{
     self, confirm, reserve, reserve_for, reserve_of, reserve_partial, seconds, set_stock, stock_of,
 };
-use super::stage::{Checked, SECOND, Stage, after, deadline};
 use super::{Case, World, every};
 use stockhold_domain::{
     Command, Extras, Fulfilment, ItemKey, Outcome, Patch, Rejection, Reserve, SetStock, Shortage, limits,
@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn same_item_twice(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 10)?;
     let b = stage.stocked("b", 10)?;
     let hold = stage.hold(reserve(&[(&a, 2), (&b, 1), (&a, 3)]))?;
@@ -42,7 +42,7 @@ fn same_item_twice(world: &mut dyn World) -> Checked {
 }
 
 fn sum_is_judged(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 4)?;
     let refused = stage.refused(reserve(&[(&a, 3), (&a, 3)]))?;
     let short = Shortage { item: a.clone(), requested: 6, available: 4, next_expiry_at: None };
@@ -54,7 +54,7 @@ fn sum_is_judged(world: &mut dyn World) -> Checked {
 }
 
 fn all_or_nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let b = stage.stocked("b", 1)?;
     let refused = stage.refused(reserve(&[(&a, 5), (&b, 2)]))?;
@@ -68,7 +68,7 @@ fn all_or_nothing(world: &mut dyn World) -> Checked {
 }
 
 fn partial(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 2)?;
     let b = stage.stocked("b", 0)?;
     let c = stage.stocked("c", 9)?;
@@ -83,7 +83,7 @@ fn partial(world: &mut dyn World) -> Checked {
 }
 
 fn times_of_what_is_held(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let [kept, gone] = ["a", "b"].map(|name| stage.maker.item(name));
     let with = |item, units, ttl, max| {
         let (default_ttl, max_hold) = (Patch::Set(seconds(ttl)), Patch::Set(seconds(max)));
@@ -117,7 +117,7 @@ fn times_of_what_is_held(world: &mut dyn World) -> Checked {
 }
 
 fn partial_of_nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 1)?;
     let b = stage.stocked("b", 0)?;
     let first = stage.hold(reserve_for(60, &[(&a, 1)]))?;
@@ -129,7 +129,7 @@ fn partial_of_nothing(world: &mut dyn World) -> Checked {
 }
 
 fn partial_reclaims(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 3)?;
     let first = stage.hold(reserve_for(1, &[(&a, 1)]))?;
     let second = stage.hold(reserve_for(100, &[(&a, 1)]))?;
@@ -141,7 +141,7 @@ fn partial_reclaims(world: &mut dyn World) -> Checked {
 }
 
 fn shortage(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let b = stage.stocked("b", 2)?;
     let late = stage.hold(reserve_for(100, &[(&a, 1)]))?;
@@ -163,7 +163,7 @@ fn shortage(world: &mut dyn World) -> Checked {
 }
 
 fn unknown_items(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let (x, y) = (stage.maker.item("x"), stage.maker.item("y"));
     let refused = stage.refused(reserve_partial(60, &[(&y, 1), (&a, 1), (&x, 1), (&y, 1)]))?;
@@ -177,7 +177,7 @@ fn unknown_items(world: &mut dyn World) -> Checked {
 }
 
 fn bytes_of_skus(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let names = ["abc", "ABC", "abc ", "ábc", "a\u{301}bc"];
     let mut items = Vec::new();
     for (name, total) in names.iter().zip(1..) {
@@ -194,7 +194,7 @@ fn bytes_of_skus(world: &mut dyn World) -> Checked {
 }
 
 fn locations(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let here = stage.maker.item_at("here", "a");
     let there = stage.maker.item_at("There", "a");
     stage.done(set_stock(&here, 1))?;
@@ -207,7 +207,7 @@ fn locations(world: &mut dyn World) -> Checked {
 }
 
 fn two_thousand_lines(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let items: Vec<_> = (0..limits::BASKET_LINES).map(|n| stage.maker.item(&n.to_string())).collect();
     for some in items.chunks(250) {
         for outcome in stage.all(some.iter().map(|item| set_stock(item, 7)).collect())? {
@@ -227,7 +227,7 @@ fn two_thousand_lines(world: &mut dyn World) -> Checked {
 }
 
 fn terms(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let extras = Extras {
         channel: Some(maker::label("web")),
@@ -264,7 +264,7 @@ fn terms(world: &mut dyn World) -> Checked {
 
 fn hundred_short(world: &mut dyn World) -> Checked {
     const ITEMS: usize = 100;
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let items: Vec<ItemKey> = (0..ITEMS).map(|n| stage.maker.item(&format!("{n:03}"))).collect();
     stage.all(items.iter().map(|item| set_stock(item, 1)).collect())?;
     let each = |ttl| items.iter().map(|item| reserve_for(ttl, &[(item, 1)])).collect();

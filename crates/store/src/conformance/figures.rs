@@ -1,7 +1,7 @@
 //! What operators do to an item's figures and settings, and where figures end.
 
+use super::case_context::{CaseContext, Checked, SECOND, deadline};
 use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_stock, stock_of};
-use super::stage::{Checked, SECOND, Stage, deadline};
 use super::{Case, World, complete, every};
 use stockhold_domain::{
     AdjustStock, Command, Fulfilment, ItemKey, Outcome, Patch, Precondition, Rejection, Reply, Reserve,
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn created(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     ensure_eq!(stage.world.item(&key), None, "an item that was never set");
     let reply = stage.done(set_stock(&key, 0))?;
@@ -44,7 +44,7 @@ fn created(world: &mut dyn World) -> Checked {
 }
 
 fn unnamed_stay(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let full = SetStock {
         safety_stock: Some(2),
@@ -72,7 +72,7 @@ fn unnamed_stay(world: &mut dyn World) -> Checked {
 }
 
 fn taken_back(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let full = SetStock {
         default_ttl: Patch::Set(seconds(30)),
@@ -112,7 +112,7 @@ fn taken_back(world: &mut dyn World) -> Checked {
 
 /// Without a total, settings are changed whatever stock moves meanwhile.
 fn total_left_out(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let keep = |units| {
         Command::SetStock(SetStock { total_units: None, safety_stock: Some(units), ..stock_of(&key, 0) })
@@ -130,7 +130,7 @@ fn total_left_out(world: &mut dyn World) -> Checked {
 }
 
 /// Ten units: two sold, three held.
-fn busy(stage: &mut Stage<'_>) -> Checked<ItemKey> {
+fn busy(stage: &mut CaseContext<'_>) -> Checked<ItemKey> {
     let item = stage.stocked("a", 10)?;
     let sold = stage.hold(reserve(&[(&item, 2)]))?;
     stage.hold(confirm(sold.id))?;
@@ -139,7 +139,7 @@ fn busy(stage: &mut Stage<'_>) -> Checked<ItemKey> {
 }
 
 fn below_committed(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = busy(&mut stage)?;
     let below = Rejection::BelowCommitted { confirmed_sold: 2, held: 3, total_units: 10 };
     for total in [0, 4] {
@@ -154,7 +154,7 @@ fn below_committed(world: &mut dyn World) -> Checked {
 }
 
 fn safety_stock(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = busy(&mut stage)?;
     let keep = |units| Command::SetStock(SetStock { safety_stock: Some(units), ..stock_of(&key, 10) });
     ensure_eq!(stage.item(keep(4))?.available(), 1, "ten, less five, less four");
@@ -169,7 +169,7 @@ fn safety_stock(world: &mut dyn World) -> Checked {
 }
 
 fn expected_version(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let set = |total, expected| Command::SetStock(SetStock { expected, ..stock_of(&key, total) });
     let version = |version| Some(Precondition::version(version));
@@ -197,7 +197,7 @@ fn expected_version(world: &mut dyn World) -> Checked {
 }
 
 fn expected_presence(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let set =
         |total, expected| Command::SetStock(SetStock { expected: Some(expected), ..stock_of(&key, total) });
@@ -220,7 +220,7 @@ fn expected_presence(world: &mut dyn World) -> Checked {
 }
 
 fn total_limit(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     for total in [limits::TOTAL_UNITS + 1, u64::MAX] {
         let refused = stage.refused(set_stock(&key, total))?;
@@ -242,7 +242,7 @@ fn total_limit(world: &mut dyn World) -> Checked {
 }
 
 fn quantity_limit(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", limits::TOTAL_UNITS)?;
     let b = stage.stocked("b", limits::TOTAL_UNITS)?;
     let limit = limits::LINE_QUANTITY;
@@ -268,7 +268,7 @@ fn quantity_limit(world: &mut dyn World) -> Checked {
 }
 
 fn adjusted(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let missing = stage.maker.item("missing");
     ensure_eq!(
         stage.refused(adjust(&missing, 1))?,
@@ -289,7 +289,7 @@ fn adjusted(world: &mut dyn World) -> Checked {
 }
 
 fn adjusted_too_far(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = busy(&mut stage)?;
     let before = stage.shown(&key)?;
     let below = Rejection::BelowCommitted { confirmed_sold: 2, held: 3, total_units: 10 };
@@ -311,7 +311,7 @@ fn adjusted_too_far(world: &mut dyn World) -> Checked {
 }
 
 fn no_pool(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.stocked("a", 5)?;
     let pool = Some(label("vip"));
     let outcome = stage.run(Command::Reserve(Reserve { pool, ..reserve_of(&[(&key, 1)]) }))?;

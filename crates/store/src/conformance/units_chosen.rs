@@ -1,7 +1,7 @@
 //! Best available: alone, and when many want it.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{self, add_units, reserve_best, reserve_choosing, reserve_named, retire, row, set_hall};
-use super::stage::{Checked, SECOND, Stage};
 use super::units::{ids, reservation};
 use super::{Case, World, of_units};
 use stockhold_domain::{
@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Rows of five in the stalls, and one in the balcony.
-fn hall(stage: &mut Stage<'_>, rows: usize) -> Checked<ItemKey> {
+fn hall(stage: &mut CaseContext<'_>, rows: usize) -> Checked<ItemKey> {
     let hall = stage.maker.item("hall");
     stage.done(set_hall(&hall))?;
     for n in 0..rows {
@@ -35,7 +35,7 @@ fn adjacent() -> BestAvailable {
 }
 
 fn side_by_side(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 2)?;
     let three = stage.hold(reserve_best(60, &hall, 3, adjacent()))?;
     ensure_eq!(ids(&three), ["s0-1", "s0-2", "s0-3"], "the first three");
@@ -52,7 +52,7 @@ fn side_by_side(world: &mut dyn World) -> Checked {
 }
 
 fn split(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 2)?;
     let best = |min_together| BestAvailable { min_together, ..adjacent() };
     let refused = stage.refused(reserve_best(60, &hall, 8, best(None)))?;
@@ -73,7 +73,7 @@ fn split(world: &mut dyn World) -> Checked {
 }
 
 fn pairs(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 9)?;
     let outcomes = stage.all(vec![reserve_best(60, &hall, 2, adjacent()); 40])?;
     let mut seats: Vec<&str> = Vec::new();
@@ -100,7 +100,7 @@ fn pairs(world: &mut dyn World) -> Checked {
 }
 
 fn next_best(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 2)?;
     let outcomes = stage.all(vec![
         reserve_named(60, &hall, &["s0-3"]),
@@ -115,7 +115,7 @@ fn next_best(world: &mut dyn World) -> Checked {
 }
 
 fn due_row(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 1)?;
     let sections = vec![maker::label("stalls")];
     let best = BestAvailable { sections, ..adjacent() };
@@ -131,7 +131,7 @@ fn due_row(world: &mut dyn World) -> Checked {
 }
 
 fn twin_goes(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = stage.maker.item("hall");
     stage.done(set_hall(&hall))?;
     let units = row("stalls", "A", &["a", "b", "c", "d"]).into_iter().zip([1, 2, 2, 3]);

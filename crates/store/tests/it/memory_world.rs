@@ -10,7 +10,7 @@ use stockhold_domain::{
 };
 use stockhold_store::conformance::{START, World};
 use stockhold_store::model::{self, NaiveState};
-use stockhold_store::{EventRow, Failure, Found, Query, UnitHistory, codec};
+use stockhold_store::{EventRow, Failure, Query, QueryResult, UnitHistory, codec};
 
 /// Commands that this store decides at once.
 const BATCH: usize = 64;
@@ -281,19 +281,19 @@ impl World for MemoryWorld {
         self.run(commands)
     }
 
-    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
         let rows = self.rows();
         Ok(match query {
-            Query::Items(keys) => Found::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
-            Query::Reservation(id) => Found::Reservation(self.shown_hold(id)),
+            Query::Items(keys) => QueryResult::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
+            Query::Reservation(id) => QueryResult::Reservation(self.shown_hold(id)),
             Query::Unit { item, unit } => {
-                Found::Unit(self.state.state.pools.get(&item).and_then(|pool| pool.get(&unit)).cloned())
+                QueryResult::Unit(self.state.state.pools.get(&item).and_then(|pool| pool.get(&unit)).cloned())
             }
             Query::UnitHistory { item, unit } => {
                 let mut history = UnitHistory::new(&item, &unit);
-                rows.into_iter().rev().for_each(|row| history.look_at(row));
+                rows.into_iter().rev().for_each(|row| history.add_older(row));
                 let events = history.into_rows();
-                Found::UnitHistory(Some(events).filter(|events| !events.is_empty()))
+                QueryResult::UnitHistory(Some(events).filter(|events| !events.is_empty()))
             }
             other => model::find(&rows, &other),
         })

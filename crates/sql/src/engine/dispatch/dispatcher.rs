@@ -210,7 +210,7 @@ impl<D: Dialect> Dispatcher<D> {
             && !self.queries.has_slow()
     }
 
-    fn accept(&mut self, Job { ask, reply }: Job) {
+    fn accept(&mut self, Job { request: ask, reply }: Job) {
         let reply = PendingReply::new(reply);
         match ask {
             Request::Command(envelope) => {

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Answer, Found, ItemPageRequest, Job, Query, ReplyTo, Request, Store};
+use stockhold_store::{Answer, ItemPageRequest, Job, Query, QueryResult, ReplyTo, Request, Store};
 use tokio::sync::Notify;
 use tokio::time::Instant as Moment;
 use tokio::time::{sleep, timeout};
@@ -154,9 +154,9 @@ impl ReplicaStore {
 impl Store for ReplicaStore {
     fn submit(&self, work: Job) {
         let shared = &self.shared;
-        let queue = match &work.ask {
+        let queue = match &work.request {
             Request::Query(Query::Items(_)) => &shared.items,
-            Request::Query(Query::ItemPageRequest(_)) => &shared.shelves,
+            Request::Query(Query::ItemPage(_)) => &shared.shelves,
             _ => return shared.primary.submit(work),
         };
         if let Some(work) = queue.push(work) {
@@ -171,8 +171,8 @@ impl Store for ReplicaStore {
         self.shared.primary.flush();
     }
 
-    fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
-        self.shared.primary.published(item)
+    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
+        self.shared.primary.published_item(item)
     }
 
     fn newest(&self) -> u64 {
@@ -234,12 +234,12 @@ impl ReplicaState {
 impl ReadQueue {
     /// Takes work, or gives it back: the replica is of no use now.
     fn push(&self, work: Job) -> Option<Job> {
-        let Job { ask: Request::Query(query), reply } = work else { return Some(work) };
+        let Job { request: Request::Query(query), reply } = work else { return Some(work) };
         let mut waiting = lock(&self.inner);
         let open = waiting.open.is_some_and(|since| since <= Moment::now());
         if !open || waiting.works.len() >= WAITING {
             drop(waiting);
-            return Some(Job { ask: Request::Query(query), reply });
+            return Some(Job { request: Request::Query(query), reply });
         }
         waiting.works.push_back((query, reply));
         None
@@ -274,7 +274,7 @@ impl ReadBatch<'_> {
         count("replica", self.works.len());
         let mut replies = ReplyBatch::default();
         for ((_, reply), items) in self.works.drain(..).zip(shelves) {
-            replies.put(PendingReply::new(reply), Ok(Answer::Found(Found::ItemPageRequest(items))));
+            replies.put(PendingReply::new(reply), Ok(Answer::QueryResult(QueryResult::ItemPage(items))));
         }
     }
 }
@@ -286,7 +286,7 @@ impl Drop for ReadBatch<'_> {
         }
         count("primary", self.works.len());
         for (query, reply) in self.works.drain(..) {
-            self.primary.submit(Job { ask: Request::Query(query), reply });
+            self.primary.submit(Job { request: Request::Query(query), reply });
         }
         self.primary.flush();
     }
@@ -406,7 +406,7 @@ async fn read<P: ReplicaDialect>(
     for (query, _) in works {
         match query {
             Query::Items(keys) => lock_set.items.extend(keys.iter().cloned()),
-            Query::ItemPageRequest(shelf) => shelves.push(replica.shelf(shelf).await?),
+            Query::ItemPage(shelf) => shelves.push(replica.shelf(shelf).await?),
             _ => return Err(DbError::InvariantViolated("a read that no replica answers".to_owned())),
         }
     }

@@ -9,9 +9,9 @@ use crate::fixture::{Desk, run, stock};
 use crate::shared::proxy::Proxy;
 use crate::wire::PostgresWire;
 use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, ReservationId, Scope};
-use stockhold_sql::{Options, Verdict};
+use stockhold_sql::{Options, VerifyReport};
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Failure, Found, Query, Store};
+use stockhold_store::{Failure, Query, QueryResult, Store};
 
 /// A database with a clock in the test's hands.
 pub(crate) trait Shop {
@@ -195,11 +195,11 @@ for_every_dialect! { books:
         what_does_not_add_up_is_nobodys_store;
 }
 
-pub(crate) fn verdict<S: Shop>(shop: &S) -> Verdict {
+pub(crate) fn verdict<S: Shop>(shop: &S) -> VerifyReport {
     stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap()
 }
 
-pub(crate) fn adds_up<S: Shop>(shop: &S) -> Verdict {
+pub(crate) fn adds_up<S: Shop>(shop: &S) -> VerifyReport {
     let verdict = verdict(shop);
     assert_eq!((verdict.drift, &verdict.findings), (0, &Vec::new()));
     verdict
@@ -215,7 +215,7 @@ fn newest(store: &dyn Store) -> u64 {
     store.newest()
 }
 
-fn events_after(store: &dyn Store, after: u64) -> Result<Found, Failure> {
+fn events_after(store: &dyn Store, after: u64) -> Result<QueryResult, Failure> {
     Desk::new().find(store, Query::Events { after, limit: 10_000 })
 }
 

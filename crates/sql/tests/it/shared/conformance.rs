@@ -4,7 +4,7 @@ use crate::books::Shop;
 use crate::fixture::Desk;
 use stockhold_domain::{Command, Envelope, Instant, Outcome};
 use stockhold_store::conformance::{World, random_history, run_cases, stepping_history, units_history};
-use stockhold_store::{Answer, Failure, Found, Query, Request, Store};
+use stockhold_store::{Answer, Failure, Query, QueryResult, Request, Store};
 
 /// A shop with one store, which can be restarted.
 struct Served<'a, S> {
@@ -54,7 +54,7 @@ impl<S: Shop> World for Served<'_, S> {
         self.store = Some(self.shop.store());
     }
 
-    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
         Desk::new().find(self.store(), query)
     }
 
