@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::{
     AddUnits, Attributes, Basket, BestAvailable, Command, Envelope, Fulfilment, GeneratedIds, ItemKey, Label,
-    Mode, NewUnit, Origin, Outcome, Patch, RequestId, RequestedLine, Reserve, SetStock, UnitSelection,
-    bucket_of,
+    Mode, NewUnit, Origin, Outcome, Patch, RequestId, RequestedLine, Reserve, ReserveTerms, SetStock,
+    UnitSelection, bucket_of,
 };
 use stockhold_embedded::{EmbeddedStore, Options};
 use stockhold_store::clock::{Clock, SteadyClock};
@@ -89,16 +89,11 @@ fn label(text: &str) -> Label {
 
 fn reserve(item: &ItemKey, quantity: u64, choice: Option<UnitSelection>) -> Command {
     Command::Reserve(Reserve {
-        owner_id: label("owner-of-some-usual-length-of-36-bytes"),
         basket: Basket::with_selections(vec![(RequestedLine { item: item.clone(), quantity }, choice)])
             .unwrap(),
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
+        terms: ReserveTerms { owner_id: label("owner-of-some-usual-length-of-36-bytes"), optional: None },
     })
 }
 

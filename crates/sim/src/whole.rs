@@ -111,7 +111,7 @@ impl History<'_> {
             }));
         }
         for _ in 0..=self.random.below(BATCH) {
-            ops.push(Op::random(&mut self.random, true));
+            ops.push(Op::random(&mut self.random));
         }
         ops.iter().map(|op| self.context.envelope(op)).collect()
     }

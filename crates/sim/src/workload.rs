@@ -159,7 +159,7 @@ impl Maker {
         let any = if self.hall {
             Op::random_with_unit_item(&mut self.random)
         } else {
-            Op::random(&mut self.random, true)
+            Op::random(&mut self.random)
         };
         let op = match any {
             // Nothing is sold while everything is paused: most pauses are over soon.

@@ -20,10 +20,10 @@ pub use find::find;
 pub use naive_state::NaiveState;
 
 use stockhold_domain::{
-    Command, Envelope, EventId, Extras, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, Instant, Item,
-    ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
-    ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, Terms,
-    UnavailableUnits, limits,
+    Command, Envelope, EventId, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, HoldTerms, Instant,
+    Item, ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
+    ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, UnavailableUnits,
+    limits,
 };
 
 /// All that a model knows of an item. What is held and sold is not here: it is counted from the reservations.
@@ -227,9 +227,6 @@ impl Model {
         if asked.ttl.is_some_and(|ttl| ttl > max) {
             return Err(invalid("/ttl_seconds"));
         }
-        if asked.pool.is_some() {
-            return Err(invalid("/pool"));
-        }
         for (n, want) in wants.iter().enumerate() {
             let counts = |record: Record| record.mode == Mode::Counted;
             if asked.basket.selection(n).is_some() && record_of(self, &want.item).is_some_and(counts) {
@@ -300,11 +297,10 @@ impl Model {
             id,
             status: Status::Active,
             expires_at: now.deadline(ttl),
-            terms: Terms {
-                owner_id: asked.owner_id.clone(),
+            terms: HoldTerms {
+                reserve: asked.terms.clone(),
                 created_at: now,
                 max_expires_at: now.deadline(max),
-                extras: extras(asked),
             }
             .into(),
             lines: lines.into(),
@@ -379,20 +375,4 @@ const NO_EVENT: EventId = EventId::from_u128(0);
 
 fn invalid(pointer: &str) -> Rejection {
     Rejection::InvalidRequest(FieldError { pointer: pointer.into(), detail: String::new() })
-}
-
-fn extras(asked: &Reserve) -> Option<Box<Extras>> {
-    if asked.channel.is_none()
-        && asked.customer_id.is_none()
-        && asked.session_id.is_none()
-        && asked.metadata.is_none()
-    {
-        return None;
-    }
-    Some(Box::new(Extras {
-        channel: asked.channel.clone(),
-        customer_id: asked.customer_id.clone(),
-        session_id: asked.session_id.clone(),
-        metadata: asked.metadata.clone(),
-    }))
 }

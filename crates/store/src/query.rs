@@ -176,7 +176,7 @@ impl ReservationFilter {
             self.sku.as_ref().is_none_or(|sku| sku.as_str() == key.sku())
                 && self.location.as_ref().is_none_or(|location| location.as_str() == key.location())
         };
-        self.owner_id.as_ref().is_none_or(|owner| *owner == hold.terms.owner_id)
+        self.owner_id.as_ref().is_none_or(|owner| *owner == hold.terms.reserve.owner_id)
             && self.status.is_none_or(|status| status == hold.status)
             && hold.lines.iter().any(|found| line(&found.item))
     }

@@ -204,10 +204,6 @@ impl World for Bench {
         answers.into_iter().map(outcome_of).collect()
     }
 
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn set_clock(&mut self, now: Instant) {
         self.clock.set(now);
     }

@@ -406,7 +406,7 @@ fn branch(outcome: &Outcome) -> Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{EventId, Line, LineUnit, LineUnits, ReservationId, Terms};
+    use stockhold_domain::{EventId, HoldTerms, Line, LineUnit, LineUnits, ReservationId, ReserveTerms};
     use stockhold_store::conformance::maker::label;
     use stockhold_store::conformance::{Maker, START};
 
@@ -421,8 +421,11 @@ mod tests {
             sequence: 0,
             units: Some(LineUnits::new((0..units).map(unit).collect()).into()),
         };
-        let terms =
-            Terms { owner_id: label("owner"), created_at: START, max_expires_at: START, extras: None };
+        let terms = HoldTerms {
+            reserve: ReserveTerms { owner_id: label("owner"), optional: None },
+            created_at: START,
+            max_expires_at: START,
+        };
         Hold {
             id: ReservationId::from_u128(7),
             status: Status::Expired,

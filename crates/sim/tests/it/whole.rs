@@ -23,10 +23,6 @@ fn histories_with_crashes_go_as_the_model_says() {
 struct Forgetful(Bench);
 
 impl World for Forgetful {
-    fn keeps_units(&self) -> bool {
-        self.0.keeps_units()
-    }
-
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         self.0.submit(commands)
     }

@@ -314,7 +314,7 @@ fn hold(text: &mut String, hold: &Hold) {
     text.push('(');
     id(text, hold.id);
     let _ = write!(text, ",{},{},", rows::status(hold.status), hold.expires_at.micros());
-    hex(text, hold.terms.owner_id.as_str().as_bytes());
+    hex(text, hold.terms.reserve.owner_id.as_str().as_bytes());
     text.push(',');
     hex(text, first_sku(hold).as_bytes());
     text.push_str(",@stockhold_entry,");

@@ -4,26 +4,27 @@ use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{
     self, confirm, reserve, reserve_for, reserve_of, reserve_partial, seconds, set_stock, stock_of,
 };
-use super::{Case, World, every};
+use super::{Case, World, case};
 use stockhold_domain::{
-    Command, Extras, Fulfilment, ItemKey, Outcome, Patch, Rejection, Reserve, SetStock, Shortage, limits,
+    Command, Fulfilment, ItemKey, OptionalTerms, Outcome, Patch, Rejection, Reserve, ReserveTerms, SetStock,
+    Shortage, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
-    every("lines on the same item are summed and answered as one", same_item_twice),
-    every("lines on the same item are judged by their sum", sum_is_judged),
-    every("a basket is held in full or not at all", all_or_nothing),
-    every("partial grants what there is and leaves empty lines out", partial),
-    every("what partial leaves out does not bound the time of what is held", times_of_what_is_held),
-    every("partial that would grant nothing is refused", partial_of_nothing),
-    every("partial expires what is due before it grants less", partial_reclaims),
-    every("a refusal for lack of stock tells what there is and when to look again", shortage),
-    every("unknown items are named and nothing is held", unknown_items),
-    every("SKUs are compared byte by byte", bytes_of_skus),
-    every("the same SKU at two locations is two items", locations),
-    every("a basket may have two thousand lines", two_thousand_lines),
-    every("a hundred lines that fall short", hundred_short),
-    every("what a reservation was made with stays with it", terms),
+    case("lines on the same item are summed and answered as one", same_item_twice),
+    case("lines on the same item are judged by their sum", sum_is_judged),
+    case("a basket is held in full or not at all", all_or_nothing),
+    case("partial grants what there is and leaves empty lines out", partial),
+    case("what partial leaves out does not bound the time of what is held", times_of_what_is_held),
+    case("partial that would grant nothing is refused", partial_of_nothing),
+    case("partial expires what is due before it grants less", partial_reclaims),
+    case("a refusal for lack of stock tells what there is and when to look again", shortage),
+    case("unknown items are named and nothing is held", unknown_items),
+    case("SKUs are compared byte by byte", bytes_of_skus),
+    case("the same SKU at two locations is two items", locations),
+    case("a basket may have two thousand lines", two_thousand_lines),
+    case("a hundred lines that fall short", hundred_short),
+    case("what a reservation was made with stays with it", terms),
 ];
 
 fn same_item_twice(world: &mut dyn World) -> Checked {
@@ -229,19 +230,15 @@ fn two_thousand_lines(world: &mut dyn World) -> Checked {
 fn terms(world: &mut dyn World) -> Checked {
     let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
-    let extras = Extras {
+    let optional = OptionalTerms {
         channel: Some(maker::label("web")),
         customer_id: Some(maker::label("customer 7")),
         session_id: Some(maker::label("session 7")),
         metadata: Some(r#"{"gift":true}"#.into()),
     };
     let asked = Reserve {
-        owner_id: maker::label("cart 7"),
         ttl: Some(maker::seconds(60)),
-        channel: extras.channel.clone(),
-        customer_id: extras.customer_id.clone(),
-        session_id: extras.session_id.clone(),
-        metadata: extras.metadata.clone(),
+        terms: ReserveTerms::new(maker::label("cart 7"), optional.clone()),
         ..reserve_of(&[(&a, 1)])
     };
     stage.at(after(stage.now(), 1));
@@ -251,8 +248,8 @@ fn terms(world: &mut dyn World) -> Checked {
     stage.world.restart();
     let hold = stage.kept(id)?;
     ensure_eq!(hold.id, id, "the id that the caller gave");
-    ensure_eq!(hold.terms.owner_id.as_str(), "cart 7", "owner");
-    ensure_eq!(hold.terms.extras.as_deref(), Some(&extras), "the optional parts");
+    ensure_eq!(hold.terms.reserve.owner_id.as_str(), "cart 7", "owner");
+    ensure_eq!(hold.terms.reserve.optional.as_deref(), Some(&optional), "the optional parts");
     ensure_eq!(hold.terms.created_at, stage.now(), "created at");
     ensure_eq!(hold.expires_at, deadline(stage.now(), 60), "deadline");
     ensure_eq!(hold.expires_at.micros() % 1_000, 0, "a deadline is whole milliseconds");

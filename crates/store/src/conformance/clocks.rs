@@ -3,17 +3,17 @@
 
 use super::case_context::{CaseContext, Checked, MILLI, SECOND, after, deadline};
 use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Event, Instant, Rejection, Scope, Status, Transition};
 
 pub(super) const CASES: &[Case] = &[
-    every("a clock that steps back expires nothing early", back_expires_nothing),
-    every("a clock that steps back revives nothing", back_revives_nothing),
-    every("time never runs backwards for an item", no_item_runs_backwards),
-    every("a restart with an earlier clock changes nothing", restart_with_an_earlier_clock),
-    every("a clock that jumps ahead and back again counts as having been ahead", ahead_and_back),
-    complete("the pause of an item under an earlier clock counts as the item's newest instant", paused_later),
-    complete("an extension under a clock that stepped back never shortens", extend_under_an_earlier_clock),
+    case("a clock that steps back expires nothing early", back_expires_nothing),
+    case("a clock that steps back revives nothing", back_revives_nothing),
+    case("time never runs backwards for an item", no_item_runs_backwards),
+    case("a restart with an earlier clock changes nothing", restart_with_an_earlier_clock),
+    case("a clock that jumps ahead and back again counts as having been ahead", ahead_and_back),
+    case("the pause of an item under an earlier clock counts as the item's newest instant", paused_later),
+    case("an extension under a clock that stepped back never shortens", extend_under_an_earlier_clock),
 ];
 
 const HOUR: i64 = 3_600 * SECOND;

@@ -2,17 +2,17 @@
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{reserve, reserve_for, reserve_partial};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Hold, ItemKey, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("two hundred at once on a hundred units: exactly a hundred", two_hundred_buyers),
-    every("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
-    every("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
-    every("a thousand holds due at once are reclaimed by one reserve", thousand_by_one),
-    every("a thousand holds due at once are reclaimed by sweeps", thousand_by_sweeps),
-    complete("who waits for a crowd to expire gives no event another's id", crowd_of_events),
-    every("who asks behind a crowd of due holds is answered too", behind_the_crowd),
+    case("two hundred at once on a hundred units: exactly a hundred", two_hundred_buyers),
+    case("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
+    case("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
+    case("a thousand holds due at once are reclaimed by one reserve", thousand_by_one),
+    case("a thousand holds due at once are reclaimed by sweeps", thousand_by_sweeps),
+    case("who waits for a crowd to expire gives no event another's id", crowd_of_events),
+    case("who asks behind a crowd of due holds is answered too", behind_the_crowd),
 ];
 
 /// Commands handed over together while a crowd is built up.

@@ -2,23 +2,23 @@
 
 use super::case_context::{CaseContext, Checked, MILLI, SECOND, after};
 use super::maker::{confirm, extend, release, reserve, reserve_for, reserve_partial};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, Hold, ItemKey, Outcome, Rejection, Shortage, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("confirm succeeds before the deadline and never at or after it", confirm_at_the_edge),
-    every("release succeeds on both sides of the deadline and gives back once", release_at_the_edge),
-    complete("extend succeeds before the deadline and never at or after it", extend_at_the_edge),
-    every("a reserve takes a unit over at the deadline and never before it", reserve_at_the_edge),
-    every("confirm, release and sweep together: one wins", all_at_the_edge),
-    every("terminal states stay", terminal_states),
-    every("expiry is a committed transition, not a predicate", committed_transition),
-    every("a reserve expires no more than it needs, earliest first", no_more_than_needed),
-    every("a reserve that fits expires nothing", fits_without),
-    every("a refused reserve leaves nothing due on its items", refusal_leaves_nothing_due),
-    every("a hold that falls due during a reserve frees all of its items", whole_holds),
-    every("confirm and release expire their own hold and no other", own_hold_only),
-    every("a sweep expires what is due and nothing else", sweep_what_is_due),
+    case("confirm succeeds before the deadline and never at or after it", confirm_at_the_edge),
+    case("release succeeds on both sides of the deadline and gives back once", release_at_the_edge),
+    case("extend succeeds before the deadline and never at or after it", extend_at_the_edge),
+    case("a reserve takes a unit over at the deadline and never before it", reserve_at_the_edge),
+    case("confirm, release and sweep together: one wins", all_at_the_edge),
+    case("terminal states stay", terminal_states),
+    case("expiry is a committed transition, not a predicate", committed_transition),
+    case("a reserve expires no more than it needs, earliest first", no_more_than_needed),
+    case("a reserve that fits expires nothing", fits_without),
+    case("a refused reserve leaves nothing due on its items", refusal_leaves_nothing_due),
+    case("a hold that falls due during a reserve frees all of its items", whole_holds),
+    case("confirm and release expire their own hold and no other", own_hold_only),
+    case("a sweep expires what is due and nothing else", sweep_what_is_due),
 ];
 
 /// Microseconds from the deadline.

@@ -4,19 +4,19 @@ use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
     adjust, confirm_as, extend, pause, release, reserve, reserve_for, resume, return_of, set_stock,
 };
-use super::{Case, World, complete};
+use super::{Case, World, case};
 use crate::model::{NaiveState, audit};
 use std::collections::BTreeMap;
 use stockhold_domain::{Event, EventId, HoldChange, ItemKey, ReservationId, Scope, StockChange, Transition};
 
 pub(super) const CASES: &[Case] = &[
-    complete("every transition is one event, in order, with what things are after it", one_each),
-    complete("positions are dense from 1, over restarts", dense),
-    complete("state is the fold of events", fold),
-    complete("each event of a reservation names the one before it", chained),
-    complete("what changes nothing, a refusal or a replay, is no event", nothing_happened),
-    complete("sequences of an item run through its events without a gap", gapless),
-    complete("an event says who asked", origin),
+    case("every transition is one event, in order, with what things are after it", one_each),
+    case("positions are dense from 1, over restarts", dense),
+    case("state is the fold of events", fold),
+    case("each event of a reservation names the one before it", chained),
+    case("what changes nothing, a refusal or a replay, is no event", nothing_happened),
+    case("sequences of an item run through its events without a gap", gapless),
+    case("an event says who asked", origin),
 ];
 
 /// A bit of everything: two items, five reservations, every kind of transition.

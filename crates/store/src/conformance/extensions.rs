@@ -2,20 +2,20 @@
 
 use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{confirm, extend, release, reserve, reserve_for, seconds, set_stock, stock_of};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, ItemKey, Patch, Rejection, SetStock, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a hold lasts as long as it says, or as its items say", times_to_live),
-    every("a time to live past the longest hold is invalid", past_the_longest),
-    every("a basket takes the smallest of its items' times", smallest_of_a_basket),
-    complete("an extension moves the deadline on and never back", later_of_both),
-    complete("no extension passes the cap, and one at the cap is refused", cap),
-    complete("what is extended does not fall due at its old deadline", old_deadline),
-    complete("an extension adds nothing to the sequence", no_sequence),
-    complete("what has ended is not extended", ended),
-    complete("extended holds fall due in the order of their new deadlines", new_order),
-    complete("a changed setting moves no hold that exists", settings_do_not_reach_back),
+    case("a hold lasts as long as it says, or as its items say", times_to_live),
+    case("a time to live past the longest hold is invalid", past_the_longest),
+    case("a basket takes the smallest of its items' times", smallest_of_a_basket),
+    case("an extension moves the deadline on and never back", later_of_both),
+    case("no extension passes the cap, and one at the cap is refused", cap),
+    case("what is extended does not fall due at its old deadline", old_deadline),
+    case("an extension adds nothing to the sequence", no_sequence),
+    case("what has ended is not extended", ended),
+    case("extended holds fall due in the order of their new deadlines", new_order),
+    case("a changed setting moves no hold that exists", settings_do_not_reach_back),
 ];
 
 fn with_times(

@@ -116,7 +116,6 @@ impl<'w> History<'w> {
 
     /// The first step opens the shop; the rest are random, and sometimes a hold and what ends it meet in one batch.
     fn batch(&mut self) -> Vec<Envelope> {
-        let complete = self.world.complete();
         let mut ops = Vec::new();
         if self.context.holds().is_empty() {
             let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
@@ -133,7 +132,7 @@ impl<'w> History<'w> {
             ops.push(if self.hall {
                 Op::random_with_unit_item(&mut self.random)
             } else {
-                Op::random(&mut self.random, complete)
+                Op::random(&mut self.random)
             });
         }
         ops.iter().map(|op| self.context.envelope(op)).collect()
@@ -297,9 +296,6 @@ pub(super) fn units_of(world: &mut dyn World, item: &ItemKey) -> Vec<Unit> {
 /// State is the fold of the committed events, whose positions are dense from 1.
 fn fold_is_state(world: &mut dyn World, context: &OpContext) -> Result<(), String> {
     let rows = world.events();
-    if rows.is_empty() && !world.complete() {
-        return Ok(());
-    }
     if let Some((n, row)) = (1..).zip(&rows).find(|(n, row)| row.position != *n) {
         return Err(format!("event number {n} has position {}", row.position));
     }

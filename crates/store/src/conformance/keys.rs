@@ -4,22 +4,22 @@ use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
     adjust, confirm, confirm_as, extend, release, reserve, reserve_for, return_of, set_stock,
 };
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, Envelope, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a reserve sent again is the same reservation, over restarts", reserve_again),
-    every("a key with another request is a mismatch, over restarts", mismatch),
-    every("the same key twice in one batch has one effect", together),
-    every("a replay shows the reservation as it is now", as_it_is_now),
-    every("a confirm and a release sent again are replays", confirm_and_release_again),
-    complete("an extension sent again is a replay", extend_again),
-    complete("a return sent again takes nothing back twice", return_again),
-    complete("an adjustment sent again moves nothing twice", adjust_again),
-    every("keys are scoped to the principal and the command", scoped),
-    every("a refusal is not remembered", refused_is_forgotten),
-    every("an owner may hold the same item twice", no_uniqueness_without_keys),
-    every("a replay is answered before any rule is asked", replay_comes_first),
+    case("a reserve sent again is the same reservation, over restarts", reserve_again),
+    case("a key with another request is a mismatch, over restarts", mismatch),
+    case("the same key twice in one batch has one effect", together),
+    case("a replay shows the reservation as it is now", as_it_is_now),
+    case("a confirm and a release sent again are replays", confirm_and_release_again),
+    case("an extension sent again is a replay", extend_again),
+    case("a return sent again takes nothing back twice", return_again),
+    case("an adjustment sent again moves nothing twice", adjust_again),
+    case("keys are scoped to the principal and the command", scoped),
+    case("a refusal is not remembered", refused_is_forgotten),
+    case("an owner may hold the same item twice", no_uniqueness_without_keys),
+    case("a replay is answered before any rule is asked", replay_comes_first),
 ];
 
 /// Sends a request once more, with fresh ids, as a caller does that saw no answer.

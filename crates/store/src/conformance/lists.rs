@@ -2,26 +2,29 @@
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{self, confirm, extend, label, release, reserve_of, return_of};
-use super::{Case, World, complete};
+use super::{Case, World, case};
 use crate::model;
 use crate::{Cursor, EventRow, ItemPageRequest, Query, QueryResult, ReservationFilter, ReservationPage};
 use std::collections::BTreeSet;
-use stockhold_domain::{Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, Status};
+use stockhold_domain::{
+    Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, ReserveTerms, Status,
+};
 
 pub(super) const CASES: &[Case] = &[
-    complete("lists of reservations are what all events come to", lists_are_what_events_come_to),
-    complete("a list goes on where its page ended", pages_follow_each_other),
-    complete("a list shows what was answered before it was asked", lists_show_what_was_answered),
-    complete("a history has every event of its reservation", histories_are_whole),
-    complete("items come in order of location and SKU, in pages", shelves_are_in_order),
-    complete("events go on after a position", events_go_on),
-    complete("commands handed over as one are decided in their order", in_order),
-    complete("commands handed over as one may need what is closed", in_order_with_what_is_closed),
-    complete("many commands handed over as one are all decided", many_in_order),
+    case("lists of reservations are what all events come to", lists_are_what_events_come_to),
+    case("a list goes on where its page ended", pages_follow_each_other),
+    case("a list shows what was answered before it was asked", lists_show_what_was_answered),
+    case("a history has every event of its reservation", histories_are_whole),
+    case("items come in order of location and SKU, in pages", shelves_are_in_order),
+    case("events go on after a position", events_go_on),
+    case("commands handed over as one are decided in their order", in_order),
+    case("commands handed over as one may need what is closed", in_order_with_what_is_closed),
+    case("many commands handed over as one are all decided", many_in_order),
 ];
 
 fn reserve_by(owner: &Label, wants: &[(&ItemKey, u64)]) -> Command {
-    Command::Reserve(Reserve { owner_id: owner.clone(), ..reserve_of(wants) })
+    let terms = ReserveTerms { owner_id: owner.clone(), optional: None };
+    Command::Reserve(Reserve { terms, ..reserve_of(wants) })
 }
 
 /// Reservations of two owners on three items, of every status.

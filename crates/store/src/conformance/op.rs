@@ -407,12 +407,12 @@ fn recent<T>(all: &[T], ago: u8) -> Option<&T> {
 pub const TTLS: [u32; 8] = [1, 2, 3, 10, 60, 600, 1_800, 1_801];
 
 impl Op {
-    /// Any op; of a thin store (see [`super::World::complete`]) only those that it knows.
-    pub fn random(random: &mut Random, complete: bool) -> Self {
+    /// A random op.
+    pub fn random(random: &mut Random) -> Self {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(if complete { 24 } else { 18 }) {
+        match random.below(24) {
             0..=7 => Self::Reserve {
                 wants: wants(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
@@ -466,7 +466,7 @@ impl Op {
             },
             8 => Self::RetireSeat { row: random.byte(), seat: random.byte() },
             9..=10 => Self::ReturnSeats { hold: random.byte(), which: random.byte(), key },
-            _ => Self::random(random, true),
+            _ => Self::random(random),
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume, return_all, set_stock};
-use super::{Case, World, complete};
+use super::{Case, World, case};
 use crate::{Query, QueryResult};
 use stockhold_domain::{ItemKey, Label, Outcome, Rejection, Reply, Scope, Status};
 
 pub(super) const CASES: &[Case] = &[
-    complete("the pause of an item stops its sale and no other", of_an_item),
-    complete("the pause of a location stops its sales and no others", of_a_location),
-    complete("the pause of everything stops every sale", of_everything),
-    complete("pauses are apart: each ends with its own resume", apart),
-    complete("confirm, release, extend, return and expiry go on while paused", what_goes_on),
-    complete("a pause takes effect within a batch, in order", within_a_batch),
-    complete("the pause of an item that does not exist is refused", of_nothing),
-    complete("what is paused as a whole can be read", read),
-    complete("a pause changes neither version nor sequence", no_version),
+    case("the pause of an item stops its sale and no other", of_an_item),
+    case("the pause of a location stops its sales and no others", of_a_location),
+    case("the pause of everything stops every sale", of_everything),
+    case("pauses are apart: each ends with its own resume", apart),
+    case("confirm, release, extend, return and expiry go on while paused", what_goes_on),
+    case("a pause takes effect within a batch, in order", within_a_batch),
+    case("the pause of an item that does not exist is refused", of_nothing),
+    case("what is paused as a whole can be read", read),
+    case("a pause changes neither version nor sequence", no_version),
 ];
 
 /// Pauses, checks over a restart, resumes, checks again: whatever the checks say, the sale is open afterwards.

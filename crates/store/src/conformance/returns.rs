@@ -2,17 +2,17 @@
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{confirm, confirm_as, label, release, reserve, reserve_for, return_all, return_of};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Hold, ItemKey, Rejection, ReservationId, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a confirm is answered the same again, and another order is told so", confirm_again),
-    complete("some units of some lines come back, then the rest", piecewise),
-    complete("everything comes back at once", everything),
-    complete("no more comes back than was sold", exceeding),
-    complete("what was never sold does not come back", not_confirmed),
-    complete("an item that was not sold with it does not come back", unknown_line),
-    complete("returned units are sold again", sold_again),
+    case("a confirm is answered the same again, and another order is told so", confirm_again),
+    case("some units of some lines come back, then the rest", piecewise),
+    case("everything comes back at once", everything),
+    case("no more comes back than was sold", exceeding),
+    case("what was never sold does not come back", not_confirmed),
+    case("an item that was not sold with it does not come back", unknown_line),
+    case("returned units are sold again", sold_again),
 ];
 
 fn confirm_again(world: &mut dyn World) -> Checked {

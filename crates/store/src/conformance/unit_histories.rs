@@ -6,17 +6,17 @@ use super::maker::{
     return_units, row, set_hall,
 };
 use super::units::hall;
-use super::{Case, World, of_units};
+use super::{Case, World, case};
 use crate::{EventRow, Query, QueryResult, UNIT_HISTORY_LIMIT, model};
 use stockhold_domain::{Command, HoldChange, ItemKey, NewUnit, StockChange, Transition, Unit, UnitStatus};
 
 pub(super) const CASES: &[Case] = &[
-    of_units("a unit is shown, and the history of each is what moved it, over restarts", whole),
-    of_units("units of the same name at other items have histories of their own", of_the_same_name),
-    of_units("a unit that was retired has no history, and another one of its name a new one", begun_anew),
-    of_units("of a long history the newest events are shown", the_newest),
-    of_units("a history leads through batches of many units", among_many),
-    of_units("what is no unit is not shown", nothing),
+    case("a unit is shown, and the history of each is what moved it, over restarts", whole),
+    case("units of the same name at other items have histories of their own", of_the_same_name),
+    case("a unit that was retired has no history, and another one of its name a new one", begun_anew),
+    case("of a long history the newest events are shown", the_newest),
+    case("a history leads through batches of many units", among_many),
+    case("what is no unit is not shown", nothing),
 ];
 
 pub(super) fn unit(world: &mut dyn World, item: &ItemKey, id: &str) -> Checked<Option<Unit>> {

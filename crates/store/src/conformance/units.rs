@@ -6,7 +6,7 @@ use super::maker::{
     self, add_units, confirm, extend, named, release, reserve, reserve_choosing, reserve_for, reserve_named,
     reserve_partial, retire, return_all, return_units, row, set_hall, stock_of,
 };
-use super::{Case, World, of_units};
+use super::{Case, World, case};
 use crate::{Query, QueryResult, SeatMap, UnitFilter, UnitState};
 use stockhold_domain::{
     Basket, Command, Hold, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply, RequestedLine,
@@ -14,23 +14,23 @@ use stockhold_domain::{
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("any units are the first in the order of their positions, over restarts", any_in_order),
-    of_units("named units are had all, or the taken are told", named_or_taken),
-    of_units("overlapping names in opposite orders: no unit is promised twice", opposite_orders),
-    of_units("two units and a thousand buyers: two holds and 998 refusals", thousand_buyers),
-    of_units("a unit of a hold that fell due is had by the next, and the hold is gone whole", taken_over),
-    of_units("a thousand units that fall due at once are reclaimed by one reserve", thousand_due),
-    of_units("a hundred named units that as many reservations have", hundred_holders),
-    of_units("a unit that is sold is nobody else's, over restarts", sold_is_sold),
-    of_units("returned units with ids are sold again", sold_again),
-    of_units("an id that two lines have comes back by its line only", back_by_its_line),
-    of_units("a unit counts its moves without a gap, over restarts", versions),
-    of_units("counted and unit lines share one fate", mixed_baskets),
-    of_units("partial takes the named units that there are", partial),
-    of_units("a basket past the limit of units with ids is refused, whatever there is", basket_units),
-    of_units("units are added once, and neither they nor the mode change", added_once),
-    of_units("a unit is retired when nobody has it", retired),
-    of_units("units are listed in the order of their claims, and the seat map is them", listed),
+    case("any units are the first in the order of their positions, over restarts", any_in_order),
+    case("named units are had all, or the taken are told", named_or_taken),
+    case("overlapping names in opposite orders: no unit is promised twice", opposite_orders),
+    case("two units and a thousand buyers: two holds and 998 refusals", thousand_buyers),
+    case("a unit of a hold that fell due is had by the next, and the hold is gone whole", taken_over),
+    case("a thousand units that fall due at once are reclaimed by one reserve", thousand_due),
+    case("a hundred named units that as many reservations have", hundred_holders),
+    case("a unit that is sold is nobody else's, over restarts", sold_is_sold),
+    case("returned units with ids are sold again", sold_again),
+    case("an id that two lines have comes back by its line only", back_by_its_line),
+    case("a unit counts its moves without a gap, over restarts", versions),
+    case("counted and unit lines share one fate", mixed_baskets),
+    case("partial takes the named units that there are", partial),
+    case("a basket past the limit of units with ids is refused, whatever there is", basket_units),
+    case("units are added once, and neither they nor the mode change", added_once),
+    case("a unit is retired when nobody has it", retired),
+    case("units are listed in the order of their claims, and the seat map is them", listed),
 ];
 
 /// An item with units in one row, in this order.
@@ -515,14 +515,4 @@ fn seat_map(stage: &mut CaseContext<'_>, hall: &ItemKey) -> Checked<SeatMap> {
         Ok(QueryResult::SeatMap(Some(map))) => Ok(*map),
         other => Err(format!("asked for a seat map, it answered {other:?}")),
     }
-}
-
-/// A store that keeps no units says so when an item of them is made, and has none afterwards.
-pub(super) fn refused(world: &mut dyn World) -> Checked {
-    let mut stage = CaseContext::new(world);
-    let hall = stage.maker.item("hall");
-    let refused = stage.refused(set_hall(&hall))?;
-    ensure_matches!(refused, Rejection::InvalidRequest(error) if &*error.pointer == "/mode", "an item with units");
-    ensure!(stage.world.item(&hall).is_none(), "it was made all the same");
-    Ok(())
 }

@@ -3,18 +3,18 @@
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{self, add_units, reserve_best, reserve_choosing, reserve_named, retire, row, set_hall};
 use super::units::{ids, reservation};
-use super::{Case, World, of_units};
+use super::{Case, World, case};
 use stockhold_domain::{
     BestAvailable, Command, Fulfilment, ItemKey, NewUnit, Outcome, Rejection, Reserve, UnitSelection,
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("the best available sit side by side and leave no single unit", side_by_side),
-    of_units("a group is split as it allows, or not at all", split),
-    of_units("many who want the best each have a pair of their own until none is left", pairs),
-    of_units("who loses the best finds the next best", next_best),
-    of_units("a row that falls due is had in one piece", due_row),
-    of_units("who stood between two neighbours goes, and they sit side by side", twin_goes),
+    case("the best available sit side by side and leave no single unit", side_by_side),
+    case("a group is split as it allows, or not at all", split),
+    case("many who want the best each have a pair of their own until none is left", pairs),
+    case("who loses the best finds the next best", next_best),
+    case("a row that falls due is had in one piece", due_row),
+    case("who stood between two neighbours goes, and they sit side by side", twin_goes),
 ];
 
 /// Rows of five in the stalls, and one in the balcony.

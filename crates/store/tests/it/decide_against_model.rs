@@ -277,11 +277,8 @@ fn histories_get_everywhere() {
         let mut pair = if seed % 3 == 0 { Pair::with_unit_item() } else { Pair::new() };
         for _ in 0..60 {
             pair.tick(Tick::By(random.pick(&[0, MILLI, SECOND, 3 * SECOND])), true);
-            let op = if seed % 3 == 0 {
-                Op::random_with_unit_item(&mut random)
-            } else {
-                Op::random(&mut random, true)
-            };
+            let op =
+                if seed % 3 == 0 { Op::random_with_unit_item(&mut random) } else { Op::random(&mut random) };
             let envelope = pair.context.envelope(&op);
             let outcome = format!("{:?}", pair.decide(&envelope));
             let words: String = outcome.chars().take_while(|c| c.is_alphabetic() || *c == '(').collect();

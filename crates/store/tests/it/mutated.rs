@@ -29,7 +29,7 @@ fn records_are_read_or_refused_and_have_one_form() {
         let (safety_stock, default_ttl, max_hold, version) = (None, None, None, None);
         Op::SetStock { item, total: Some(60), safety_stock, default_ttl, max_hold, version }
     });
-    let random = std::iter::repeat_with(|| Op::random(&mut random, true)).take(STEPS);
+    let random = std::iter::repeat_with(|| Op::random(&mut random)).take(STEPS);
     for op in stock.chain(random) {
         let envelope = context.envelope(&op);
         decide(&mut state, &HoldLimits::default(), &envelope, START, &mut effects).unwrap();

@@ -167,7 +167,7 @@ impl UnflushedPostings {
                 self.put(self.terms.reservation(hold.id), number);
                 continue;
             }
-            self.put(self.terms.owner(hold.terms.owner_id.as_str()), number);
+            self.put(self.terms.owner(hold.terms.reserve.owner_id.as_str()), number);
             for line in &*hold.lines {
                 if seen.contains(&Some(&line.item)) {
                     continue;

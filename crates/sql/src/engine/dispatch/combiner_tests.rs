@@ -8,7 +8,7 @@ use stockhold_domain::Command;
 use stockhold_domain::{
     AddUnits, Attributes, Basket, BestAvailable, Confirm, EventId, Fingerprint, Fulfilment, GeneratedIds,
     IdempotencyKey, Instant, KeyHash, Label, NewUnit, Origin, RequestId, RequestedLine, Reserve,
-    UnitSelection,
+    ReserveTerms, UnitSelection,
 };
 use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
 
@@ -42,15 +42,10 @@ fn item(sku: &str) -> ItemKey {
 
 fn reserve(basket: Basket) -> Command {
     Command::Reserve(Reserve {
-        owner_id: label("owner"),
         basket,
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
+        terms: ReserveTerms { owner_id: label("owner"), optional: None },
     })
 }
 

@@ -381,10 +381,6 @@ impl State for LoadedState {
         window.and_then(|window| window.earliest().ok()).ok_or(NotLoaded(name))
     }
 
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         let pool = self.unit_items.get(item).and_then(|unit_item| unit_item.pool.as_ref());
         pool.map(Some).ok_or_else(|| NotLoaded(Resource::SeatMap(item.clone())))

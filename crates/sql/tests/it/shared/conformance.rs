@@ -24,10 +24,6 @@ impl<'a, S: Shop> Served<'a, S> {
 }
 
 impl<S: Shop> World for Served<'_, S> {
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         // What waits for a reservation to be found, or for room on further items, may be overtaken by what was handed over
         // behind it; the suite wants to know the order.
