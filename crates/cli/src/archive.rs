@@ -14,7 +14,7 @@ use stockhold_config::StorePlace;
 use stockhold_config::exit;
 use stockhold_config::sql_options;
 use stockhold_domain::Hold;
-use stockhold_sql::{Archive, Archived, Sink};
+use stockhold_sql::{ArchiveRequest, ArchiveSink, ArchiveSummary};
 use stockhold_store::EventRow;
 
 /// Files that may have the same first position.
@@ -63,7 +63,7 @@ pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
     }
 }
 
-fn archive(args: &ArchiveArgs) -> Result<Archived, (u8, String)> {
+fn archive(args: &ArchiveArgs) -> Result<ArchiveSummary, (u8, String)> {
     let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
     if config.store.is_embedded() {
         let why = "the embedded store keeps everything in one log: archive is for databases, so name one with --store";
@@ -73,7 +73,7 @@ fn archive(args: &ArchiveArgs) -> Result<Archived, (u8, String)> {
     // What leaves the database is nowhere but here.
     stockhold_embedded::make_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
-    let order = Archive { older_than: args.older_than, drop: args.drop };
+    let order = ArchiveRequest { older_than: args.older_than, drop: args.drop };
     let mut files = ArchiveFiles { dir: args.to.clone(), first: 0, open: None };
     let done = stockhold_sql::archive(config.store.url(), &options, order, &mut files, |done| {
         bar.set_message(format!("{} events up to position {}", done.events, done.through));
@@ -83,8 +83,8 @@ fn archive(args: &ArchiveArgs) -> Result<Archived, (u8, String)> {
     done.map_err(|error| books_failed(&config, &error))
 }
 
-fn tell(args: &ArchiveArgs, archived: &Archived) {
-    let Archived { after, through, events, reservations, keys } = archived;
+fn tell(args: &ArchiveArgs, archived: &ArchiveSummary) {
+    let ArchiveSummary { after, through, events, reservations, keys } = archived;
     if args.json {
         println!(
             "{:#}",
@@ -173,7 +173,7 @@ impl ArchiveFiles {
     }
 }
 
-impl Sink for ArchiveFiles {
+impl ArchiveSink for ArchiveFiles {
     fn begin(&mut self, after: u64) -> Result<(), String> {
         self.first = after + 1;
         Ok(())

@@ -3,10 +3,10 @@
 use stockhold_config::{Config, exit, not_opened};
 
 /// The exit code and the error text.
-pub(super) fn books_failed(config: &Config, error: &stockhold_sql::BooksError) -> (u8, String) {
+pub(super) fn books_failed(config: &Config, error: &stockhold_sql::AuditError) -> (u8, String) {
     match error {
-        stockhold_sql::BooksError::Open(error) => not_opened(config, error),
-        stockhold_sql::BooksError::Asked(_) => (exit::USAGE, error.to_string()),
+        stockhold_sql::AuditError::Open(error) => not_opened(config, error),
+        stockhold_sql::AuditError::InvalidRequest(_) => (exit::USAGE, error.to_string()),
         _ => (exit::FAILED, error.to_string()),
     }
 }

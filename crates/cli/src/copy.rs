@@ -11,7 +11,7 @@ use stockhold_config::exit;
 use stockhold_config::sql_options;
 use stockhold_config::{Config, StorePlace};
 use stockhold_embedded::OpenError;
-use stockhold_sql::{Carried, Taken};
+use stockhold_sql::{ExportChunk, ImportSummary};
 use tokio::sync::mpsc::{Sender, channel};
 
 /// Batches that wait between whoever reads and whoever writes.
@@ -35,7 +35,7 @@ type ExitError = (u8, String);
 /// Copies, recounts and reports.
 pub(super) fn run(args: &CopyArgs) -> ExitCode {
     match copy(args) {
-        Ok(Taken { events, keys, reservations }) => {
+        Ok(ImportSummary { events, keys, reservations }) => {
             if args.json {
                 let report = serde_json::json!({
                     "events": events, "idempotency_keys": keys, "reservations": reservations, "adds_up": true,
@@ -55,7 +55,7 @@ pub(super) fn run(args: &CopyArgs) -> ExitCode {
     }
 }
 
-fn copy(args: &CopyArgs) -> Result<Taken, ExitError> {
+fn copy(args: &CopyArgs) -> Result<ImportSummary, ExitError> {
     let usage = |why: String| (exit::USAGE, why);
     let (from, to) = (args.place.load().map_err(usage)?, args.place.load_for(&args.to).map_err(usage)?);
     if to.store.is_embedded() {
@@ -77,32 +77,36 @@ fn copy(args: &CopyArgs) -> Result<Taken, ExitError> {
             }
             sent
         });
-        let taken =
-            stockhold_sql::take_over(to.store.url(), &options, source, |Taken { events, keys, .. }| {
+        let taken = stockhold_sql::import_from(
+            to.store.url(),
+            &options,
+            source,
+            |ImportSummary { events, keys, .. }| {
                 bar.set_message(format!("{events} events, {keys} keys"));
                 bar.tick();
-            });
+            },
+        );
         (sending.join(), taken)
     });
     bar.finish_and_clear();
     // Whoever reads was cut off when the other could not write: that is why, then.
-    if matches!(taken, Err(stockhold_sql::BooksError::Sink(_)) | Ok(_)) {
+    if matches!(taken, Err(stockhold_sql::AuditError::Sink(_)) | Ok(_)) {
         sent.unwrap_or_else(|_| Err((exit::FAILED, "reading panicked".to_owned())))?;
     }
     taken.map_err(|error| books_failed(&to, &error))
 }
 
 /// Sends all that a store has.
-fn send(from: &Config, to: &Sender<Result<Carried, String>>) -> Result<(), ExitError> {
+fn send(from: &Config, to: &Sender<Result<ExportChunk, String>>) -> Result<(), ExitError> {
     if from.store.is_embedded() {
         may_read(&from.data_dir)?;
-        let each = |events, keys, _| to.blocking_send(Ok(Carried { events, keys })).is_ok();
+        let each = |events, keys, _| to.blocking_send(Ok(ExportChunk { events, keys })).is_ok();
         stockhold_embedded::carry(&from.data_dir, each).map_err(|error| {
             let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
             (code, error.to_string())
         })
     } else {
-        let sent = stockhold_sql::hand_over(from.store.url(), &sql_options(from)?, to);
+        let sent = stockhold_sql::export_to(from.store.url(), &sql_options(from)?, to);
         sent.map_err(|error| books_failed(from, &error))
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use stockhold_config::StorePlace;
 use stockhold_config::exit;
 use stockhold_config::{not_opened, sql_options};
-use stockhold_sql::Migrated;
+use stockhold_sql::MigrationResult;
 
 #[derive(Args)]
 pub(super) struct MigrateArgs {
@@ -19,11 +19,11 @@ pub(super) struct MigrateArgs {
 /// Migrates and says what it did.
 pub(super) fn run(args: &MigrateArgs) -> ExitCode {
     match migrate(args) {
-        Ok(Migrated { from, to }) if args.json => {
+        Ok(MigrationResult { from, to }) if args.json => {
             println!("{:#}", serde_json::json!({ "from": from, "to": to }));
             ExitCode::from(exit::DONE)
         }
-        Ok(Migrated { from, to }) => {
+        Ok(MigrationResult { from, to }) => {
             match from {
                 0 => println!("the schema is made: version {to}"),
                 same if same == to => println!("the schema is up to date: version {to}"),
@@ -35,7 +35,7 @@ pub(super) fn run(args: &MigrateArgs) -> ExitCode {
     }
 }
 
-fn migrate(args: &MigrateArgs) -> Result<Migrated, (u8, String)> {
+fn migrate(args: &MigrateArgs) -> Result<MigrationResult, (u8, String)> {
     let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
     if config.store.is_embedded() {
         let why = "the embedded store has no schema to migrate: name a database with --store";

@@ -12,7 +12,7 @@ use stockhold_config::exit;
 use stockhold_config::sql_options;
 use stockhold_config::{Config, StorePlace};
 use stockhold_embedded::{OpenError, files};
-use stockhold_sql::Progress;
+use stockhold_sql::VerifyProgress;
 
 /// What is recounted, and how it is told.
 #[derive(Args)]
@@ -101,14 +101,14 @@ fn sql(config: &Config) -> Result<VerifyResult, (u8, String)> {
     let bar = ProgressBar::new_spinner();
     let verdict = stockhold_sql::verify(config.store.url(), &options, |progress| {
         bar.set_message(match progress {
-            Progress::Events(done, all) => format!("recounting: event {done} of {all}"),
-            Progress::Reservations(done) => format!("recounting: {done} reservations"),
-            Progress::Keys(done) => format!("recounting: {done} keys"),
+            VerifyProgress::Events(done, all) => format!("recounting: event {done} of {all}"),
+            VerifyProgress::Reservations(done) => format!("recounting: {done} reservations"),
+            VerifyProgress::Keys(done) => format!("recounting: {done} keys"),
         });
         bar.tick();
     });
     bar.finish_and_clear();
-    let stockhold_sql::Verdict {
+    let stockhold_sql::VerifyReport {
         batches,
         events,
         archived,

@@ -4,16 +4,19 @@
 //! What every SQL store is stands in `engine`, with the contract that a dialect keeps to; [`postgres`] is one. [`open`] finds
 //! the dialect by the address.
 
-mod books;
+mod audit;
 mod engine;
 
 pub mod mysql;
 pub mod postgres;
 
-pub use books::{Archive, Archived, BooksError, Carried, Progress, Sink, Source, Taken, Verdict};
+pub use audit::{
+    ArchiveRequest, ArchiveSink, ArchiveSummary, AuditError, ExportChunk, ImportSource, ImportSummary,
+    VerifyProgress, VerifyReport,
+};
 pub use engine::{OpenError, Options, Replica};
 
-use books::{recount, run_archive, send, take};
+use audit::{run_archive, send, take, verify_all};
 use std::sync::Arc;
 use stockhold_store::Store;
 
@@ -43,8 +46,12 @@ pub fn open(url: &str, options: Options) -> Result<Arc<dyn Store>, OpenError> {
     let Some(replica) = options.replica.clone() else { return primary(of_primary, url, options) };
     let primary = primary(of_primary, url, options.clone())?;
     match (of_primary, kind(&replica.url)?) {
-        (Kind::Postgres, Kind::Postgres) => Ok(Arc::new(postgres::beside(primary, url, &replica, &options)?)),
-        (Kind::Mysql, Kind::Mysql) => Ok(Arc::new(mysql::beside(primary, url, &replica, &options)?)),
+        (Kind::Postgres, Kind::Postgres) => {
+            Ok(Arc::new(postgres::open_with_replica(primary, url, &replica, &options)?))
+        }
+        (Kind::Mysql, Kind::Mysql) => {
+            Ok(Arc::new(mysql::open_with_replica(primary, url, &replica, &options)?))
+        }
         _ => Err(OpenError::Address("a replica is of the same kind as its primary".to_owned())),
     }
 }
@@ -57,7 +64,7 @@ fn primary(kind: Kind, url: &str, options: Options) -> Result<Arc<dyn Store>, Op
 }
 
 /// Brings the schema of the database that an address names up to date, and does nothing else.
-pub fn migrate(url: &str, options: Options) -> Result<Migrated, OpenError> {
+pub fn migrate(url: &str, options: Options) -> Result<MigrationResult, OpenError> {
     match kind(url)? {
         Kind::Postgres => postgres::migrate(url, options),
         Kind::Mysql => mysql::migrate(url, &options),
@@ -66,7 +73,7 @@ pub fn migrate(url: &str, options: Options) -> Result<Migrated, OpenError> {
 
 /// What a migration found and did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigrationResult {
     /// The schema's version before; 0 when there was none.
     pub from: i32,
     /// The schema's version now.
@@ -74,17 +81,17 @@ pub struct Migrated {
 }
 
 /// Opens the books of the database that an address names, and works on them whatever its dialect.
-macro_rules! with_books {
+macro_rules! with_audit_session {
     ($url:expr, $options:expr, |$session:ident| $work:expr) => {{
         let kind = kind($url)?;
         apart(async {
             match kind {
                 Kind::Postgres => {
-                    let $session = &mut postgres::books($url, $options).await?;
+                    let $session = &mut postgres::open_audit($url, $options).await?;
                     $work
                 }
                 Kind::Mysql => {
-                    let $session = &mut mysql::books($url, $options).await?;
+                    let $session = &mut mysql::open_audit($url, $options).await?;
                     $work
                 }
             }
@@ -97,9 +104,9 @@ macro_rules! with_books {
 pub fn verify(
     url: &str,
     options: &Options,
-    mut progress: impl FnMut(Progress) + Send,
-) -> Result<Verdict, BooksError> {
-    with_books!(url, options, |session| Ok(recount(session, &mut progress).await?))
+    mut progress: impl FnMut(VerifyProgress) + Send,
+) -> Result<VerifyReport, AuditError> {
+    with_audit_session!(url, options, |session| Ok(verify_all(session, &mut progress).await?))
 }
 
 /// Writes what is old and over to a sink, and lets it leave the database that an address names if that is asked for: events,
@@ -107,39 +114,40 @@ pub fn verify(
 pub fn archive(
     url: &str,
     options: &Options,
-    order: Archive,
-    sink: &mut (dyn Sink + Send),
-    mut progress: impl FnMut(Archived) + Send,
-) -> Result<Archived, BooksError> {
-    with_books!(url, options, |session| run_archive(session, options, order, sink, &mut progress).await)
+    order: ArchiveRequest,
+    sink: &mut (dyn ArchiveSink + Send),
+    mut progress: impl FnMut(ArchiveSummary) + Send,
+) -> Result<ArchiveSummary, AuditError> {
+    with_audit_session!(url, options, |session| run_archive(session, options, order, sink, &mut progress)
+        .await)
 }
 
 /// Makes the schema of the database that an address names, and takes over what another store has: every event under its
 /// position, and the keys that are still to be kept. The database has to be empty, and nobody serves from it before this has ended
 /// well: all of it is there then, and adds up. Blocks until the source ends.
-pub fn take_over(
+pub fn import_from(
     url: &str,
     options: &Options,
-    mut source: Source,
-    mut progress: impl FnMut(Taken) + Send,
-) -> Result<Taken, BooksError> {
+    mut source: ImportSource,
+    mut progress: impl FnMut(ImportSummary) + Send,
+) -> Result<ImportSummary, AuditError> {
     migrate(url, options.clone())?;
-    with_books!(url, options, |session| take(session, options, &mut source, &mut progress).await)
+    with_audit_session!(url, options, |session| take(session, options, &mut source, &mut progress).await)
 }
 
 /// Sends all that a database has as one moment shows it, for another one to take over. Servers have to be stopped before: what
 /// they answer after that moment stays behind. Blocks until all is taken.
-pub fn hand_over(
+pub fn export_to(
     url: &str,
     options: &Options,
-    to: &tokio::sync::mpsc::Sender<Result<Carried, String>>,
-) -> Result<(), BooksError> {
-    with_books!(url, options, |session| send(session, to).await)
+    to: &tokio::sync::mpsc::Sender<Result<ExportChunk, String>>,
+) -> Result<(), AuditError> {
+    with_audit_session!(url, options, |session| send(session, to).await)
 }
 
 /// Runs on a thread of its own, so that it can be called from within anybody's runtime.
-fn apart<T: Send>(work: impl Future<Output = Result<T, BooksError>> + Send) -> Result<T, BooksError> {
-    let failed = |why: String| BooksError::Open(OpenError::Thread(why));
+fn apart<T: Send>(work: impl Future<Output = Result<T, AuditError>> + Send) -> Result<T, AuditError> {
+    let failed = |why: String| AuditError::Open(OpenError::Thread(why));
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

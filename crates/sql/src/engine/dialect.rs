@@ -1,7 +1,7 @@
-//! The line between the engine and a dialect; the contract stands at the top of [`super`].
+//! The interface between the engine and a dialect. The contract is in the documentation of [`super`].
 
-use super::options::OpenError;
-use core::fmt;
+use crate::engine::db_error::DbError;
+use crate::engine::options::OpenError;
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,23 +32,23 @@ pub(crate) trait Session: Send + 'static {
     fn is_lost(&self) -> bool;
 
     /// Reads without locks.
-    fn read(&mut self, wants: &Wants) -> impl Future<Output = Result<Rows, Trouble>> + Send;
+    fn read(&mut self, lock_set: &LockSet) -> impl Future<Output = Result<Rows, DbError>> + Send;
 
     /// Begins, locks, reads the clock, reads.
-    fn lock(&mut self, wants: &Wants) -> impl Future<Output = Result<Locked, Trouble>> + Send;
+    fn lock(&mut self, lock_set: &LockSet) -> impl Future<Output = Result<LockedRows, DbError>> + Send;
 
     /// Writes and commits.
     fn commit(
         &mut self,
         changes: &Changes<'_>,
         sent: &CommitSent,
-    ) -> impl Future<Output = Result<Committed, Trouble>> + Send;
+    ) -> impl Future<Output = Result<CommitOutcome, DbError>> + Send;
 
     /// Ends whatever transaction is open.
-    fn roll_back(&mut self) -> impl Future<Output = Result<(), Trouble>> + Send;
+    fn roll_back(&mut self) -> impl Future<Output = Result<(), DbError>> + Send;
 
     /// Items in order of (location, SKU): fewer than the limit only at the end.
-    fn shelf(&mut self, shelf: &ItemPageRequest) -> impl Future<Output = Result<Vec<Item>, Trouble>> + Send;
+    fn shelf(&mut self, shelf: &ItemPageRequest) -> impl Future<Output = Result<Vec<Item>, DbError>> + Send;
 
     /// Units of an item after a place in the order of their claims, in that order: fewer than the limit only at the end.
     fn units(
@@ -56,7 +56,7 @@ pub(crate) trait Session: Send + 'static {
         item: &ItemKey,
         after: Option<&(u64, Label)>,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Unit>, Trouble>> + Send;
+    ) -> impl Future<Output = Result<Vec<Unit>, DbError>> + Send;
 
     /// A unit with the serials of its newest batches of events, oldest first: no more than fit into
     /// [`super::UNIT_HISTORY_BYTES`], and none from before they were kept.
@@ -64,67 +64,70 @@ pub(crate) trait Session: Send + 'static {
         &mut self,
         item: &ItemKey,
         unit: &Label,
-    ) -> impl Future<Output = Result<Option<(Unit, Vec<u64>)>, Trouble>> + Send;
+    ) -> impl Future<Output = Result<Option<(Unit, Vec<u64>)>, DbError>> + Send;
 
     /// The locations that are paused, `""` for everything, in order.
-    fn paused(&mut self) -> impl Future<Output = Result<Vec<String>, Trouble>> + Send;
+    fn paused(&mut self) -> impl Future<Output = Result<Vec<String>, DbError>> + Send;
 
     /// Looks at reservations, the one with the largest id first.
-    fn scan(&mut self, scan: &Scan<'_>) -> impl Future<Output = Result<Scanned, Trouble>> + Send;
+    fn scan(&mut self, scan: &ReservationScan<'_>) -> impl Future<Output = Result<ScanPage, DbError>> + Send;
 
     /// The serials of a reservation's batches of events, oldest first; `None` when there is no such reservation.
     fn serials(
         &mut self,
         id: ReservationId,
-    ) -> impl Future<Output = Result<Option<Vec<u64>>, Trouble>> + Send;
+    ) -> impl Future<Output = Result<Option<Vec<u64>>, DbError>> + Send;
 
     /// The events of batches by their serials, in the order given, each with its position. Batches that are not numbered yet
     /// are left out.
-    fn batches(&mut self, serials: &[u64]) -> impl Future<Output = Result<Vec<EventRow>, Trouble>> + Send;
+    fn batches(&mut self, serials: &[u64]) -> impl Future<Output = Result<Vec<EventRow>, DbError>> + Send;
 
     /// Numbered events after a position.
     fn events(
         &mut self,
         after: u64,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<EventRow>, Trouble>> + Send;
+    ) -> impl Future<Output = Result<Vec<EventRow>, DbError>> + Send;
 
     /// Gives positions to all that is committed and has none; says the newest position. Does not write when there is
     /// nothing to number.
-    fn number(&mut self) -> impl Future<Output = Result<u64, Trouble>> + Send;
+    fn number(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
 
     /// Whether a copy into the database has not ended: what is there is not all.
-    fn is_unfinished(&mut self) -> impl Future<Output = Result<bool, Trouble>> + Send;
+    fn is_unfinished(&mut self) -> impl Future<Output = Result<bool, DbError>> + Send;
 
     /// The clock, and active reservations whose deadline it has passed, earliest first, at most `limit`. Locks nothing.
     fn overdue(
         &mut self,
         limit: usize,
-    ) -> impl Future<Output = Result<(Instant, Vec<Deadline>), Trouble>> + Send;
+    ) -> impl Future<Output = Result<(Instant, Vec<Deadline>), DbError>> + Send;
 
     /// Those of the items, the reservations and the named units, in this order, that nobody else has locked, locked by a
     /// transaction that is begun here. [`Session::lock`] goes on within it: it is the same transaction, so its locks are had
     /// already.
-    fn lock_free(&mut self, wants: &Wants) -> impl Future<Output = Result<Free, Trouble>> + Send;
+    fn lock_skip_locked(
+        &mut self,
+        lock_set: &LockSet,
+    ) -> impl Future<Output = Result<SkipLockedResult, DbError>> + Send;
 
     /// How many reservations are active.
-    fn active_holds(&mut self) -> impl Future<Output = Result<u64, Trouble>> + Send;
+    fn active_holds(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
 
     /// Makes it known that idempotency keys are kept for at least so many microseconds. For how long they are kept: the longest
     /// that was ever made known. Does not write when that is longer already.
-    fn keep_keys(&mut self, at_least: i64) -> impl Future<Output = Result<i64, Trouble>> + Send;
+    fn keep_keys(&mut self, at_least: i64) -> impl Future<Output = Result<i64, DbError>> + Send;
 
     /// Forgets idempotency keys that were used before an instant, at most `limit` of them. How many it were.
     fn forget_keys(
         &mut self,
         before: Instant,
         limit: usize,
-    ) -> impl Future<Output = Result<usize, Trouble>> + Send;
+    ) -> impl Future<Output = Result<usize, DbError>> + Send;
 }
 
 /// What is to be read, or locked and read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wants {
+pub(crate) struct LockSet {
     /// Pauses by location; the empty one stands for everything. They need not exist.
     pub(crate) pauses: BTreeSet<String>,
     /// Whether pauses are to be set, and so locked against all who read any.
@@ -136,7 +139,7 @@ pub(crate) struct Wants {
     /// Reservations.
     pub(crate) holds: BTreeSet<ReservationId>,
     /// Units with ids, by item.
-    pub(crate) units: BTreeMap<ItemKey, UnitWants>,
+    pub(crate) units: BTreeMap<ItemKey, UnitLockSet>,
     /// Used keys. Read only: they never change, and who inserts one first is decided by the table's key.
     pub(crate) keys: BTreeSet<KeyHash>,
     /// Of these items so many of the earliest deadlines. Read only: an item's lock orders them.
@@ -145,7 +148,7 @@ pub(crate) struct Wants {
     pub(crate) any_due: Option<usize>,
 }
 
-impl Wants {
+impl LockSet {
     /// Every item, locked or only read.
     pub(crate) fn all_items(&self) -> impl Iterator<Item = &ItemKey> {
         self.items.iter().chain(&self.seen)
@@ -154,7 +157,7 @@ impl Wants {
 
 /// What is to be locked and read of one item's units. Its figures are always read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UnitWants {
+pub(crate) struct UnitLockSet {
     /// These, locked in the order of their ids. They need not exist.
     pub(crate) named: BTreeSet<Label>,
     /// So many that are free, the first in the order of their claims, locked. What others have locked is passed by. Without
@@ -210,20 +213,20 @@ impl Default for UnitRows {
 }
 
 /// What the row of an item has whose units have ids: its figures stand apart.
-pub(crate) fn no_figures(at: Instant) -> StockCounters {
+pub(crate) fn empty_counters(at: Instant) -> StockCounters {
     StockCounters { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 1, at }
 }
 
 /// Gives an item whose units have ids the figures that stand apart from its row.
-pub(crate) fn count(item: &mut Item, counted: &StockCounters) {
+pub(crate) fn set_counters(item: &mut Item, counted: &StockCounters) {
     if item.mode == Mode::Units {
         item.figures = StockCounters { sequence: 0, at: item.figures.at.max(counted.at), ..*counted };
     }
 }
 
-/// What [`Session::lock_free`] has locked.
+/// What [`Session::lock_skip_locked`] has locked.
 #[derive(Debug, Default)]
-pub(crate) struct Free {
+pub(crate) struct SkipLockedResult {
     /// Items.
     pub(crate) items: BTreeSet<ItemKey>,
     /// Reservations.
@@ -234,7 +237,7 @@ pub(crate) struct Free {
 
 /// What [`Session::lock`] found.
 #[derive(Debug)]
-pub(crate) struct Locked {
+pub(crate) struct LockedRows {
     /// The clock, read after the locks were had.
     pub(crate) now: Instant,
     /// The serial that this transaction's events will have.
@@ -257,9 +260,9 @@ pub(crate) struct Changes<'a> {
     /// Units to delete.
     pub(crate) gone_units: Vec<(&'a ItemKey, &'a Label)>,
     /// What is added to the figures of items whose units have ids.
-    pub(crate) figures: Vec<FiguresRow<'a>>,
+    pub(crate) figures: Vec<CounterChangeRow<'a>>,
     /// The part that this instance adds to.
-    pub(crate) part: u16,
+    pub(crate) counter_shard: u16,
     /// Sales of units that came back, to be closed before any is inserted.
     pub(crate) closed_sales: Vec<SaleRow<'a>>,
     /// Sales of units to insert.
@@ -274,7 +277,7 @@ pub(crate) struct Changes<'a> {
     pub(crate) come: Vec<LineRow<'a>>,
     /// Pauses to set, made where there is none.
     pub(crate) pauses: Vec<(&'a str, bool)>,
-    /// Keys to insert. One that exists is [`Trouble::Raced`].
+    /// Keys to insert. One that exists is [`DbError::Conflict`].
     pub(crate) keys: Vec<&'a KeyRecord>,
     /// What happened, to be inserted as one row under `serial`; never empty when anything else but keys changed.
     pub(crate) events: &'a [Event],
@@ -301,16 +304,16 @@ pub(crate) struct UnitRow<'a> {
 
 /// What is added to an item's figures.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FiguresRow<'a> {
+pub(crate) struct CounterChangeRow<'a> {
     /// The item.
     pub(crate) item: &'a ItemKey,
     /// By how much.
-    pub(crate) by: Moves,
+    pub(crate) by: CounterChange,
 }
 
 /// By how much figures moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moves {
+pub(crate) struct CounterChange {
     /// Units that exist.
     pub(crate) total_units: i64,
     /// Units in active reservations.
@@ -355,7 +358,7 @@ pub(crate) struct LineRow<'a> {
 
 /// Which reservations to look at.
 #[derive(Debug)]
-pub(crate) struct Scan<'a> {
+pub(crate) struct ReservationScan<'a> {
     /// Only this owner's, found by index.
     pub(crate) owner_id: Option<&'a Label>,
     /// Only those with a line of this SKU, found by index; not with an owner.
@@ -370,7 +373,7 @@ pub(crate) struct Scan<'a> {
 
 /// What [`Session::scan`] saw.
 #[derive(Debug)]
-pub(crate) struct Scanned {
+pub(crate) struct ScanPage {
     /// What belongs to it, the largest id first.
     pub(crate) holds: Vec<Hold>,
     /// The smallest id that was looked at, when there may be more behind it.
@@ -400,42 +403,9 @@ impl CommitSent {
 
 /// How a commit was answered.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Committed {
+pub(crate) enum CommitOutcome {
     /// It is durable, as far as the server was told to make it so.
     Durable,
     /// The server warned: a standby that should have it may not.
     InDoubt(String),
-}
-
-/// What went wrong with a database. Texts are for people and show no secrets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// Other transactions stood in the way and this one was chosen to give up: wait a moment, run again, a few times.
-    Deadlock(String),
-    /// A lock was not given in time: likewise.
-    LockTimeout(String),
-    /// Another instance made the same row first: run again, and see it.
-    Raced(String),
-    /// The connection failed, or the server can't work now: nothing more may be asked of this session.
-    Lost(String),
-    /// An assertion of the schema fired, a row makes no sense, or a statement is wrong: a bug or damage.
-    Alarm(String),
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deadlock(what) => write!(f, "chosen to give way: {what}"),
-            Self::LockTimeout(what) => write!(f, "a lock was not given in time: {what}"),
-            Self::Raced(what) => write!(f, "another instance was first: {what}"),
-            Self::Lost(what) => write!(f, "the connection is of no use: {what}"),
-            Self::Alarm(what) => write!(f, "an assertion failed: {what}"),
-        }
-    }
-}
-
-impl From<stockhold_store::codec::DecodeError> for Trouble {
-    fn from(error: stockhold_store::codec::DecodeError) -> Self {
-        Self::Alarm(error.to_string())
-    }
 }

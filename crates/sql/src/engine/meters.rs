@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 /// Says what the figures mean.
-pub(super) fn describe() {
+pub(crate) fn describe() {
     metrics::describe_counter!(
         "stockhold_invariant_alarms_total",
         "Broken invariants: each is a bug or damage"
@@ -56,67 +56,67 @@ pub(super) fn describe() {
     }
 }
 
-pub(super) fn alarm() {
+pub(crate) fn alarm() {
     metrics::counter!("stockhold_invariant_alarms_total").increment(1);
 }
 
-pub(super) fn locked(took: Duration) {
+pub(crate) fn locked(took: Duration) {
     metrics::histogram!("stockhold_database_lock_wait_seconds").record(took);
 }
 
-pub(super) fn committed(took: Duration) {
+pub(crate) fn committed(took: Duration) {
     metrics::histogram!("stockhold_commit_seconds").record(took);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a batch has few hundred answers")]
-pub(super) fn answered(answers: usize) {
+pub(crate) fn answered(answers: usize) {
     metrics::histogram!("stockhold_batch_answers").record(answers as f64);
 }
 
-pub(super) fn unknown() {
+pub(crate) fn unknown() {
     metrics::counter!("stockhold_database_outcomes_unknown_total").increment(1);
 }
 
-pub(super) fn deadlock() {
+pub(crate) fn deadlock() {
     metrics::counter!("stockhold_database_deadlocks_total").increment(1);
 }
 
-pub(super) fn lock_timeout() {
+pub(crate) fn lock_timeout() {
     metrics::counter!("stockhold_database_lock_timeouts_total").increment(1);
 }
 
-pub(super) fn retry() {
+pub(crate) fn retry() {
     metrics::counter!("stockhold_database_retries_total").increment(1);
 }
 
-pub(super) fn pool_wait() {
+pub(crate) fn pool_wait() {
     metrics::counter!("stockhold_database_pool_waits_total").increment(1);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "few connections")]
-pub(super) fn connections(open: usize) {
+pub(crate) fn connections(open: usize) {
     metrics::gauge!("stockhold_database_connections").set(open as f64);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the queue is bounded")]
-pub(super) fn waiting(depth: usize) {
+pub(crate) fn waiting(depth: usize) {
     metrics::gauge!("stockhold_queue_depth").set(depth as f64);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a lag")]
-pub(super) fn lag(micros: i64) {
+pub(crate) fn lag(micros: i64) {
     metrics::gauge!("stockhold_sweeper_lag_seconds").set(micros.max(0) as f64 / 1e6);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge")]
-pub(super) fn active_holds(holds: u64) {
+pub(crate) fn active_holds(holds: u64) {
     metrics::gauge!("stockhold_active_holds").set(holds as f64);
 }
 
-pub(super) fn swept(holds: usize) {
+pub(crate) fn swept(holds: usize) {
     metrics::counter!("stockhold_sweeper_expired_total").increment(holds as u64);
 }
 
-pub(super) fn sweep_failed() {
+pub(crate) fn sweep_failed() {
     metrics::counter!("stockhold_sweeper_failures_total").increment(1);
 }

@@ -5,11 +5,11 @@
 //! # What a dialect has to keep to
 //!
 //! A [`Session`] is one connection. The engine calls one method at a time and drops the session when a call ran into its
-//! deadline or ended in [`Trouble::Lost`]: dropping it closes the socket at once, so that the server rolls back.
+//! deadline or ended in [`DbError::ConnectionLost`]: dropping it closes the socket at once, so that the server rolls back.
 //!
 //! 1. [`Session::read`] sees what is committed when it begins, locks nothing and leaves no transaction open. What it says is
 //!    used to find out what to lock, and to answer queries.
-//! 2. [`Session::lock`] begins a transaction (READ COMMITTED) and takes the locks of a [`Wants`] in one order, the same at
+//! 2. [`Session::lock`] begins a transaction (READ COMMITTED) and takes the locks of a [`LockSet`] in one order, the same at
 //!    every instance: pauses, items, reservations, named units, free units, each kind but the last sorted by its table's key
 //!    (`bucket` first). Rows that do not exist are no error and lock nothing. Free units are locked in the order of claims as the
 //!    index has them, without a sort, and what others have locked is passed by: nobody waits in another order than that of
@@ -28,61 +28,64 @@
 //!    one has the larger. They have gaps, become visible out of order and are no positions. [`Session::number`] gives positions
 //!    afterwards: dense, from 1, each once, rows that are numbered together in order of their serials.
 //! 6. Texts are compared byte by byte and come back as they went in. Instants are microseconds since 1970.
-//! 7. Errors are told apart in one function of the dialect, which makes [`Trouble`] of them. No text in it shows a password.
+//! 7. Errors are told apart in one function of the dialect, which makes [`DbError`] of them. No text in it shows a password.
 //!
-//! 8. [`Session::lock_free`] begins a transaction as well, which [`Session::lock`] then goes on within; between the two nothing else is
+//! 8. [`Session::lock_skip_locked`] begins a transaction as well, which [`Session::lock`] then goes on within; between the two nothing else is
 //!    called but [`Session::roll_back`].
 //!
-//! Everything else is the engine's: what is combined ([`combine`]), what an attempt locks ([`wants`]), who joins it then
-//! ([`attempt`]), retries ([`batch`]),
-//! sweeping ([`sweep`]), what it knows of an item's units ([`hall`]), numbering and old keys ([`chores`]), connections ([`pool`]), answers ([`post`]). Beside all of it, a
-//! read replica may answer what is to be had ([`replica`]).
+//! # Where things are
 //!
-//! Errors: [`OpenError`] at the start; [`stockhold_store::Failure`] in answers; inside, [`Trouble`].
+//! | folder | what it does |
+//! |---|---|
+//! | [`state`] | what one batch has loaded, and what its commands change of it |
+//! | [`plan`] | which rows a batch has to lock: its lock set |
+//! | [`lock`] | takes the locks and loads the state; which late arrivals may join |
+//! | [`decide`] | decides, commits, and retries after a deadlock, a lock timeout or missing data |
+//! | [`sweep`] | expires overdue reservations |
+//! | [`read`] | queries, and availability at a read replica |
+//! | [`dispatch`] | the store's thread: batches, connections, sequences, periodic jobs, replies |
+//!
+//! A folder uses those above it and never those below it.
+//!
+//! Errors: [`OpenError`] at the start; [`stockhold_store::Failure`] in answers; inside, [`DbError`].
 
-mod bytes;
+mod db_error;
 mod dialect;
+mod encoding;
+mod meters;
 mod options;
+mod reply_batch;
+mod sessions;
+mod store_status;
 
-mod hall;
-mod slice;
-mod wants;
+mod state;
 
-mod attempt;
-mod batch;
+mod plan;
 
-mod combine;
-mod known;
-mod post;
-mod queue;
-mod sequence;
+mod lock;
 
-mod chores;
-mod pool;
-mod read;
+mod decide;
+
 mod sweep;
 
-mod meters;
-mod replica;
-mod run;
-mod shown;
-mod store;
+mod read;
 
-#[cfg(test)]
-mod crash_tests;
+mod dispatch;
 
-pub(crate) use bytes::{
+pub(crate) use db_error::DbError;
+pub(crate) use dialect::{
+    Changes, CommitOutcome, CommitSent, CounterChangeRow, Deadline, Dialect, LineRow, LockSet, LockedRows,
+    ReservationScan, Rows, SaleRow, ScanPage, Session, SkipLockedResult, UnitLockSet, UnitRow, UnitRows,
+    empty_counters, set_counters,
+};
+pub(crate) use dispatch::SqlStore;
+pub(crate) use encoding::{
     UNIT_HISTORY_BYTES, attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku,
     further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from,
     packed_events_body, serials_from,
 };
-pub(crate) use dialect::{
-    Changes, CommitSent, Committed, Deadline, Dialect, FiguresRow, Free, LineRow, Locked, Rows, SaleRow,
-    Scan, Scanned, Session, Trouble, UnitRow, UnitRows, UnitWants, Wants, count, no_figures,
-};
-pub(crate) use replica::{Pair, Position, ReplicaStore};
-pub(crate) use slice::Slice;
-pub(crate) use store::SqlStore;
+pub(crate) use read::{LogPosition, ReplicaDialect, ReplicaStore};
+pub(crate) use state::LoadedState;
 
 pub(crate) use options::BATCH_LINES;
 pub use options::{OpenError, Options, Replica};

@@ -3,11 +3,11 @@
 //! A connection whose state is in doubt is dropped, never reused: a transaction may be open on it.
 
 use super::address::Address;
+use super::errors::{db_error, is_gone, open_error};
 use super::migrate;
 use super::script::{LARGEST_PACKET, Packet, Script};
 use super::statements::CLOCK;
-use super::trouble::{is_gone, open_error, trouble};
-use crate::engine::{OpenError, Options, Trouble};
+use crate::engine::{DbError, OpenError, Options};
 use core::future::Future;
 use core::iter::repeat;
 use core::pin::pin;
@@ -83,11 +83,11 @@ impl Target {
         let rows = found.into_iter().flatten();
         let variables =
             rows.filter_map(|row| mysql_async::from_row_opt::<(String, String)>(row).ok()).collect();
-        self.look(&variables)?;
+        self.check_variables(&variables)?;
         Ok(conn)
     }
 
-    fn look(&self, variables: &BTreeMap<String, String>) -> Result<(), OpenError> {
+    fn check_variables(&self, variables: &BTreeMap<String, String>) -> Result<(), OpenError> {
         let get = |name: &str| variables.get(name).map_or("", String::as_str);
         let unfit = |why: String| Err(OpenError::Unfit(why));
         let is_mariadb =
@@ -134,11 +134,11 @@ fn version(text: &str) -> Option<Version> {
 }
 
 /// What the server answered to one statement: what the statement is, and its rows.
-pub(super) type Answered<T> = (T, Vec<Row>);
+pub(super) type StatementRows<T> = (T, Vec<Row>);
 
 /// A packet that failed.
 #[derive(Debug)]
-pub(super) struct Failed<T> {
+pub(super) struct PacketError<T> {
     /// The statement that did, when it is known.
     pub(super) step: Option<T>,
     pub(super) error: mysql_async::Error,
@@ -202,21 +202,25 @@ impl Connection {
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.
-    pub(super) async fn open_books(target: &Arc<Target>) -> Result<Self, OpenError> {
+    pub(super) async fn open_audit(target: &Arc<Target>) -> Result<Self, OpenError> {
         let mut conn = target.connect().await?;
         migrate::expect(&mut conn).await?;
         Ok(Self { conn, target: Arc::clone(target), begun: false, at_work: false, outages: 0 })
     }
 
     /// Sends one packet.
-    pub(super) async fn send<T: Copy>(&mut self, packet: &Packet<T>) -> Result<(), Failed<T>> {
-        let failed = |(number, error): (usize, _)| Failed { step: packet.steps.get(number).copied(), error };
+    pub(super) async fn send<T: Copy>(&mut self, packet: &Packet<T>) -> Result<(), PacketError<T>> {
+        let failed =
+            |(number, error): (usize, _)| PacketError { step: packet.steps.get(number).copied(), error };
         self.exchange(&packet.text).await.map(drop).map_err(failed)
     }
 
     /// Sends what does not write, or begins a transaction. A connection that turns out to be gone, as one that rested while the
     /// server was restarted, is replaced once: nothing had been done.
-    pub(super) async fn begin<T: Copy>(&mut self, script: &Script<T>) -> Result<Vec<Answered<T>>, Trouble> {
+    pub(super) async fn begin<T: Copy>(
+        &mut self,
+        script: &Script<T>,
+    ) -> Result<Vec<StatementRows<T>>, DbError> {
         let mut all = Vec::new();
         for (packet, is_first) in script.packets().iter().zip([true].into_iter().chain(repeat(false))) {
             let answers = if is_first && !self.begun {
@@ -231,12 +235,12 @@ impl Connection {
     }
 
     /// Likewise, as text.
-    pub(super) async fn query(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Trouble> {
+    pub(super) async fn query(&mut self, text: &str) -> Result<Vec<Vec<Row>>, DbError> {
         let error = match self.exchange(text).await {
             Ok(answers) => return Ok(answers),
             // What was begun on it can't be gone on with on another; and of replicas each is as far as it is.
             Err((_, error)) if is_gone(&error) && !self.begun && !self.target.is_replica => error,
-            Err((_, error)) => return Err(trouble(&error, false)),
+            Err((_, error)) => return Err(db_error(&error, false)),
         };
         match Self::open(&self.target).await {
             Ok(opened) => *self = opened,
@@ -244,7 +248,7 @@ impl Connection {
                 if matches!(why, OpenError::Unreachable(_)) {
                     self.target.outages.fetch_add(1, Ordering::Relaxed);
                 }
-                return Err(Trouble::Lost(why.to_string()));
+                return Err(DbError::ConnectionLost(why.to_string()));
             }
         }
         tracing::info!(%error, "a connection to the database was lost and is replaced");
@@ -252,8 +256,8 @@ impl Connection {
     }
 
     /// Sends statements of which nobody wants to know which one failed.
-    pub(super) async fn run(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Trouble> {
-        self.exchange(text).await.map_err(|(_, error)| trouble(&error, false))
+    pub(super) async fn run(&mut self, text: &str) -> Result<Vec<Vec<Row>>, DbError> {
+        self.exchange(text).await.map_err(|(_, error)| db_error(&error, false))
     }
 
     async fn exchange(&mut self, text: &str) -> Result<Vec<Vec<Row>>, (usize, mysql_async::Error)> {
@@ -291,20 +295,21 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn look(variables: &[(&str, &str)]) -> Result<(), OpenError> {
+    fn check_variables(variables: &[(&str, &str)]) -> Result<(), OpenError> {
         let target = Target::new("mysql://u@h/d", &Options::default()).unwrap();
-        target
-            .look(&variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        target.check_variables(
+            &variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        )
     }
 
     #[test]
     fn servers_that_will_not_do_are_told_apart() {
-        assert_eq!(look(&[("version", "8.0.16")]), Ok(()));
-        assert_eq!(look(&[("version", "8.4.3-log")]), Ok(()));
-        assert_eq!(look(&[("version", "10.6.4-MariaDB"), ("read_only", "OFF")]), Ok(()));
-        assert_eq!(look(&[("version", "5.5.5-10.11.6-MariaDB-1")]), Ok(()));
+        assert_eq!(check_variables(&[("version", "8.0.16")]), Ok(()));
+        assert_eq!(check_variables(&[("version", "8.4.3-log")]), Ok(()));
+        assert_eq!(check_variables(&[("version", "10.6.4-MariaDB"), ("read_only", "OFF")]), Ok(()));
+        assert_eq!(check_variables(&[("version", "5.5.5-10.11.6-MariaDB-1")]), Ok(()));
         let unfit = |variables: &[(&str, &str)], what: &str| {
-            let error = look(variables).unwrap_err();
+            let error = check_variables(variables).unwrap_err();
             assert!(matches!(&error, OpenError::Unfit(why) if why.contains(what)), "{variables:?}: {error}");
         };
         unfit(&[("version", "8.0.15")], "8.0.15");
@@ -313,7 +318,7 @@ mod tests {
         unfit(&[], "version");
         unfit(&[("version", "8.0.36"), ("read_only", "ON")], "read-only");
         unfit(&[("version", "8.0.36"), ("max_allowed_packet", "16776192")], "max_allowed_packet");
-        assert_eq!(look(&[("version", "8.0.36"), ("max_allowed_packet", "16777216")]), Ok(()));
+        assert_eq!(check_variables(&[("version", "8.0.36"), ("max_allowed_packet", "16777216")]), Ok(()));
         unfit(&[("version", "8.0.36"), ("log_bin", "ON"), ("binlog_format", "STATEMENT")], "binlog_format");
     }
 

@@ -1,17 +1,20 @@
 //! Reading state, with locks and without.
 
-use super::connect::{Answered, Connection};
+use super::connect::{Connection, StatementRows};
 use super::rows;
 use super::script::Script;
-use super::statements::{self, Lock, Part};
-use crate::engine::{Free, Locked, Rows, Trouble, UnitRows, UnitWants, Wants, count, hold_from, key_from};
+use super::statements::{self, RowLock, StatementKind};
+use crate::engine::{
+    DbError, LockSet, LockedRows, Rows, SkipLockedResult, UnitLockSet, UnitRows, hold_from, key_from,
+    set_counters,
+};
 use mysql_async::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{Instant, Item, ItemKey, Mode, ReservationId, StockCounters};
 
 /// What was read by a script, and the clock if it was asked for.
 #[derive(Default)]
-struct Loaded {
+struct LoadResult {
     now: Option<Instant>,
     rows: Rows,
     /// Reservations that were locked unread.
@@ -20,17 +23,17 @@ struct Loaded {
 
 impl Connection {
     /// Without locks, in one packet.
-    pub(super) async fn load(&mut self, wants: &Wants) -> Result<Rows, Trouble> {
+    pub(super) async fn load(&mut self, lock_set: &LockSet) -> Result<Rows, DbError> {
         let mut script = Script::new();
-        let items: BTreeSet<ItemKey> = wants.all_items().cloned().collect();
-        statements::items(&mut script, &items, Lock::None);
-        statements::holds(&mut script, &wants.holds, Lock::None);
-        for (number, item, most) in short_of_units(wants) {
+        let items: BTreeSet<ItemKey> = lock_set.all_items().cloned().collect();
+        statements::items(&mut script, &items, RowLock::None);
+        statements::holds(&mut script, &lock_set.holds, RowLock::None);
+        for (number, item, most) in short_of_units(lock_set) {
             statements::free_units(&mut script, number, item, most);
         }
-        rest(&mut script, wants);
+        rest(&mut script, lock_set);
         let answered = self.begin(&script).await?;
-        let mut rows = loaded(answered, wants)?.rows;
+        let mut rows = loaded(answered, lock_set)?.rows;
         self.count_all(&mut rows.items).await?;
         Ok(rows)
     }
@@ -38,42 +41,45 @@ impl Connection {
     /// Begins, locks, reads the clock, reads the state: separate statements in this order, in one packet. A statement sees what
     /// was committed before it began, so only one that comes after the locks sees what they waited for, and the clock shows a
     /// time at which the locks were held.
-    pub(super) async fn lock_and_load(&mut self, wants: &Wants) -> Result<Locked, Trouble> {
+    pub(super) async fn lock_and_load(&mut self, lock_set: &LockSet) -> Result<LockedRows, DbError> {
         let mut script = Script::new();
         if !self.begun {
-            statements::begin(&mut script, !wants.pauses.is_empty(), wants.sets_pauses);
+            statements::begin(&mut script, !lock_set.pauses.is_empty(), lock_set.sets_pauses);
         }
-        statements::items(&mut script, &wants.items, Lock::Wait);
-        statements::holds(&mut script, &wants.holds, Lock::Wait);
-        named_units(&mut script, wants, Lock::Wait);
-        for (number, item, most) in short_of_units(wants) {
+        statements::items(&mut script, &lock_set.items, RowLock::Wait);
+        statements::holds(&mut script, &lock_set.holds, RowLock::Wait);
+        named_units(&mut script, lock_set, RowLock::Wait);
+        for (number, item, most) in short_of_units(lock_set) {
             statements::lock_free_units(&mut script, number, item, most);
         }
         statements::clock(&mut script, &self.target.clock);
-        statements::items(&mut script, &wants.seen, Lock::None);
-        rest(&mut script, wants);
+        statements::items(&mut script, &lock_set.seen, RowLock::None);
+        rest(&mut script, lock_set);
         let answered = self.begin(&script).await?;
         self.begun = false;
-        let Loaded { now, rows, .. } = loaded(answered, wants)?;
-        let now = now.ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?;
+        let LoadResult { now, rows, .. } = loaded(answered, lock_set)?;
+        let now = now.ok_or_else(|| DbError::InvariantViolated("the clock shows nothing".to_owned()))?;
         // The serial is drawn by the row of events itself, when it is inserted: these locks are still held then.
-        Ok(Locked { now, serial: 0, rows })
+        Ok(LockedRows { now, serial: 0, rows })
     }
 
     /// Locks those of the items, the reservations and the named units that nobody else has locked.
-    pub(super) async fn lock_what_is_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
+    pub(super) async fn lock_skip_locked_rows(
+        &mut self,
+        lock_set: &LockSet,
+    ) -> Result<SkipLockedResult, DbError> {
         let mut script = Script::new();
         statements::begin(&mut script, false, false);
-        statements::items(&mut script, &wants.items, Lock::Skip);
-        statements::free_holds(&mut script, &wants.holds);
-        named_units(&mut script, wants, Lock::Skip);
+        statements::items(&mut script, &lock_set.items, RowLock::Skip);
+        statements::free_holds(&mut script, &lock_set.holds);
+        named_units(&mut script, lock_set, RowLock::Skip);
         let answered = self.begin(&script).await?;
         self.begun = true;
-        let Loaded { rows, free_holds, .. } = loaded(answered, wants)?;
+        let LoadResult { rows, free_holds, .. } = loaded(answered, lock_set)?;
         let named = |(item, units): (ItemKey, UnitRows)| {
             units.named.into_iter().map(move |unit| (item.clone(), unit.id))
         };
-        Ok(Free {
+        Ok(SkipLockedResult {
             items: rows.items.into_iter().map(|item| item.key).collect(),
             holds: free_holds,
             units: rows.units.into_iter().flat_map(named).collect(),
@@ -81,121 +87,123 @@ impl Connection {
     }
 
     /// Gives items whose units have ids their figures.
-    pub(super) async fn count_all(&mut self, items: &mut [Item]) -> Result<(), Trouble> {
+    pub(super) async fn count_all(&mut self, items: &mut [Item]) -> Result<(), DbError> {
         let mut units = BTreeMap::new();
         for item in items.iter().filter(|item| item.mode == Mode::Units) {
-            units.insert(item.key.clone(), UnitWants::default());
+            units.insert(item.key.clone(), UnitLockSet::default());
         }
         if units.is_empty() {
             return Ok(());
         }
-        let wants = Wants { units, ..Wants::default() };
+        let lock_set = LockSet { units, ..LockSet::default() };
         let mut script = Script::new();
-        rest(&mut script, &wants);
-        let found = loaded(self.begin(&script).await?, &wants)?.rows.units;
+        rest(&mut script, &lock_set);
+        let found = loaded(self.begin(&script).await?, &lock_set)?.rows.units;
         for item in items {
             if let Some(rows) = found.get(&item.key) {
-                count(item, &rows.figures);
+                set_counters(item, &rows.figures);
             }
         }
         Ok(())
     }
 
     /// The clock, and the earliest deadlines of all.
-    pub(super) async fn clock_and_due(&mut self, limit: usize) -> Result<(Instant, Rows), Trouble> {
+    pub(super) async fn clock_and_due(&mut self, limit: usize) -> Result<(Instant, Rows), DbError> {
         let mut script = Script::new();
         statements::clock(&mut script, &self.target.clock);
         statements::any_due(&mut script, limit);
-        let Loaded { now, rows, .. } = loaded(self.begin(&script).await?, &Wants::default())?;
-        Ok((now.ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?, rows))
+        let LoadResult { now, rows, .. } = loaded(self.begin(&script).await?, &LockSet::default())?;
+        Ok((now.ok_or_else(|| DbError::InvariantViolated("the clock shows nothing".to_owned()))?, rows))
     }
 }
 
 /// Locks units by their ids.
-fn named_units(script: &mut Script<Part>, wants: &Wants, lock: Lock) {
-    let named = wants.units.iter().enumerate().filter(|(_, (_, wanted))| !wanted.named.is_empty());
-    for (number, (item, wanted)) in named {
-        statements::named_units(script, number, item, &wanted.named, lock);
+fn named_units(script: &mut Script<StatementKind>, lock_set: &LockSet, lock: RowLock) {
+    let named = lock_set.units.iter().enumerate().filter(|(_, (_, unit_locks))| !unit_locks.named.is_empty());
+    for (number, (item, unit_locks)) in named {
+        statements::named_units(script, number, item, &unit_locks.named, lock);
     }
 }
 
 /// Items that free units are asked for of, each with its number and how many.
-fn short_of_units(wants: &Wants) -> impl Iterator<Item = (usize, &ItemKey, usize)> {
-    let numbered = wants.units.iter().enumerate().map(|(number, (item, wanted))| (number, item, wanted.free));
+fn short_of_units(lock_set: &LockSet) -> impl Iterator<Item = (usize, &ItemKey, usize)> {
+    let numbered =
+        lock_set.units.iter().enumerate().map(|(number, (item, unit_locks))| (number, item, unit_locks.free));
     numbered.filter(|(_, _, most)| *most > 0)
 }
 
 /// What needs no lock of its own: items' locks, or the lock of the pauses, keep it as it is. Keys come last: halls are not
 /// locked, and who sees that another has taken the last unit has to see the key that it was taken with.
-fn rest(script: &mut Script<Part>, wants: &Wants) {
-    statements::paused(script, &wants.pauses);
-    statements::due(script, &wants.due);
-    for (number, (item, wanted)) in wants.units.iter().enumerate() {
+fn rest(script: &mut Script<StatementKind>, lock_set: &LockSet) {
+    statements::paused(script, &lock_set.pauses);
+    statements::due(script, &lock_set.due);
+    for (number, (item, unit_locks)) in lock_set.units.iter().enumerate() {
         statements::unit_figures(script, number, item);
-        if wanted.last {
+        if unit_locks.last {
             statements::last_unit(script, number, item);
         }
-        if wanted.map {
+        if unit_locks.map {
             statements::all_units(script, number, item);
         }
     }
-    if let Some(depth) = wants.any_due {
+    if let Some(depth) = lock_set.any_due {
         statements::any_due(script, depth);
     }
-    statements::keys(script, &wants.keys);
+    statements::keys(script, &lock_set.keys);
 }
 
-fn loaded(answered: Vec<Answered<Part>>, wants: &Wants) -> Result<Loaded, Trouble> {
-    let mut loaded = Loaded::default();
-    let queues: Vec<&ItemKey> = wants.due.keys().collect();
+fn loaded(answered: Vec<StatementRows<StatementKind>>, lock_set: &LockSet) -> Result<LoadResult, DbError> {
+    let mut loaded = LoadResult::default();
+    let queues: Vec<&ItemKey> = lock_set.due.keys().collect();
     let empty = queues.iter().map(|key| ((*key).clone(), BTreeSet::new()));
     let mut due: BTreeMap<_, _> = empty.collect();
-    let mut units: Vec<UnitRows> = wants.units.iter().map(|_| UnitRows::default()).collect();
+    let mut units: Vec<UnitRows> = lock_set.units.iter().map(|_| UnitRows::default()).collect();
     let found = &mut loaded.rows;
-    for (part, answers) in answered {
+    for (kind, answers) in answered {
         for row in &answers {
-            match part {
-                Part::Begin => {}
-                Part::Items => found.items.push(rows::item(row)?),
-                Part::Holds => found.holds.push(hold_from(rows::bytes(row, 0)?)?),
-                Part::FreeHolds => {
+            match kind {
+                StatementKind::Begin => {}
+                StatementKind::Items => found.items.push(rows::item(row)?),
+                StatementKind::Holds => found.holds.push(hold_from(rows::bytes(row, 0)?)?),
+                StatementKind::FreeHolds => {
                     loaded.free_holds.insert(rows::id(row, 0)?);
                 }
-                Part::Clock => loaded.now = Some(rows::instant(row, 0)?),
-                Part::Paused => {
+                StatementKind::Clock => loaded.now = Some(rows::instant(row, 0)?),
+                StatementKind::Paused => {
                     found.paused.insert(rows::text(row, 0)?.to_owned());
                 }
-                Part::Keys => found.keys.push(key_from(rows::bytes(row, 0)?)?),
-                Part::Due => {
+                StatementKind::Keys => found.keys.push(key_from(rows::bytes(row, 0)?)?),
+                StatementKind::Due => {
                     let number = usize::try_from(rows::figure(row, 0)?).ok();
                     let queue = number.and_then(|number| due.get_mut(*queues.get(number)?));
-                    let queue = queue.ok_or_else(|| Trouble::Alarm("a deadline of no item".to_owned()))?;
+                    let queue = queue
+                        .ok_or_else(|| DbError::InvariantViolated("a deadline of no item".to_owned()))?;
                     queue.insert(rows::deadline(row, 1)?);
                 }
-                Part::NamedUnits(number) => of(&mut units, number)?.named.push(rows::unit(row)?),
-                Part::FreeUnits(number) => of(&mut units, number)?.free.push(rows::unit(row)?),
-                Part::AllUnits(number) => of(&mut units, number)?.map.push(rows::unit(row)?),
-                Part::UnitFigures(number) => of(&mut units, number)?.figures = counted(row)?,
-                Part::LastUnit(number) => {
+                StatementKind::NamedUnits(number) => of(&mut units, number)?.named.push(rows::unit(row)?),
+                StatementKind::FreeUnits(number) => of(&mut units, number)?.free.push(rows::unit(row)?),
+                StatementKind::AllUnits(number) => of(&mut units, number)?.map.push(rows::unit(row)?),
+                StatementKind::UnitFigures(number) => of(&mut units, number)?.figures = counted(row)?,
+                StatementKind::LastUnit(number) => {
                     let of_item = of(&mut units, number)?;
                     of_item.last_position = of_item.last_position.max(rows::figure(row, 0)?);
                 }
-                Part::AnyDue => {
+                StatementKind::AnyDue => {
                     found.any_due.insert(rows::deadline(row, 0)?);
                 }
             }
         }
     }
     found.due = due;
-    found.units = wants.units.keys().cloned().zip(units).collect();
+    found.units = lock_set.units.keys().cloned().zip(units).collect();
     Ok(loaded)
 }
 
-fn of(units: &mut [UnitRows], number: usize) -> Result<&mut UnitRows, Trouble> {
-    units.get_mut(number).ok_or_else(|| Trouble::Alarm("a unit of no item".to_owned()))
+fn of(units: &mut [UnitRows], number: usize) -> Result<&mut UnitRows, DbError> {
+    units.get_mut(number).ok_or_else(|| DbError::InvariantViolated("a unit of no item".to_owned()))
 }
 
-fn counted(row: &Row) -> Result<StockCounters, Trouble> {
+fn counted(row: &Row) -> Result<StockCounters, DbError> {
     Ok(StockCounters {
         total_units: rows::figure(row, 0)?,
         held: rows::figure(row, 1)?,

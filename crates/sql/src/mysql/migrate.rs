@@ -3,10 +3,10 @@
 //! migration can be run again, and the version is written behind the last of them.
 
 use super::connect::{Target, exchange};
+use super::errors::{is_no_such_table, open_error};
 use super::rows;
-use super::trouble::{is_no_such_table, open_error};
-use crate::Migrated;
-use crate::engine::{OpenError, Trouble};
+use crate::MigrationResult;
+use crate::engine::{DbError, OpenError};
 use mysql_async::{Conn, Error, Row};
 
 /// The schema that this program knows: the number of its last migration.
@@ -26,7 +26,7 @@ const LOCK_SECONDS: u32 = 3_600;
 const LOCK_NAME: &str = "CONCAT('stockhold.', MD5(DATABASE()))";
 
 /// Migrates by a connection of its own, with no limit on how long a statement may take.
-pub(super) async fn alone(target: &Target) -> Result<Migrated, OpenError> {
+pub(super) async fn alone(target: &Target) -> Result<MigrationResult, OpenError> {
     let mut conn = target.connect().await?;
     let unhurried =
         format!("SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}, lock_wait_timeout = {LOCK_SECONDS}");
@@ -35,11 +35,11 @@ pub(super) async fn alone(target: &Target) -> Result<Migrated, OpenError> {
 }
 
 /// Brings the schema up to date.
-pub(super) async fn migrate(conn: &mut Conn) -> Result<Migrated, OpenError> {
+pub(super) async fn migrate(conn: &mut Conn) -> Result<MigrationResult, OpenError> {
     // Most connections find the schema as it should be, and then write nothing and wait for nobody.
     let found = whole(conn).await?;
     if found == SCHEMA_VERSION {
-        return Ok(Migrated { from: found, to: found });
+        return Ok(MigrationResult { from: found, to: found });
     }
     if found > SCHEMA_VERSION {
         return Err(newer_schema(found));
@@ -80,7 +80,7 @@ async fn version(conn: &mut Conn) -> Result<(i32, bool), OpenError> {
         Ok(found) => {
             let Some(row) = found.first() else { return Ok((0, false)) };
             let [version, unfinished] = [0, 1].map(|column| rows::int(row, column));
-            let unfit = |trouble: Trouble| OpenError::Unfit(trouble.to_string());
+            let unfit = |error: DbError| OpenError::Unfit(error.to_string());
             let (version, unfinished) = (version.map_err(unfit)?, unfinished.map_err(unfit)?);
             Ok((i32::try_from(version).unwrap_or(i32::MAX), unfinished != 0))
         }
@@ -89,7 +89,7 @@ async fn version(conn: &mut Conn) -> Result<(i32, bool), OpenError> {
     }
 }
 
-async fn under_lock(conn: &mut Conn) -> Result<Migrated, OpenError> {
+async fn under_lock(conn: &mut Conn) -> Result<MigrationResult, OpenError> {
     let (from, _) = version(conn).await?;
     if from > SCHEMA_VERSION {
         return Err(newer_schema(from));
@@ -117,7 +117,7 @@ async fn under_lock(conn: &mut Conn) -> Result<Migrated, OpenError> {
         Ok::<_, Error>(())
     };
     made.await.map_err(|error| open_error(&error))?;
-    Ok(Migrated { from, to: SCHEMA_VERSION })
+    Ok(MigrationResult { from, to: SCHEMA_VERSION })
 }
 
 /// Runs statements; the rows of all of them.

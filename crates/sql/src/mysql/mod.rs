@@ -22,9 +22,9 @@
 //! COMMIT travels behind the writes without waiting for them: a write that fails stops the packet, and behind each write that
 //! has to change a certain number of rows stands a statement that fails if it changed another.
 
+mod errors;
 mod script;
 mod statements;
-mod trouble;
 
 mod address;
 mod connect;
@@ -38,14 +38,14 @@ mod write;
 
 mod replica;
 
-mod books;
+mod audit;
 
-pub(crate) use replica::beside;
+pub(crate) use replica::open_with_replica;
 
 pub use migrate::SCHEMA_VERSION;
-pub use statements::{Plan, ROWS, plans};
+pub use statements::{ExpectedPlan, ROWS, plans};
 
-use crate::Migrated;
+use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
 use connect::{Connection, Target};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Store for MysqlStore {
 }
 
 /// Brings the schema up to date. Blocks until that is done.
-pub fn migrate(url: &str, options: &Options) -> Result<Migrated, OpenError> {
+pub fn migrate(url: &str, options: &Options) -> Result<MigrationResult, OpenError> {
     let target = Target::new(url, options)?;
     let work = async move { migrate::alone(&target).await };
     // On a thread of its own, so that it can be called from within anybody's runtime.
@@ -98,8 +98,8 @@ pub fn migrate(url: &str, options: &Options) -> Result<Migrated, OpenError> {
 }
 
 /// A connection that reads the books.
-pub(crate) async fn books(url: &str, options: &Options) -> Result<Connection, OpenError> {
-    Connection::open_books(&Arc::new(Target::new(url, options)?)).await
+pub(crate) async fn open_audit(url: &str, options: &Options) -> Result<Connection, OpenError> {
+    Connection::open_audit(&Arc::new(Target::new(url, options)?)).await
 }
 
 struct Mysql {

@@ -11,8 +11,8 @@ use super::rows;
 use super::script::Script;
 use super::statements;
 use crate::engine::{
-    Changes, CommitSent, Committed, Deadline, Free, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
-    events_from, hold_from, serials_from,
+    Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, ReservationScan, Rows,
+    ScanPage, Session, SkipLockedResult, events_from, hold_from, serials_from,
 };
 use core::cmp::Ordering;
 use mysql_async::Row;
@@ -30,24 +30,24 @@ impl Session for Connection {
         self.is_useless()
     }
 
-    async fn read(&mut self, wants: &Wants) -> Result<Rows, Trouble> {
-        self.load(wants).await
+    async fn read(&mut self, lock_set: &LockSet) -> Result<Rows, DbError> {
+        self.load(lock_set).await
     }
 
-    async fn lock(&mut self, wants: &Wants) -> Result<Locked, Trouble> {
-        self.lock_and_load(wants).await
+    async fn lock(&mut self, lock_set: &LockSet) -> Result<LockedRows, DbError> {
+        self.lock_and_load(lock_set).await
     }
 
-    async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<Committed, Trouble> {
+    async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<CommitOutcome, DbError> {
         self.write_and_commit(changes, sent).await
     }
 
-    async fn roll_back(&mut self) -> Result<(), Trouble> {
+    async fn roll_back(&mut self) -> Result<(), DbError> {
         self.begun = false;
         self.run("ROLLBACK").await.map(drop)
     }
 
-    async fn shelf(&mut self, asked: &ItemPageRequest) -> Result<Vec<Item>, Trouble> {
+    async fn shelf(&mut self, asked: &ItemPageRequest) -> Result<Vec<Item>, DbError> {
         let mut after = asked.after.as_ref().map_or(("", ""), |key| (key.location(), key.sku()));
         let only = asked.location.as_ref().map(Label::as_str);
         if let Some(location) = only {
@@ -69,23 +69,23 @@ impl Session for Connection {
         item: &ItemKey,
         after: Option<&(u64, Label)>,
         limit: usize,
-    ) -> Result<Vec<Unit>, Trouble> {
+    ) -> Result<Vec<Unit>, DbError> {
         let rows = self.rows(&statements::units_page(item, after, limit)).await?;
         rows.iter().map(rows::unit).collect()
     }
 
-    async fn unit(&mut self, item: &ItemKey, unit: &Label) -> Result<Option<(Unit, Vec<u64>)>, Trouble> {
+    async fn unit(&mut self, item: &ItemKey, unit: &Label) -> Result<Option<(Unit, Vec<u64>)>, DbError> {
         let rows = self.rows(&statements::one_unit(item, unit)).await?;
         let read = |row| Ok((rows::unit(row)?, serials_from(rows::bytes(row, rows::UNIT_HISTORY)?)?));
         rows.first().map(read).transpose()
     }
 
-    async fn paused(&mut self) -> Result<Vec<String>, Trouble> {
+    async fn paused(&mut self) -> Result<Vec<String>, DbError> {
         let rows = self.rows("SELECT location FROM stockhold_pauses WHERE paused ORDER BY location").await?;
         rows.iter().map(|row| rows::text(row, 0).map(str::to_owned)).collect()
     }
 
-    async fn scan(&mut self, scan: &Scan<'_>) -> Result<Scanned, Trouble> {
+    async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {
         let status = scan.status.map(rows::status);
         let text = match scan.sku {
             Some(sku) => statements::scan_sku(sku, status, scan.before, scan.limit),
@@ -99,15 +99,15 @@ impl Session for Connection {
             }
         }
         let last = rows.last().filter(|_| rows.len() == scan.limit);
-        Ok(Scanned { holds, next: last.map(|row| rows::id(row, 0)).transpose()? })
+        Ok(ScanPage { holds, next: last.map(|row| rows::id(row, 0)).transpose()? })
     }
 
-    async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, Trouble> {
+    async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, DbError> {
         let rows = self.rows(&statements::history(id)).await?;
         rows.first().map(|row| serials_from(rows::bytes(row, 0)?)).transpose()
     }
 
-    async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, Trouble> {
+    async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, DbError> {
         let mut script = Script::new();
         statements::batches(&mut script, &serials.iter().copied().collect());
         let mut found = BTreeMap::new();
@@ -119,7 +119,7 @@ impl Session for Connection {
         Ok(serials.iter().filter_map(|serial| found.remove(serial)).flatten().collect())
     }
 
-    async fn events(&mut self, after: u64, limit: usize) -> Result<Vec<EventRow>, Trouble> {
+    async fn events(&mut self, after: u64, limit: usize) -> Result<Vec<EventRow>, DbError> {
         let Ok(mut seen) = i64::try_from(after) else { return Ok(Vec::new()) };
         let mut events = Vec::new();
         while events.len() < limit {
@@ -137,8 +137,8 @@ impl Session for Connection {
         Ok(events)
     }
 
-    async fn number(&mut self) -> Result<u64, Trouble> {
-        let missing = || Trouble::Alarm("the sequencer has no row".to_owned());
+    async fn number(&mut self) -> Result<u64, DbError> {
+        let missing = || DbError::InvariantViolated("the sequencer has no row".to_owned());
         let rows = self.rows(statements::UNNUMBERED).await?;
         let row = rows.first().ok_or_else(missing)?;
         if rows::int(row, 1)? == 0 {
@@ -159,30 +159,32 @@ impl Session for Connection {
         }
     }
 
-    async fn is_unfinished(&mut self) -> Result<bool, Trouble> {
+    async fn is_unfinished(&mut self) -> Result<bool, DbError> {
         let rows = self.rows(statements::UNFINISHED).await?;
-        let row = rows.first().ok_or_else(|| Trouble::Alarm("the schema has no version".to_owned()))?;
+        let row =
+            rows.first().ok_or_else(|| DbError::InvariantViolated("the schema has no version".to_owned()))?;
         Ok(rows::int(row, 0)? != 0)
     }
 
-    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), Trouble> {
+    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), DbError> {
         let (now, rows) = self.clock_and_due(limit).await?;
         Ok((now, rows.any_due.into_iter().take_while(|(due, _)| *due <= now).collect()))
     }
 
-    async fn lock_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
-        self.lock_what_is_free(wants).await
+    async fn lock_skip_locked(&mut self, lock_set: &LockSet) -> Result<SkipLockedResult, DbError> {
+        self.lock_skip_locked_rows(lock_set).await
     }
 
-    async fn active_holds(&mut self) -> Result<u64, Trouble> {
+    async fn active_holds(&mut self) -> Result<u64, DbError> {
         let rows = self.rows(statements::ACTIVE_HOLDS).await?;
-        let row = rows.first().ok_or_else(|| Trouble::Alarm("a count has no row".to_owned()))?;
+        let row = rows.first().ok_or_else(|| DbError::InvariantViolated("a count has no row".to_owned()))?;
         rows::figure(row, 0)
     }
 
-    async fn keep_keys(&mut self, at_least: i64) -> Result<i64, Trouble> {
+    async fn keep_keys(&mut self, at_least: i64) -> Result<i64, DbError> {
         let rows = self.rows("SELECT key_retention FROM stockhold_archived WHERE one=1").await?;
-        let row = rows.first().ok_or_else(|| Trouble::Alarm("the archive has no row".to_owned()))?;
+        let row =
+            rows.first().ok_or_else(|| DbError::InvariantViolated("the archive has no row".to_owned()))?;
         let kept = rows::int(row, 0)?;
         if kept < at_least {
             let longer = format!(
@@ -193,7 +195,7 @@ impl Session for Connection {
         Ok(kept.max(at_least))
     }
 
-    async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, Trouble> {
+    async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, DbError> {
         let rows = self.rows(&statements::forget_keys(before, limit)).await?;
         let gone = rows.first().map(|row| rows::figure(row, 0)).transpose()?;
         Ok(usize::try_from(gone.unwrap_or(0)).unwrap_or(usize::MAX))
@@ -202,11 +204,11 @@ impl Session for Connection {
 
 impl Connection {
     /// The rows of all statements of a text, of which one has rows.
-    async fn rows(&mut self, text: &str) -> Result<Vec<Row>, Trouble> {
+    async fn rows(&mut self, text: &str) -> Result<Vec<Row>, DbError> {
         Ok(self.query(text).await?.concat())
     }
 }
 
-fn batch(row: &Row) -> Result<Vec<EventRow>, Trouble> {
+fn batch(row: &Row) -> Result<Vec<EventRow>, DbError> {
     events_from(rows::bytes(row, 2)?, rows::int(row, 0)?, rows::int(row, 1)?)
 }

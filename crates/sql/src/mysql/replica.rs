@@ -4,7 +4,7 @@
 //! another form and are not understood here.
 
 use super::connect::{Connection, Target};
-use crate::engine::{OpenError, Options, Pair, Position, Replica, ReplicaStore, Trouble};
+use crate::engine::{DbError, LogPosition, OpenError, Options, Replica, ReplicaDialect, ReplicaStore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stockhold_store::Store;
@@ -13,25 +13,25 @@ const COMMITTED: &str = "SELECT @@GLOBAL.gtid_binlog_pos";
 const APPLIED: &str = "SELECT @@GLOBAL.gtid_slave_pos";
 
 /// Puts a replica beside a store that is open.
-pub(crate) fn beside(
+pub(crate) fn open_with_replica(
     primary: Arc<dyn Store>,
     url: &str,
     replica: &Replica,
     options: &Options,
 ) -> Result<ReplicaStore, OpenError> {
-    let pair = Pairing {
+    let pair = MysqlReplica {
         primary: Arc::new(Target::new(url, options)?),
         replica: Arc::new(Target::of_replica(&replica.url, options)?),
     };
     ReplicaStore::start(primary, pair, replica.staleness)
 }
 
-struct Pairing {
+struct MysqlReplica {
     primary: Arc<Target>,
     replica: Arc<Target>,
 }
 
-impl Pair for Pairing {
+impl ReplicaDialect for MysqlReplica {
     type Session = Connection;
 
     async fn primary(&self) -> Result<Connection, OpenError> {
@@ -42,25 +42,26 @@ impl Pair for Pairing {
         Connection::open(&self.replica).await
     }
 
-    async fn committed(&self, primary: &mut Connection) -> Result<Position, Trouble> {
+    async fn committed(&self, primary: &mut Connection) -> Result<LogPosition, DbError> {
         position(primary, COMMITTED).await
     }
 
     /// One that has never followed anybody has no position.
-    async fn applied(&self, replica: &mut Connection) -> Result<Option<Position>, Trouble> {
-        Ok(Some(position(replica, APPLIED).await?).filter(|position| *position != Position::default()))
+    async fn applied(&self, replica: &mut Connection) -> Result<Option<LogPosition>, DbError> {
+        Ok(Some(position(replica, APPLIED).await?).filter(|position| *position != LogPosition::default()))
     }
 }
 
-async fn position(connection: &mut Connection, query: &str) -> Result<Position, Trouble> {
+async fn position(connection: &mut Connection, query: &str) -> Result<LogPosition, DbError> {
     let rows = connection.query(query).await?.concat();
     let text = rows.first().and_then(|row| row.get_opt::<String, _>(0)).and_then(Result::ok);
-    let ids = text.ok_or_else(|| Trouble::Alarm("a server without a position".to_owned()))?;
-    parsed(&ids).ok_or_else(|| Trouble::Alarm("a position of another form than MariaDB's".to_owned()))
+    let ids = text.ok_or_else(|| DbError::InvariantViolated("a server without a position".to_owned()))?;
+    parsed(&ids)
+        .ok_or_else(|| DbError::InvariantViolated("a position of another form than MariaDB's".to_owned()))
 }
 
 /// `0-1-100,7-3-4`: domain, server, number.
-fn parsed(ids: &str) -> Option<Position> {
+fn parsed(ids: &str) -> Option<LogPosition> {
     let one = |id: &str| {
         let mut parts = id.trim().split('-');
         let (domain, server, number) = (parts.next()?, parts.next()?, parts.next()?);
@@ -68,7 +69,7 @@ fn parsed(ids: &str) -> Option<Position> {
         whole.then_some((domain.parse().ok()?, (server.parse().ok()?, number.parse().ok()?)))
     };
     let ids = ids.split(',').filter(|id| !id.trim().is_empty());
-    ids.map(one).collect::<Option<BTreeMap<_, _>>>().map(Position)
+    ids.map(one).collect::<Option<BTreeMap<_, _>>>().map(LogPosition)
 }
 
 #[cfg(test)]
@@ -77,8 +78,8 @@ mod tests {
 
     #[test]
     fn positions_of_all_domains_are_read() {
-        assert_eq!(parsed("0-1-100, 7-3-4"), Some(Position([(0, (1, 100)), (7, (3, 4))].into())));
-        assert_eq!(parsed(""), Some(Position::default()));
+        assert_eq!(parsed("0-1-100, 7-3-4"), Some(LogPosition([(0, (1, 100)), (7, (3, 4))].into())));
+        assert_eq!(parsed(""), Some(LogPosition::default()));
         for wrong in ["0-1", "0-1-2-3", "a-1-2", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"] {
             assert_eq!(parsed(wrong), None, "{wrong}");
         }

@@ -1,7 +1,7 @@
 //! How rows become values. All of them come as text, with the columns in the order that statements give. A row that makes no
 //! sense is damage, said aloud and never guessed around.
 
-use crate::engine::{Deadline, Trouble, attributes_from};
+use crate::engine::{DbError, Deadline, attributes_from};
 use core::fmt::Display;
 use core::str::FromStr;
 use mysql_async::{Row, Value};
@@ -21,12 +21,12 @@ pub(super) const UNIT_COLUMNS: &str =
 /// Where a unit's history stands behind them.
 pub(super) const UNIT_HISTORY: usize = 9;
 
-pub(super) fn bytes(row: &Row, column: usize) -> Result<&[u8], Trouble> {
+pub(super) fn bytes(row: &Row, column: usize) -> Result<&[u8], DbError> {
     some_bytes(row, column)?.ok_or_else(|| wrong(row, column, "NULL"))
 }
 
 /// `None` for `NULL`.
-pub(super) fn some_bytes(row: &Row, column: usize) -> Result<Option<&[u8]>, Trouble> {
+pub(super) fn some_bytes(row: &Row, column: usize) -> Result<Option<&[u8]>, DbError> {
     match row.as_ref(column) {
         Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
         Some(Value::NULL) => Ok(None),
@@ -34,39 +34,39 @@ pub(super) fn some_bytes(row: &Row, column: usize) -> Result<Option<&[u8]>, Trou
     }
 }
 
-fn wrong(row: &Row, column: usize, what: impl Display) -> Trouble {
+fn wrong(row: &Row, column: usize, what: impl Display) -> DbError {
     let name =
         row.columns_ref().get(column).map_or_else(|| "?".into(), mysql_async::Column::name_str).into_owned();
-    Trouble::Alarm(format!("a row's {name} is {what}"))
+    DbError::InvariantViolated(format!("a row's {name} is {what}"))
 }
 
-fn number<N: FromStr>(row: &Row, column: usize) -> Result<N, Trouble> {
+fn number<N: FromStr>(row: &Row, column: usize) -> Result<N, DbError> {
     let bytes = bytes(row, column)?;
     let value = core::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
     value.ok_or_else(|| wrong(row, column, String::from_utf8_lossy(bytes)))
 }
 
-pub(super) fn int(row: &Row, column: usize) -> Result<i64, Trouble> {
+pub(super) fn int(row: &Row, column: usize) -> Result<i64, DbError> {
     number(row, column)
 }
 
-pub(super) fn figure(row: &Row, column: usize) -> Result<u64, Trouble> {
+pub(super) fn figure(row: &Row, column: usize) -> Result<u64, DbError> {
     number(row, column)
 }
 
-pub(super) fn instant(row: &Row, column: usize) -> Result<Instant, Trouble> {
+pub(super) fn instant(row: &Row, column: usize) -> Result<Instant, DbError> {
     Ok(Instant::from_micros(int(row, column)?))
 }
 
-pub(super) fn text(row: &Row, column: usize) -> Result<&str, Trouble> {
+pub(super) fn text(row: &Row, column: usize) -> Result<&str, DbError> {
     core::str::from_utf8(bytes(row, column)?).map_err(|_| wrong(row, column, "no UTF-8"))
 }
 
-pub(super) fn label(row: &Row, column: usize) -> Result<Label, Trouble> {
+pub(super) fn label(row: &Row, column: usize) -> Result<Label, DbError> {
     Label::new(text(row, column)?).map_err(|error| wrong(row, column, error))
 }
 
-fn seconds(row: &Row, column: usize) -> Result<Option<Seconds>, Trouble> {
+fn seconds(row: &Row, column: usize) -> Result<Option<Seconds>, DbError> {
     if some_bytes(row, column)?.is_none() {
         return Ok(None);
     }
@@ -74,7 +74,7 @@ fn seconds(row: &Row, column: usize) -> Result<Option<Seconds>, Trouble> {
     Seconds::new(value).map(Some).map_err(|_| wrong(row, column, value))
 }
 
-fn metadata(row: &Row, column: usize) -> Result<Option<Arc<str>>, Trouble> {
+fn metadata(row: &Row, column: usize) -> Result<Option<Arc<str>>, DbError> {
     if some_bytes(row, column)?.is_none() {
         return Ok(None);
     }
@@ -82,19 +82,19 @@ fn metadata(row: &Row, column: usize) -> Result<Option<Arc<str>>, Trouble> {
 }
 
 /// A reservation's id.
-pub(super) fn id(row: &Row, column: usize) -> Result<ReservationId, Trouble> {
+pub(super) fn id(row: &Row, column: usize) -> Result<ReservationId, DbError> {
     let bytes =
         <[u8; 16]>::try_from(bytes(row, column)?).map_err(|_| wrong(row, column, "of another length"))?;
     Ok(ReservationId::from_u128(u128::from_be_bytes(bytes)))
 }
 
 /// A deadline: the instant, and the column behind it whose it is.
-pub(super) fn deadline(row: &Row, column: usize) -> Result<Deadline, Trouble> {
+pub(super) fn deadline(row: &Row, column: usize) -> Result<Deadline, DbError> {
     Ok((instant(row, column)?, id(row, column + 1)?))
 }
 
 /// An item from its row.
-pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
+pub(super) fn item(row: &Row) -> Result<Item, DbError> {
     Ok(Item {
         key: ItemKey::new(&label(row, 0)?, &label(row, 1)?),
         mode: match int(row, 2)? {
@@ -122,7 +122,7 @@ pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
     })
 }
 
-fn some_label(row: &Row, column: usize) -> Result<Option<Label>, Trouble> {
+fn some_label(row: &Row, column: usize) -> Result<Option<Label>, DbError> {
     if some_bytes(row, column)?.is_none() {
         return Ok(None);
     }
@@ -130,7 +130,7 @@ fn some_label(row: &Row, column: usize) -> Result<Option<Label>, Trouble> {
 }
 
 /// A unit from its row.
-pub(super) fn unit(row: &Row) -> Result<Unit, Trouble> {
+pub(super) fn unit(row: &Row) -> Result<Unit, DbError> {
     let with = some_bytes(row, 7)?.map(|_| id(row, 7)).transpose()?;
     Ok(Unit {
         id: label(row, 0)?,

@@ -25,7 +25,7 @@ const PLENTY: usize = BATCH_LINES;
 
 /// What a statement of a [`Script`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum StatementKind {
     /// Nothing that anybody wants to see.
     Begin,
     Items,
@@ -46,13 +46,13 @@ pub(super) enum Part {
 
 /// How rows are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lock {
+pub(super) enum RowLock {
     None,
     Wait,
     Skip,
 }
 
-const fn read(step: Part, head: &'static str, tail: &'static str) -> Bulk<Part> {
+const fn read(step: StatementKind, head: &'static str, tail: &'static str) -> Bulk<StatementKind> {
     Bulk { step, head, between: ",", tail, affects: None }
 }
 
@@ -61,7 +61,7 @@ safety_stock,default_ttl,max_hold,metadata,version,paused,created_at \
 FROM stockhold_items FORCE INDEX (PRIMARY) WHERE (location,sku) IN (";
 const FROM_HOLDS: &str = "SELECT body FROM stockhold_holds FORCE INDEX (PRIMARY) WHERE id IN (";
 
-impl Lock {
+impl RowLock {
     const fn tail(self) -> &'static str {
         match self {
             Self::None => ")",
@@ -73,17 +73,24 @@ impl Lock {
 
 /// Begins, and locks the pauses if they are asked for. The lock of one row stands for all of them: whoever waits for it to
 /// set one keeps those who come later from reading any.
-pub(super) fn begin(script: &mut Script<Part>, reads_pauses: bool, sets_pauses: bool) {
-    script.add(Part::Begin).push_str("START TRANSACTION");
+pub(super) fn begin(script: &mut Script<StatementKind>, reads_pauses: bool, sets_pauses: bool) {
+    script.add(StatementKind::Begin).push_str("START TRANSACTION");
     if reads_pauses || sets_pauses {
         let how = if sets_pauses { "FOR UPDATE" } else { "LOCK IN SHARE MODE" };
-        let _ = write!(script.add(Part::Begin), "SELECT 1 FROM stockhold_pauses WHERE location = x'' {how}");
+        let _ = write!(
+            script.add(StatementKind::Begin),
+            "SELECT 1 FROM stockhold_pauses WHERE location = x'' {how}"
+        );
     }
 }
 
 /// Items, in the order of their keys.
-pub(super) fn items<'a>(script: &mut Script<Part>, keys: impl IntoIterator<Item = &'a ItemKey>, lock: Lock) {
-    script.add_rows(&read(Part::Items, FROM_ITEMS, lock.tail()), keys, |text, one| {
+pub(super) fn items<'a>(
+    script: &mut Script<StatementKind>,
+    keys: impl IntoIterator<Item = &'a ItemKey>,
+    lock: RowLock,
+) {
+    script.add_rows(&read(StatementKind::Items, FROM_ITEMS, lock.tail()), keys, |text, one| {
         text.push('(');
         key(text, one);
         text.push(')');
@@ -91,37 +98,46 @@ pub(super) fn items<'a>(script: &mut Script<Part>, keys: impl IntoIterator<Item 
 }
 
 /// Reservations, in the order of their ids.
-pub(super) fn holds(script: &mut Script<Part>, ids: &BTreeSet<ReservationId>, lock: Lock) {
-    script.add_rows(&read(Part::Holds, FROM_HOLDS, lock.tail()), ids, |text, one| id(text, *one));
+pub(super) fn holds(script: &mut Script<StatementKind>, ids: &BTreeSet<ReservationId>, lock: RowLock) {
+    script.add_rows(&read(StatementKind::Holds, FROM_HOLDS, lock.tail()), ids, |text, one| id(text, *one));
 }
 
 /// Those of the reservations that nobody else has locked, locked. With the key alone MariaDB would go through the whole of a
 /// small table for them.
-pub(super) fn free_holds(script: &mut Script<Part>, ids: &BTreeSet<ReservationId>) {
+pub(super) fn free_holds(script: &mut Script<StatementKind>, ids: &BTreeSet<ReservationId>) {
     const HEAD: &str = "SELECT id,LENGTH(body) FROM stockhold_holds FORCE INDEX (PRIMARY) WHERE id IN (";
-    script.add_rows(&read(Part::FreeHolds, HEAD, Lock::Skip.tail()), ids, |text, one| id(text, *one));
+    script.add_rows(&read(StatementKind::FreeHolds, HEAD, RowLock::Skip.tail()), ids, |text, one| {
+        id(text, *one)
+    });
 }
 
-pub(super) fn clock(script: &mut Script<Part>, clock: &str) {
-    let _ = write!(script.add(Part::Clock), "SELECT {clock}");
+pub(super) fn clock(script: &mut Script<StatementKind>, clock: &str) {
+    let _ = write!(script.add(StatementKind::Clock), "SELECT {clock}");
 }
 
-pub(super) fn paused(script: &mut Script<Part>, locations: &BTreeSet<String>) {
-    let bulk =
-        read(Part::Paused, "SELECT location FROM stockhold_pauses WHERE paused AND location IN (", ")");
+pub(super) fn paused(script: &mut Script<StatementKind>, locations: &BTreeSet<String>) {
+    let bulk = read(
+        StatementKind::Paused,
+        "SELECT location FROM stockhold_pauses WHERE paused AND location IN (",
+        ")",
+    );
     script.add_rows(&bulk, locations, |text, location| hex(text, location.as_bytes()));
 }
 
-pub(super) fn keys(script: &mut Script<Part>, hashes: &BTreeSet<KeyHash>) {
-    let bulk = read(Part::Keys, "SELECT body FROM stockhold_keys FORCE INDEX (PRIMARY) WHERE hash IN (", ")");
+pub(super) fn keys(script: &mut Script<StatementKind>, hashes: &BTreeSet<KeyHash>) {
+    let bulk = read(
+        StatementKind::Keys,
+        "SELECT body FROM stockhold_keys FORCE INDEX (PRIMARY) WHERE hash IN (",
+        ")",
+    );
     script.add_rows(&bulk, hashes, |text, hash| hex(text, &hash.0.to_be_bytes()));
 }
 
 /// The earliest deadlines of items, each with the item's number in the list.
-pub(super) fn due(script: &mut Script<Part>, depths: &BTreeMap<ItemKey, usize>) {
+pub(super) fn due(script: &mut Script<StatementKind>, depths: &BTreeMap<ItemKey, usize>) {
     let numbered: Vec<_> = depths.iter().enumerate().collect();
     for some in numbered.chunks(ITEMS_PER_STATEMENT) {
-        let text = script.add(Part::Due);
+        let text = script.add(StatementKind::Due);
         for (nth, (number, (item, depth))) in some.iter().enumerate() {
             if nth > 0 {
                 text.push_str(" UNION ALL ");
@@ -153,11 +169,11 @@ fn of_item(text: &mut String, item: &ItemKey) {
 /// along that passes by an entry that is locked, and keeps the lock of one that is not until it ends, though it can't have the
 /// unit. Whoever has the unit has to change the entry.
 pub(super) fn named_units(
-    script: &mut Script<Part>,
+    script: &mut Script<StatementKind>,
     number: usize,
     item: &ItemKey,
     ids: &BTreeSet<Label>,
-    lock: Lock,
+    lock: RowLock,
 ) {
     let columns = UNIT_COLUMNS.replace(',', ",stockhold_units.");
     let mut head = format!(
@@ -169,7 +185,7 @@ pub(super) fn named_units(
     head.push_str(" AND id IN (");
     let ids: Vec<&Label> = ids.iter().collect();
     for some in ids.chunks(script::ROWS_PER_STATEMENT) {
-        let text = script.add(Part::NamedUnits(number));
+        let text = script.add(StatementKind::NamedUnits(number));
         text.push_str(&head);
         for (nth, id) in some.iter().enumerate() {
             text.push_str(if nth > 0 { "," } else { "" });
@@ -180,8 +196,8 @@ pub(super) fn named_units(
 }
 
 /// The first free units of an item in the order of claims, as they are.
-pub(super) fn free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize) {
-    let text = script.add(Part::FreeUnits(number));
+pub(super) fn free_units(script: &mut Script<StatementKind>, number: usize, item: &ItemKey, most: usize) {
+    let text = script.add(StatementKind::FreeUnits(number));
     of_units(text, item, UNIT_COLUMNS, "units_in_order");
     let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most}");
 }
@@ -193,8 +209,13 @@ pub(super) fn free_units(script: &mut Script<Part>, number: usize, item: &ItemKe
 /// by, as if it had come later. Where there is not, it begins at the beginning: a walk from somewhere that comes to the end of
 /// the free ones keeps the lock of the entry behind them, which is another unit's, until the attempt ends; one through all of
 /// them does not touch it. So it is where others have locked all of plenty, which takes a basket of thousands at another server.
-pub(super) fn lock_free_units(script: &mut Script<Part>, number: usize, item: &ItemKey, most: usize) {
-    let text = script.add(Part::Begin);
+pub(super) fn lock_free_units(
+    script: &mut Script<StatementKind>,
+    number: usize,
+    item: &ItemKey,
+    most: usize,
+) {
+    let text = script.add(StatementKind::Begin);
     text.push_str(
         "SELECT IF((SELECT SUM(total_units)-SUM(held)-SUM(confirmed_sold) FROM stockhold_unit_figures FORCE INDEX (PRIMARY)",
     );
@@ -204,7 +225,7 @@ pub(super) fn lock_free_units(script: &mut Script<Part>, number: usize, item: &I
     let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT 1),NULL) INTO {FREE_FROM}");
     // One of them; of the other the server sees that nothing fulfils it, and looks at no row.
     for from in [format!("position>={FREE_FROM}"), format!("{FREE_FROM} IS NULL")] {
-        let text = script.add(Part::FreeUnits(number));
+        let text = script.add(StatementKind::FreeUnits(number));
         of_units(text, item, UNIT_COLUMNS, "units_in_order");
         let _ =
             write!(text, " AND status=0 AND {from} ORDER BY position,id LIMIT {most} FOR UPDATE SKIP LOCKED");
@@ -212,13 +233,13 @@ pub(super) fn lock_free_units(script: &mut Script<Part>, number: usize, item: &I
 }
 
 /// All units of an item, in no order.
-pub(super) fn all_units(script: &mut Script<Part>, number: usize, item: &ItemKey) {
-    of_units(script.add(Part::AllUnits(number)), item, UNIT_COLUMNS, "PRIMARY");
+pub(super) fn all_units(script: &mut Script<StatementKind>, number: usize, item: &ItemKey) {
+    of_units(script.add(StatementKind::AllUnits(number)), item, UNIT_COLUMNS, "PRIMARY");
 }
 
 /// What the units of an item come to.
-pub(super) fn unit_figures(script: &mut Script<Part>, number: usize, item: &ItemKey) {
-    let text = script.add(Part::UnitFigures(number));
+pub(super) fn unit_figures(script: &mut Script<StatementKind>, number: usize, item: &ItemKey) {
+    let text = script.add(StatementKind::UnitFigures(number));
     text.push_str(
         "SELECT COALESCE(SUM(total_units),0),COALESCE(SUM(held),0),COALESCE(SUM(confirmed_sold),0),\
          COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_figures FORCE INDEX (PRIMARY)",
@@ -227,8 +248,8 @@ pub(super) fn unit_figures(script: &mut Script<Part>, number: usize, item: &Item
 }
 
 /// The last unit of each status.
-pub(super) fn last_unit(script: &mut Script<Part>, number: usize, item: &ItemKey) {
-    let text = script.add(Part::LastUnit(number));
+pub(super) fn last_unit(script: &mut Script<StatementKind>, number: usize, item: &ItemKey) {
+    let text = script.add(StatementKind::LastUnit(number));
     for status in 0..=2 {
         text.push_str(if status > 0 { " UNION ALL (" } else { "(" });
         of_units(text, item, "position", "units_in_order");
@@ -264,9 +285,9 @@ pub(super) fn one_unit(item: &ItemKey, unit: &Label) -> String {
 }
 
 /// The earliest deadlines of all.
-pub(super) fn any_due(script: &mut Script<Part>, depth: usize) {
+pub(super) fn any_due(script: &mut Script<StatementKind>, depth: usize) {
     let _ = write!(
-        script.add(Part::AnyDue),
+        script.add(StatementKind::AnyDue),
         "SELECT due,id FROM stockhold_active_lines FORCE INDEX (active_lines_due) WHERE due IS NOT NULL \
          ORDER BY due,id LIMIT {depth}"
     );
@@ -350,10 +371,10 @@ pub(super) fn history(of: ReservationId) -> String {
 }
 
 /// Numbered batches by their serials.
-pub(super) fn batches(script: &mut Script<Part>, serials: &BTreeSet<u64>) {
+pub(super) fn batches(script: &mut Script<StatementKind>, serials: &BTreeSet<u64>) {
     let head = "SELECT last_position,event_count,body,serial FROM stockhold_events FORCE INDEX (PRIMARY) \
                 WHERE last_position IS NOT NULL AND serial IN (";
-    script.add_rows(&read(Part::Begin, head, ")"), serials, |text, serial| int(text, *serial));
+    script.add_rows(&read(StatementKind::Begin, head, ")"), serials, |text, serial| int(text, *serial));
 }
 
 /// Numbered batches that end behind a position.
@@ -432,7 +453,7 @@ pub(super) fn line(text: &mut String, item: &ItemKey, (expires_at, of): Deadline
 
 /// A statement and the index that its plan has to go through, for whoever looks at its plan.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ExpectedPlan {
     /// What it is for.
     pub name: &'static str,
     /// Its text.
@@ -446,50 +467,50 @@ pub struct Plan {
 pub const ROWS: u32 = script::ROWS_PER_STATEMENT as u32;
 
 /// The statements whose plans matter, each over so many made-up rows.
-pub fn plans(rows: u32) -> Vec<Plan> {
+pub fn plans(rows: u32) -> Vec<ExpectedPlan> {
     let label = |n: u32| Label::new(&n.to_string()).ok();
     let item = |n| Some(ItemKey::new(&Label::new("default").ok()?, &label(n)?));
     let item_keys: BTreeSet<ItemKey> = (0..rows).filter_map(item).collect();
     let ids: BTreeSet<ReservationId> =
         (0..rows).map(|n| ReservationId::from_u128(u128::from(n) << 90)).collect();
     let hashes: BTreeSet<KeyHash> = (0..rows).map(|n| KeyHash(u128::from(n) << 90)).collect();
-    let text = |make: &dyn Fn(&mut Script<Part>)| {
+    let text = |make: &dyn Fn(&mut Script<StatementKind>)| {
         let mut script = Script::new();
         make(&mut script);
         script.packets().first().map(|packet| packet.text.clone()).unwrap_or_default()
     };
-    let lines = |script: &mut Script<Part>| {
-        let bulk = delete_lines(Part::Begin, None);
+    let lines = |script: &mut Script<StatementKind>| {
+        let bulk = delete_lines(StatementKind::Begin, None);
         script.add_rows(&bulk, item_keys.iter().zip(&ids), |text, (key, id)| {
             line(text, key, (Instant::from_micros(0), *id));
         });
     };
     let ids_of_units: BTreeSet<Label> = (0..rows).filter_map(label).collect();
-    let hall = item(1);
-    let named = |script: &mut Script<Part>| {
-        if let Some(item) = &hall {
-            named_units(script, 0, item, &ids_of_units, Lock::Wait);
+    let unit_item = item(1);
+    let named = |script: &mut Script<StatementKind>| {
+        if let Some(item) = &unit_item {
+            named_units(script, 0, item, &ids_of_units, RowLock::Wait);
         }
     };
-    let free = |script: &mut Script<Part>| {
-        if let Some(item) = &hall {
+    let free = |script: &mut Script<StatementKind>| {
+        if let Some(item) = &unit_item {
             free_units(script, 0, item, ids_of_units.len());
         }
     };
     let mut claim = Script::new();
-    if let Some(item) = &hall {
+    if let Some(item) = &unit_item {
         lock_free_units(&mut claim, 0, item, ids_of_units.len());
     }
     let packets = claim.packets();
     let mut claim = packets.iter().flat_map(|packet| packet.text.split(';')).map(str::to_owned);
     let mut claim = || claim.next().unwrap_or_default();
-    let counted = |script: &mut Script<Part>| {
-        if let Some(item) = &hall {
+    let counted = |script: &mut Script<StatementKind>| {
+        if let Some(item) = &unit_item {
             unit_figures(script, 0, item);
         }
     };
     let depths: BTreeMap<_, _> = item_keys.iter().map(|key| (key.clone(), 1)).collect();
-    let plan = |name, index, text| Plan { name, text, index };
+    let plan = |name, index, text| ExpectedPlan { name, text, index };
     vec![
         plan("lock named units", "PRIMARY units_in_order", text(&|script| named(script))),
         plan("look for the first free unit", "units_in_order PRIMARY", claim()),
@@ -497,12 +518,12 @@ pub fn plans(rows: u32) -> Vec<Plan> {
         plan("lock the first free units", "units_in_order", claim()),
         plan("read the first free units", "units_in_order", text(&|script| free(script))),
         plan("figures of units", "PRIMARY", text(&|script| counted(script))),
-        plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Wait))),
-        plan("lock free items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::Skip))),
-        plan("lock reservations", "PRIMARY", text(&|script| holds(script, &ids, Lock::Wait))),
+        plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, RowLock::Wait))),
+        plan("lock free items", "PRIMARY", text(&|script| items(script, &item_keys, RowLock::Skip))),
+        plan("lock reservations", "PRIMARY", text(&|script| holds(script, &ids, RowLock::Wait))),
         plan("lock free reservations", "PRIMARY", text(&|script| free_holds(script, &ids))),
-        plan("read items", "PRIMARY", text(&|script| items(script, &item_keys, Lock::None))),
-        plan("look reservations up", "PRIMARY", text(&|script| holds(script, &ids, Lock::None))),
+        plan("read items", "PRIMARY", text(&|script| items(script, &item_keys, RowLock::None))),
+        plan("look reservations up", "PRIMARY", text(&|script| holds(script, &ids, RowLock::None))),
         plan("look keys up", "PRIMARY", text(&|script| keys(script, &hashes))),
         plan("deadlines of items", "PRIMARY", text(&|script| due(script, &depths))),
         plan("delete lines", "PRIMARY", text(&|script| lines(script))),

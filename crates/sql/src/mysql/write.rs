@@ -1,14 +1,14 @@
 //! What the commands of a batch changed, written at once: many rows to a statement, all statements in one packet, and COMMIT
 //! behind them.
 
-use super::connect::{Connection, Failed};
+use super::connect::{Connection, PacketError};
+use super::errors::{db_error, db_error_at_commit};
 use super::rows;
 use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option};
 use super::statements::{delete_lines, line};
-use super::trouble::{trouble, trouble_at_commit};
 use crate::engine::{
-    Changes, CommitSent, Committed, FiguresRow, LineRow, SaleRow, Trouble, UNIT_HISTORY_BYTES, UnitRow,
-    attributes_body, events_body, first_sku, further_skus, hold_body, key_body, no_figures,
+    Changes, CommitOutcome, CommitSent, CounterChangeRow, DbError, LineRow, SaleRow, UNIT_HISTORY_BYTES,
+    UnitRow, attributes_body, empty_counters, events_body, first_sku, further_skus, hold_body, key_body,
 };
 use core::fmt::Write;
 use std::collections::BTreeMap;
@@ -107,31 +107,31 @@ impl Connection {
         &mut self,
         changes: &Changes<'_>,
         sent: &CommitSent,
-    ) -> Result<Committed, Trouble> {
+    ) -> Result<CommitOutcome, DbError> {
         let script = script(changes);
         let packets = script.packets();
         if packets.iter().any(|packet| packet.text.len() >= LARGEST_PACKET) {
-            return Err(Trouble::Alarm(format!("a write of more than {LARGEST_PACKET} bytes")));
+            return Err(DbError::InvariantViolated(format!("a write of more than {LARGEST_PACKET} bytes")));
         }
         for (packet, number) in packets.iter().zip(1..) {
             if number == packets.len() {
                 sent.mark();
             }
-            self.send(packet).await.map_err(|Failed { step, error }| match step {
-                Some(Step::Commit) => trouble_at_commit(&error),
+            self.send(packet).await.map_err(|PacketError { step, error }| match step {
+                Some(Step::Commit) => db_error_at_commit(&error),
                 step => {
                     if matches!(error, mysql_async::Error::Server(_)) {
                         // The server runs nothing behind a statement that failed.
                         sent.recall();
                     }
-                    trouble(&error, step == Some(Step::Raced))
+                    db_error(&error, step == Some(Step::Raced))
                 }
             })?;
         }
         if self.warnings() > 0 {
-            return Ok(Committed::InDoubt("the server warned at COMMIT".to_owned()));
+            return Ok(CommitOutcome::InDoubt("the server warned at COMMIT".to_owned()));
         }
-        Ok(Committed::Durable)
+        Ok(CommitOutcome::Durable)
     }
 }
 
@@ -157,13 +157,13 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     script.add_rows(&DELETE_UNITS, &changes.gone_units, |text, (item, unit)| unit_key(text, item, unit));
     script.add_rows(&INSERT_UNITS, &changes.new_units, unit);
     script.add_rows(&UPDATE_UNITS, &changes.changed_units, unit);
-    script.add_rows(&ADD_FIGURES, &changes.figures, |text, FiguresRow { item, by }| {
+    script.add_rows(&ADD_FIGURES, &changes.figures, |text, CounterChangeRow { item, by }| {
         text.push('(');
         key(text, item);
         let _ = write!(
             text,
             ",{},{},{},{},{},{})",
-            changes.part,
+            changes.counter_shard,
             by.total_units,
             by.held,
             by.confirmed_sold,
@@ -246,7 +246,7 @@ fn rows_of_units<'a>(events: &'a [Event], rows: &[usize]) -> RowsOfUnits<'a> {
 }
 
 fn item(text: &mut String, Item { key: of, mode, figures, settings, version, paused, created_at }: &Item) {
-    let figures = if *mode == Mode::Units { &no_figures(figures.at) } else { figures };
+    let figures = if *mode == Mode::Units { &empty_counters(figures.at) } else { figures };
     text.push('(');
     key(text, of);
     let _ = write!(

@@ -2,10 +2,10 @@
 //!
 //! A connection whose state is in doubt is dropped, never reused: a transaction may be open on it.
 
+use super::errors::open_error;
 use super::migrate;
 use super::statements::{CLOCK, Statements};
 use super::tls;
-use super::trouble::open_error;
 use crate::engine::{OpenError, Options};
 use core::future::poll_fn;
 use core::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
-        let asked = tls::Asked::of(url)?;
+        let asked = tls::TlsOptions::of(url)?;
         let mut config: tokio_postgres::Config = asked.url.parse().map_err(|error| unparsed(&error))?;
         config.ssl_mode(asked.driver_mode());
         if config.get_connect_timeout().is_none() {
@@ -167,7 +167,7 @@ impl Connection {
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.
-    pub(super) async fn open_books(target: &Target, options: &Options) -> Result<Self, OpenError> {
+    pub(super) async fn open_audit(target: &Target, options: &Options) -> Result<Self, OpenError> {
         let (client, driver) = target.connect().await?;
         ready(&client, options).await?;
         migrate::expect(&client).await?;

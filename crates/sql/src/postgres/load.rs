@@ -3,7 +3,7 @@
 use super::connect::Connection;
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays};
 use super::units;
-use crate::engine::{Deadline, Free, Locked, Rows, Trouble, Wants, hold_from, key_from};
+use crate::engine::{DbError, Deadline, LockSet, LockedRows, Rows, SkipLockedResult, hold_from, key_from};
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord};
@@ -25,7 +25,7 @@ impl Connection {
         statement: &Statement,
         count: usize,
         arrays: Vec<&(dyn ToSql + Sync)>,
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Vec<Row>, DbError> {
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -33,16 +33,16 @@ impl Connection {
     }
 
     /// Without locks, sent together.
-    pub(super) async fn load(&self, wants: &Wants) -> Result<Rows, Trouble> {
+    pub(super) async fn load(&self, lock_set: &LockSet) -> Result<Rows, DbError> {
         let s = &self.statements;
-        let items = ItemArrays::new(wants.all_items());
-        let holds = HoldArrays::new(&wants.holds);
+        let items = ItemArrays::new(lock_set.all_items());
+        let holds = HoldArrays::new(&lock_set.holds);
         let (items, holds, rest, free) = tokio::try_join!(
             biased;
             self.query(&s.read_items, items.keys.len(), items.params()),
             self.query(&s.read_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
-            self.load_unlocked(wants),
-            self.read_free_units(&wants.units),
+            self.load_unlocked(lock_set),
+            self.read_free_units(&lock_set.units),
         )?;
         let mut rows = with_items_and_holds(rest, &items, &holds)?;
         units::put(&mut rows, free);
@@ -53,22 +53,22 @@ impl Connection {
     /// Begins, locks, reads the clock, reads the state: separate statements in this order, sent together. A statement sees
     /// what was committed before it began, so only one that comes after the locks sees what they waited for, and the clock
     /// shows a time at which the locks were held.
-    pub(super) async fn lock_and_load(&mut self, wants: &Wants) -> Result<Locked, Trouble> {
+    pub(super) async fn lock_and_load(&mut self, lock_set: &LockSet) -> Result<LockedRows, DbError> {
         let begun = core::mem::take(&mut self.begun);
         let this = &*self;
         let s = &this.statements;
-        let items = ItemArrays::new(wants.items.iter());
-        let holds = HoldArrays::new(&wants.holds);
-        let seen = ItemArrays::new(wants.seen.iter());
+        let items = ItemArrays::new(lock_set.items.iter());
+        let holds = HoldArrays::new(&lock_set.holds);
+        let seen = ItemArrays::new(lock_set.seen.iter());
         let ((), items, holds, locked, clock, seen, rest) = tokio::try_join!(
             biased;
-            this.begin(wants, begun),
+            this.begin(lock_set, begun),
             this.query(&s.lock_items, items.keys.len(), items.params()),
             this.query(&s.lock_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
-            this.lock_units(&wants.units),
+            this.lock_units(&lock_set.units),
             async { Ok(this.client.query_one(&s.clock_and_serial, &[]).await?) },
             this.query(&s.read_items, seen.keys.len(), seen.params()),
-            this.load_unlocked(wants),
+            this.load_unlocked(lock_set),
         )?;
         let serial: i64 = clock.try_get(1)?;
         let mut rows = with_items_and_holds(rest, &items, &holds)?;
@@ -76,15 +76,16 @@ impl Connection {
             rows.items.push(rows::item(row)?);
         }
         units::put(&mut rows, locked);
-        Ok(Locked {
+        Ok(LockedRows {
             now: Instant::from_micros(clock.try_get(0)?),
-            serial: u64::try_from(serial).map_err(|_| Trouble::Alarm(format!("the serial {serial}")))?,
+            serial: u64::try_from(serial)
+                .map_err(|_| DbError::InvariantViolated(format!("the serial {serial}")))?,
             rows,
         })
     }
 
-    async fn begin(&self, wants: &Wants, begun: bool) -> Result<(), Trouble> {
-        let statement = match (begun, wants.sets_pauses, wants.pauses.is_empty()) {
+    async fn begin(&self, lock_set: &LockSet, begun: bool) -> Result<(), DbError> {
+        let statement = match (begun, lock_set.sets_pauses, lock_set.pauses.is_empty()) {
             (true, ..) => return Ok(()),
             (false, true, _) => BEGIN_SETTING_PAUSES,
             (false, false, false) => BEGIN_READING_PAUSES,
@@ -94,21 +95,24 @@ impl Connection {
     }
 
     /// Locks those of the items, the reservations and the named units that nobody else has locked.
-    pub(super) async fn lock_what_is_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
+    pub(super) async fn lock_skip_locked_rows(
+        &mut self,
+        lock_set: &LockSet,
+    ) -> Result<SkipLockedResult, DbError> {
         let this = &*self;
         let s = &this.statements;
-        let items = ItemArrays::new(wants.items.iter());
-        let holds = HoldArrays::new(&wants.holds);
+        let items = ItemArrays::new(lock_set.items.iter());
+        let holds = HoldArrays::new(&lock_set.holds);
         let ((), items, holds, units) = tokio::try_join!(
             biased;
-            async { Ok::<_, Trouble>(this.client.batch_execute(BEGIN).await?) },
+            async { Ok::<_, DbError>(this.client.batch_execute(BEGIN).await?) },
             this.query(&s.lock_free_items, items.keys.len(), items.params()),
             this.query(&s.lock_free_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
-            this.lock_named_units(&s.lock_named_units_that_are_free, &wants.units),
+            this.lock_named_units(&s.lock_named_units_that_are_free, &lock_set.units),
         )?;
         self.begun = true;
-        Ok(Free {
-            items: items.iter().map(|row| Ok(rows::item(row)?.key)).collect::<Result<_, Trouble>>()?,
+        Ok(SkipLockedResult {
+            items: items.iter().map(|row| Ok(rows::item(row)?.key)).collect::<Result<_, DbError>>()?,
             holds: holds.iter().map(rows::id).collect::<Result<_, _>>()?,
             units: units.into_iter().map(|(item, unit)| (item, unit.id)).collect(),
         })
@@ -118,18 +122,18 @@ impl Connection {
     /// locked, and who sees that another has taken the last unit has to see the key that it was taken with.
     fn load_unlocked<'a>(
         &'a self,
-        wants: &'a Wants,
-    ) -> impl Future<Output = Result<Rows, Trouble>> + Send + 'a {
+        lock_set: &'a LockSet,
+    ) -> impl Future<Output = Result<Rows, DbError>> + Send + 'a {
         let s = &self.statements;
-        let pauses: Vec<&str> = wants.pauses.iter().map(String::as_str).collect();
-        let keys = KeyArrays::new(wants.keys.iter());
+        let pauses: Vec<&str> = lock_set.pauses.iter().map(String::as_str).collect();
+        let keys = KeyArrays::new(lock_set.keys.iter());
         async move {
             let (pauses, due, any_due, units, keys) = tokio::try_join!(
                 biased;
                 self.query(&s.read_pauses, pauses.len(), vec![&pauses]),
-                self.due(&wants.due),
-                self.any_due(wants.any_due.unwrap_or(0)),
-                self.read_units(&wants.units),
+                self.due(&lock_set.due),
+                self.any_due(lock_set.any_due.unwrap_or(0)),
+                self.read_units(&lock_set.units),
                 self.query(&s.read_keys, keys.hashes.len(), vec![&keys.buckets, &keys.hashes]),
             )?;
             Ok(Rows {
@@ -146,7 +150,7 @@ impl Connection {
     async fn due(
         &self,
         depths: &BTreeMap<ItemKey, usize>,
-    ) -> Result<BTreeMap<ItemKey, BTreeSet<Deadline>>, Trouble> {
+    ) -> Result<BTreeMap<ItemKey, BTreeSet<Deadline>>, DbError> {
         let items = ItemArrays::new(depths.keys());
         let depth = |key: &&ItemKey| depths.get(*key).copied().map_or(0, rows::rows);
         let wanted: Vec<i64> = items.keys.iter().map(depth).collect();
@@ -157,19 +161,20 @@ impl Connection {
         for row in &found {
             let number: i64 = row.try_get("number")?;
             let of_item = usize::try_from(number - 1).ok().and_then(|number| deadlines.get_mut(number));
-            let of_item = of_item.ok_or_else(|| Trouble::Alarm("a deadline of no item".to_owned()))?;
+            let of_item =
+                of_item.ok_or_else(|| DbError::InvariantViolated("a deadline of no item".to_owned()))?;
             of_item.insert(rows::deadline(row)?);
         }
         Ok(items.keys.into_iter().cloned().zip(deadlines).collect())
     }
 
-    async fn any_due(&self, depth: usize) -> Result<BTreeSet<Deadline>, Trouble> {
+    async fn any_due(&self, depth: usize) -> Result<BTreeSet<Deadline>, DbError> {
         let rows = self.query(&self.statements.read_any_due, depth, vec![&rows::rows(depth)]).await?;
         rows.iter().map(rows::deadline).collect()
     }
 }
 
-fn with_items_and_holds(rest: Rows, items: &[Row], holds: &[Row]) -> Result<Rows, Trouble> {
+fn with_items_and_holds(rest: Rows, items: &[Row], holds: &[Row]) -> Result<Rows, DbError> {
     Ok(Rows {
         items: items.iter().map(rows::item).collect::<Result<_, _>>()?,
         holds: holds.iter().map(hold).collect::<Result<_, _>>()?,
@@ -177,10 +182,10 @@ fn with_items_and_holds(rest: Rows, items: &[Row], holds: &[Row]) -> Result<Rows
     })
 }
 
-pub(super) fn hold(row: &Row) -> Result<Hold, Trouble> {
+pub(super) fn hold(row: &Row) -> Result<Hold, DbError> {
     hold_from(row.try_get("body")?)
 }
 
-fn key_record(row: &Row) -> Result<KeyRecord, Trouble> {
+fn key_record(row: &Row) -> Result<KeyRecord, DbError> {
     key_from(row.try_get("body")?)
 }

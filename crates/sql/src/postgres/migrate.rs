@@ -2,8 +2,8 @@
 //! each other at the row that has the version.
 
 use super::connect::{Target, ready};
-use super::trouble::open_error;
-use crate::Migrated;
+use super::errors::open_error;
+use crate::MigrationResult;
 use crate::engine::{OpenError, Options};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
@@ -24,7 +24,7 @@ const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 const TRIES: u32 = 10;
 
 /// Migrates by a connection of its own, with no limit on how long a statement may take.
-pub(super) async fn alone(target: &Target, options: &Options) -> Result<Migrated, OpenError> {
+pub(super) async fn alone(target: &Target, options: &Options) -> Result<MigrationResult, OpenError> {
     let (client, _driver) = target.connect().await?;
     ready(&client, options).await?;
     let unhurried = client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await;
@@ -33,19 +33,19 @@ pub(super) async fn alone(target: &Target, options: &Options) -> Result<Migrated
 }
 
 /// Brings the schema up to date.
-pub(super) async fn migrate(client: &Client) -> Result<Migrated, OpenError> {
+pub(super) async fn migrate(client: &Client) -> Result<MigrationResult, OpenError> {
     // Most connections find the schema as it should be, and then write nothing and wait for nobody.
     let found = whole(client).await?;
     match found {
-        SCHEMA_VERSION => return Ok(Migrated { from: found, to: found }),
+        SCHEMA_VERSION => return Ok(MigrationResult { from: found, to: found }),
         newer if newer > SCHEMA_VERSION => return Err(newer_schema(newer)),
         _ => {}
     }
     let mut tries = 1;
     loop {
         match once(client).await {
-            Ok(Found::Done(from)) => return Ok(Migrated { from, to: SCHEMA_VERSION }),
-            Ok(Found::Newer(found)) => return Err(newer_schema(found)),
+            Ok(MigrationCheck::Done(from)) => return Ok(MigrationResult { from, to: SCHEMA_VERSION }),
+            Ok(MigrationCheck::Newer(found)) => return Err(newer_schema(found)),
             Err(error) if tries < TRIES && is_race(&error) => {
                 client.batch_execute("ROLLBACK").await.map_err(|error| open_error(&error))?;
                 tries += 1;
@@ -84,7 +84,7 @@ async fn version(client: &Client) -> Result<(i32, bool), Error> {
     found.map_or(Ok((0, false)), |row| Ok((row.try_get(0)?, row.try_get(1)?)))
 }
 
-enum Found {
+enum MigrationCheck {
     Done(i32),
     Newer(i32),
 }
@@ -102,7 +102,7 @@ fn is_race(error: &Error) -> bool {
 }
 
 /// The version's row is the lock: a second instance waits for it, and then finds nothing to do.
-async fn once(client: &Client) -> Result<Found, Error> {
+async fn once(client: &Client) -> Result<MigrationCheck, Error> {
     client
         .batch_execute(
             "BEGIN;
@@ -119,12 +119,12 @@ async fn once(client: &Client) -> Result<Found, Error> {
     let found: i32 = found.try_get(0)?;
     if found > SCHEMA_VERSION {
         client.batch_execute("ROLLBACK").await?;
-        return Ok(Found::Newer(found));
+        return Ok(MigrationCheck::Newer(found));
     }
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         client.batch_execute(migration).await?;
     }
     client.execute("UPDATE stockhold.schema_version SET version = $1", &[&SCHEMA_VERSION]).await?;
     client.batch_execute("COMMIT").await?;
-    Ok(Found::Done(found))
+    Ok(MigrationCheck::Done(found))
 }

@@ -8,8 +8,8 @@
 //! COMMIT is sent behind the writes without waiting for them: a write that fails leaves the server nothing to commit, and
 //! each write that has to change a certain number of rows divides by zero if it changed another.
 
+mod errors;
 mod statements;
-mod trouble;
 
 mod tls;
 
@@ -25,14 +25,14 @@ mod write;
 
 mod replica;
 
-mod books;
+mod audit;
 
-pub(crate) use replica::beside;
+pub(crate) use replica::open_with_replica;
 
 pub use migrate::SCHEMA_VERSION;
-pub use statements::{PLANS, Plan};
+pub use statements::{ExpectedPlan, PLANS};
 
-use crate::Migrated;
+use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
 use connect::{Connection, Target};
 use stockhold_domain::{Item, ItemKey};
@@ -72,7 +72,7 @@ impl Store for PostgresStore {
 }
 
 /// Brings the schema up to date. Blocks until that is done.
-pub fn migrate(url: &str, options: Options) -> Result<Migrated, OpenError> {
+pub fn migrate(url: &str, options: Options) -> Result<MigrationResult, OpenError> {
     let target = Target::new(url, &options)?;
     let work = async move { migrate::alone(&target, &options).await };
     // On a thread of its own, so that it can be called from within anybody's runtime.
@@ -84,8 +84,8 @@ pub fn migrate(url: &str, options: Options) -> Result<Migrated, OpenError> {
 }
 
 /// A connection that reads the books.
-pub(crate) async fn books(url: &str, options: &Options) -> Result<Connection, OpenError> {
-    Connection::open_books(&Target::new(url, options)?, options).await
+pub(crate) async fn open_audit(url: &str, options: &Options) -> Result<Connection, OpenError> {
+    Connection::open_audit(&Target::new(url, options)?, options).await
 }
 
 struct Postgres {

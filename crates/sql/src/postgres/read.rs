@@ -10,8 +10,8 @@ use super::connect::Connection;
 use super::load::hold;
 use super::rows::{self, column, uuid};
 use crate::engine::{
-    Changes, CommitSent, Committed, Deadline, Free, Locked, Rows, Scan, Scanned, Session, Trouble, Wants,
-    event_bucket, events_from, serials_from,
+    Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, ReservationScan, Rows,
+    ScanPage, Session, SkipLockedResult, event_bucket, events_from, serials_from,
 };
 use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
 use stockhold_store::{EventRow, ItemPageRequest};
@@ -30,24 +30,24 @@ impl Session for Connection {
         self.client.is_closed()
     }
 
-    async fn read(&mut self, wants: &Wants) -> Result<Rows, Trouble> {
-        self.load(wants).await
+    async fn read(&mut self, lock_set: &LockSet) -> Result<Rows, DbError> {
+        self.load(lock_set).await
     }
 
-    async fn lock(&mut self, wants: &Wants) -> Result<Locked, Trouble> {
-        self.lock_and_load(wants).await
+    async fn lock(&mut self, lock_set: &LockSet) -> Result<LockedRows, DbError> {
+        self.lock_and_load(lock_set).await
     }
 
-    async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<Committed, Trouble> {
+    async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<CommitOutcome, DbError> {
         self.write_and_commit(changes, sent).await
     }
 
-    async fn roll_back(&mut self) -> Result<(), Trouble> {
+    async fn roll_back(&mut self) -> Result<(), DbError> {
         self.begun = false;
         Ok(self.client.batch_execute("ROLLBACK").await?)
     }
 
-    async fn shelf(&mut self, page: &ItemPageRequest) -> Result<Vec<Item>, Trouble> {
+    async fn shelf(&mut self, page: &ItemPageRequest) -> Result<Vec<Item>, DbError> {
         let s = &self.statements;
         let limit = rows::rows(page.limit);
         let after = page.after.as_ref();
@@ -76,20 +76,20 @@ impl Session for Connection {
         item: &ItemKey,
         after: Option<&(u64, Label)>,
         limit: usize,
-    ) -> Result<Vec<Unit>, Trouble> {
+    ) -> Result<Vec<Unit>, DbError> {
         self.page_of_units(item, after, limit).await
     }
 
-    async fn unit(&mut self, item: &ItemKey, unit: &Label) -> Result<Option<(Unit, Vec<u64>)>, Trouble> {
+    async fn unit(&mut self, item: &ItemKey, unit: &Label) -> Result<Option<(Unit, Vec<u64>)>, DbError> {
         self.one_unit(item, unit).await
     }
 
-    async fn paused(&mut self) -> Result<Vec<String>, Trouble> {
+    async fn paused(&mut self) -> Result<Vec<String>, DbError> {
         let rows = self.client.query(&self.statements.paused, &[]).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
-    async fn scan(&mut self, scan: &Scan<'_>) -> Result<Scanned, Trouble> {
+    async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {
         let s = &self.statements;
         let status = scan.status.map(rows::status);
         let before = scan.before.map_or(Uuid::max(), uuid);
@@ -106,17 +106,17 @@ impl Session for Connection {
             }
         }
         let last = rows.last().filter(|_| rows.len() == scan.limit);
-        Ok(Scanned { holds, next: last.map(rows::id).transpose()? })
+        Ok(ScanPage { holds, next: last.map(rows::id).transpose()? })
     }
 
-    async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, Trouble> {
+    async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, DbError> {
         let found =
             self.client.query_opt(&self.statements.read_history, &[&column(id.bucket()), &uuid(id)]).await?;
         let Some(row) = found else { return Ok(None) };
         serials_from(row.try_get(0)?).map(Some)
     }
 
-    async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, Trouble> {
+    async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, DbError> {
         let buckets: Vec<i16> = serials.iter().map(|serial| column(event_bucket(*serial))).collect();
         let wanted = serials.iter().map(|serial| rows::stored(*serial)).collect::<Result<Vec<i64>, _>>()?;
         let rows = self.client.query(&self.statements.read_batches, &[&buckets, &wanted]).await?;
@@ -127,7 +127,7 @@ impl Session for Connection {
         Ok(events)
     }
 
-    async fn events(&mut self, after: u64, limit: usize) -> Result<Vec<EventRow>, Trouble> {
+    async fn events(&mut self, after: u64, limit: usize) -> Result<Vec<EventRow>, DbError> {
         let Ok(from) = i64::try_from(after) else { return Ok(Vec::new()) };
         let rows = self.client.query(&self.statements.read_events, &[&from, &rows::rows(limit)]).await?;
         let mut events = Vec::new();
@@ -141,11 +141,12 @@ impl Session for Connection {
         Ok(events)
     }
 
-    async fn number(&mut self) -> Result<u64, Trouble> {
+    async fn number(&mut self) -> Result<u64, DbError> {
         let s = &self.statements;
-        let position = |row: &Row| -> Result<u64, Trouble> {
+        let position = |row: &Row| -> Result<u64, DbError> {
             let position: i64 = row.try_get("position")?;
-            u64::try_from(position).map_err(|_| Trouble::Alarm(format!("the position {position}")))
+            u64::try_from(position)
+                .map_err(|_| DbError::InvariantViolated(format!("the position {position}")))
         };
         let row = self.client.query_one(&s.look_for_unnumbered, &[]).await?;
         if !row.try_get::<_, bool>("unnumbered")? {
@@ -170,13 +171,14 @@ impl Session for Connection {
         }
     }
 
-    async fn is_unfinished(&mut self) -> Result<bool, Trouble> {
+    async fn is_unfinished(&mut self) -> Result<bool, DbError> {
         Ok(self.client.query_one(&self.statements.look_for_mark, &[]).await?.try_get(0)?)
     }
 
-    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), Trouble> {
+    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), DbError> {
         let rows = self.client.query(&self.statements.read_overdue, &[&rows::rows(limit)]).await?;
-        let first = rows.first().ok_or_else(|| Trouble::Alarm("the clock shows nothing".to_owned()))?;
+        let first =
+            rows.first().ok_or_else(|| DbError::InvariantViolated("the clock shows nothing".to_owned()))?;
         let now = Instant::from_micros(first.try_get("now")?);
         let mut overdue = Vec::new();
         for row in &rows {
@@ -187,17 +189,17 @@ impl Session for Connection {
         Ok((now, overdue))
     }
 
-    async fn lock_free(&mut self, wants: &Wants) -> Result<Free, Trouble> {
-        self.lock_what_is_free(wants).await
+    async fn lock_skip_locked(&mut self, lock_set: &LockSet) -> Result<SkipLockedResult, DbError> {
+        self.lock_skip_locked_rows(lock_set).await
     }
 
-    async fn active_holds(&mut self) -> Result<u64, Trouble> {
+    async fn active_holds(&mut self) -> Result<u64, DbError> {
         let text = "SELECT count(*) FROM stockhold.active_lines WHERE leads";
         let count: i64 = self.client.query_one(text, &[]).await?.try_get(0)?;
         Ok(count.unsigned_abs())
     }
 
-    async fn keep_keys(&mut self, at_least: i64) -> Result<i64, Trouble> {
+    async fn keep_keys(&mut self, at_least: i64) -> Result<i64, DbError> {
         let kept = "SELECT key_retention FROM stockhold.archived WHERE one";
         let kept: i64 = self.client.query_one(kept, &[]).await?.try_get(0)?;
         if kept < at_least {
@@ -208,13 +210,13 @@ impl Session for Connection {
         Ok(kept.max(at_least))
     }
 
-    async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, Trouble> {
+    async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, DbError> {
         let (before, limit) = (before.micros(), rows::rows(limit));
         let gone = self.client.execute(&self.statements.forget_keys, &[&before, &limit]).await?;
         Ok(usize::try_from(gone).unwrap_or(usize::MAX))
     }
 }
 
-fn batch(row: &Row) -> Result<Vec<EventRow>, Trouble> {
+fn batch(row: &Row) -> Result<Vec<EventRow>, DbError> {
     events_from(row.try_get("body")?, row.try_get("last_position")?, row.try_get("count")?)
 }

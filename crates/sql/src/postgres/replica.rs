@@ -5,7 +5,7 @@
 
 use super::Postgres;
 use super::connect::{Connection, Target};
-use crate::engine::{OpenError, Options, Pair, Position, Replica, ReplicaStore, Trouble};
+use crate::engine::{DbError, LogPosition, OpenError, Options, Replica, ReplicaDialect, ReplicaStore};
 use std::sync::Arc;
 use stockhold_store::Store;
 use tokio_postgres::SimpleQueryMessage;
@@ -19,26 +19,26 @@ const APPLIED: &str = "
     FROM pg_control_checkpoint() WHERE pg_is_in_recovery()";
 
 /// Puts a replica beside a store that is open.
-pub(crate) fn beside(
+pub(crate) fn open_with_replica(
     primary: Arc<dyn Store>,
     url: &str,
     replica: &Replica,
     options: &Options,
 ) -> Result<ReplicaStore, OpenError> {
     let primary_target = Target::new(url, options)?;
-    let pair = Standby {
+    let pair = PostgresReplica {
         primary: Postgres { target: primary_target, options: options.clone() },
         replica: Target::new(&replica.url, options)?,
     };
     ReplicaStore::start(primary, pair, replica.staleness)
 }
 
-struct Standby {
+struct PostgresReplica {
     primary: Postgres,
     replica: Target,
 }
 
-impl Pair for Standby {
+impl ReplicaDialect for PostgresReplica {
     type Session = Connection;
 
     async fn primary(&self) -> Result<Connection, OpenError> {
@@ -49,18 +49,18 @@ impl Pair for Standby {
         Connection::open_replica(&self.replica, &self.primary.options).await
     }
 
-    async fn committed(&self, primary: &mut Connection) -> Result<Position, Trouble> {
+    async fn committed(&self, primary: &mut Connection) -> Result<LogPosition, DbError> {
         let position = position(primary, COMMITTED).await?;
-        position.ok_or_else(|| Trouble::Alarm("the primary has no position".to_owned()))
+        position.ok_or_else(|| DbError::InvariantViolated("the primary has no position".to_owned()))
     }
 
-    async fn applied(&self, replica: &mut Connection) -> Result<Option<Position>, Trouble> {
+    async fn applied(&self, replica: &mut Connection) -> Result<Option<LogPosition>, DbError> {
         position(replica, APPLIED).await
     }
 }
 
 /// Timeline and place, in one round trip; `None` when there is no such row.
-async fn position(connection: &Connection, query: &str) -> Result<Option<Position>, Trouble> {
+async fn position(connection: &Connection, query: &str) -> Result<Option<LogPosition>, DbError> {
     let messages = connection.client.simple_query(query).await?;
     let row = messages.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
@@ -69,7 +69,7 @@ async fn position(connection: &Connection, query: &str) -> Result<Option<Positio
     let Some(row) = row else { return Ok(None) };
     let number = |column| row.get(column).and_then(|text: &str| text.parse().ok());
     let (Some(timeline), Some(place)) = (number(0), number(1)) else {
-        return Err(Trouble::Alarm("a position that is no number".to_owned()));
+        return Err(DbError::InvariantViolated("a position that is no number".to_owned()));
     };
-    Ok(Some(Position([(0, (timeline, place))].into())))
+    Ok(Some(LogPosition([(0, (timeline, place))].into())))
 }

@@ -1,7 +1,7 @@
 //! How rows become values and values become arrays. A row that makes no sense is damage, said aloud and never guessed
 //! around.
 
-use crate::engine::{Deadline, Trouble, attributes_from, key_bucket};
+use crate::engine::{DbError, Deadline, attributes_from, key_bucket};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
@@ -112,8 +112,9 @@ pub(super) fn uuid(id: ReservationId) -> Uuid {
 }
 
 /// A figure as its column has it: limits keep real ones far inside.
-pub(super) fn stored(figure: u64) -> Result<i64, Trouble> {
-    i64::try_from(figure).map_err(|_| Trouble::Alarm(format!("the figure {figure} does not fit its column")))
+pub(super) fn stored(figure: u64) -> Result<i64, DbError> {
+    i64::try_from(figure)
+        .map_err(|_| DbError::InvariantViolated(format!("the figure {figure} does not fit its column")))
 }
 
 /// A number of rows as a statement takes it.
@@ -137,46 +138,48 @@ pub(super) fn mode(mode: Mode) -> i16 {
     }
 }
 
-pub(super) fn figure(row: &Row, column: &str) -> Result<u64, Trouble> {
+pub(super) fn figure(row: &Row, column: &str) -> Result<u64, DbError> {
     let value: i64 = row.try_get(column)?;
-    u64::try_from(value).map_err(|_| Trouble::Alarm(format!("an item's {column} is {value}")))
+    u64::try_from(value).map_err(|_| DbError::InvariantViolated(format!("an item's {column} is {value}")))
 }
 
-fn safety_stock(row: &Row) -> Result<u64, Trouble> {
+fn safety_stock(row: &Row) -> Result<u64, DbError> {
     let text: &str = row.try_get("safety_stock")?;
-    text.parse().map_err(|_| Trouble::Alarm(format!("an item's safety stock is {text}")))
+    text.parse().map_err(|_| DbError::InvariantViolated(format!("an item's safety stock is {text}")))
 }
 
-fn seconds(row: &Row, column: &str) -> Result<Option<Seconds>, Trouble> {
+fn seconds(row: &Row, column: &str) -> Result<Option<Seconds>, DbError> {
     let value: Option<i64> = row.try_get(column)?;
     let Some(value) = value else { return Ok(None) };
     let valid = u64::try_from(value).ok().and_then(|value| Seconds::new(value).ok());
-    valid.map(Some).ok_or_else(|| Trouble::Alarm(format!("an item's {column} is {value}")))
+    valid.map(Some).ok_or_else(|| DbError::InvariantViolated(format!("an item's {column} is {value}")))
 }
 
-pub(super) fn instant(row: &Row, column: &str) -> Result<Instant, Trouble> {
+pub(super) fn instant(row: &Row, column: &str) -> Result<Instant, DbError> {
     Ok(Instant::from_micros(row.try_get(column)?))
 }
 
-fn label(row: &Row, column: &str) -> Result<Label, Trouble> {
+fn label(row: &Row, column: &str) -> Result<Label, DbError> {
     let text: &str = row.try_get(column)?;
-    Label::new(text).map_err(|error| Trouble::Alarm(format!("an item's {column} {error}")))
+    Label::new(text).map_err(|error| DbError::InvariantViolated(format!("an item's {column} {error}")))
 }
 
-fn metadata(row: &Row) -> Result<Option<Arc<str>>, Trouble> {
+fn metadata(row: &Row) -> Result<Option<Arc<str>>, DbError> {
     let bytes: Option<&[u8]> = row.try_get("metadata")?;
     let text = bytes.map(core::str::from_utf8).transpose();
-    Ok(text.map_err(|_| Trouble::Alarm("an item's metadata is no UTF-8".to_owned()))?.map(Arc::from))
+    Ok(text
+        .map_err(|_| DbError::InvariantViolated("an item's metadata is no UTF-8".to_owned()))?
+        .map(Arc::from))
 }
 
 /// An item from its row.
-pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
+pub(super) fn item(row: &Row) -> Result<Item, DbError> {
     Ok(Item {
         key: ItemKey::new(&label(row, "location")?, &label(row, "sku")?),
         mode: match row.try_get::<_, i16>("mode")? {
             0 => Mode::Counted,
             1 => Mode::Units,
-            other => return Err(Trouble::Alarm(format!("an item's mode is {other}"))),
+            other => return Err(DbError::InvariantViolated(format!("an item's mode is {other}"))),
         },
         figures: StockCounters {
             total_units: figure(row, "total_units")?,
@@ -198,14 +201,14 @@ pub(super) fn item(row: &Row) -> Result<Item, Trouble> {
     })
 }
 
-fn some_label(row: &Row, column: &str) -> Result<Option<Label>, Trouble> {
+fn some_label(row: &Row, column: &str) -> Result<Option<Label>, DbError> {
     let text: Option<&str> = row.try_get(column)?;
-    let wrong = |error| Trouble::Alarm(format!("a unit's {column} {error}"));
+    let wrong = |error| DbError::InvariantViolated(format!("a unit's {column} {error}"));
     text.map(|text| Label::new(text).map_err(wrong)).transpose()
 }
 
 /// A unit from its row.
-pub(super) fn unit(row: &Row) -> Result<Unit, Trouble> {
+pub(super) fn unit(row: &Row) -> Result<Unit, DbError> {
     let with: Option<Uuid> = row.try_get("reservation")?;
     let status: i16 = row.try_get("status")?;
     Ok(Unit {
@@ -221,7 +224,11 @@ pub(super) fn unit(row: &Row) -> Result<Unit, Trouble> {
             (0, None) => UnitStatus::Available,
             (1, Some(id)) => UnitStatus::Held(id),
             (2, Some(id)) => UnitStatus::Sold(id),
-            other => return Err(Trouble::Alarm(format!("a unit's status and reservation are {other:?}"))),
+            other => {
+                return Err(DbError::InvariantViolated(format!(
+                    "a unit's status and reservation are {other:?}"
+                )));
+            }
         },
         version: figure(row, "version")?,
     })
@@ -237,12 +244,12 @@ pub(super) fn standing(status: UnitStatus) -> i16 {
 }
 
 /// A deadline from its row.
-pub(super) fn deadline(row: &Row) -> Result<Deadline, Trouble> {
+pub(super) fn deadline(row: &Row) -> Result<Deadline, DbError> {
     Ok((instant(row, "expires_at")?, id(row)?))
 }
 
 /// A reservation's id.
-pub(super) fn id(row: &Row) -> Result<ReservationId, Trouble> {
+pub(super) fn id(row: &Row) -> Result<ReservationId, DbError> {
     let id: Uuid = row.try_get("id")?;
     Ok(ReservationId::from_u128(id.as_u128()))
 }

@@ -34,7 +34,7 @@ macro_rules! statements {
 
 /// A statement, the index that its plan has to go through, and the parameter types: for whoever looks at its plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct ExpectedPlan {
     /// What it is for.
     pub name: &'static str,
     /// Its text.
@@ -46,32 +46,47 @@ pub struct Plan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [Plan; 20] = [
-    Plan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
-    Plan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
-    Plan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
-    Plan { name: "lock free reservations", text: LOCK_FREE_HOLDS, index: "holds_", locks: true },
-    Plan { name: "read items", text: READ_ITEMS, index: "items_", locks: false },
-    Plan { name: "read reservations", text: READ_HOLDS, index: "holds_", locks: false },
-    Plan { name: "look a key up", text: READ_KEYS, index: "keys_pkey", locks: false },
-    Plan { name: "deadlines of an item", text: READ_DUE, index: "active_lines_pkey", locks: false },
-    Plan { name: "sweep", text: READ_ANY_DUE, index: "active_lines_due", locks: false },
-    Plan { name: "an owner's list", text: SCAN_OWNER, index: "holds_by_owner", locks: false },
-    Plan { name: "a SKU's list", text: SCAN_SKU, index: "holds_by_sku", locks: false },
-    Plan { name: "the list of all", text: SCAN_ALL, index: "holds_by_id", locks: false },
-    Plan { name: "lock named units", text: LOCK_UNITS, index: "units_pkey", locks: true },
-    Plan {
+pub const PLANS: [ExpectedPlan; 20] = [
+    ExpectedPlan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
+    ExpectedPlan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
+    ExpectedPlan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
+    ExpectedPlan { name: "lock free reservations", text: LOCK_FREE_HOLDS, index: "holds_", locks: true },
+    ExpectedPlan { name: "read items", text: READ_ITEMS, index: "items_", locks: false },
+    ExpectedPlan { name: "read reservations", text: READ_HOLDS, index: "holds_", locks: false },
+    ExpectedPlan { name: "look a key up", text: READ_KEYS, index: "keys_pkey", locks: false },
+    ExpectedPlan { name: "deadlines of an item", text: READ_DUE, index: "active_lines_pkey", locks: false },
+    ExpectedPlan { name: "sweep", text: READ_ANY_DUE, index: "active_lines_due", locks: false },
+    ExpectedPlan { name: "an owner's list", text: SCAN_OWNER, index: "holds_by_owner", locks: false },
+    ExpectedPlan { name: "a SKU's list", text: SCAN_SKU, index: "holds_by_sku", locks: false },
+    ExpectedPlan { name: "the list of all", text: SCAN_ALL, index: "holds_by_id", locks: false },
+    ExpectedPlan { name: "lock named units", text: LOCK_UNITS, index: "units_pkey", locks: true },
+    ExpectedPlan {
         name: "lock named units that are free",
         text: LOCK_NAMED_UNITS_THAT_ARE_FREE,
         index: "units_pkey",
         locks: true,
     },
-    Plan { name: "lock the first free units", text: LOCK_FREE_UNITS, index: "units_in_order", locks: true },
-    Plan { name: "read the first free units", text: READ_FREE_UNITS, index: "units_in_order", locks: false },
-    Plan { name: "figures of units", text: UNIT_FIGURES, index: "unit_figures_pkey", locks: false },
-    Plan { name: "a page of units", text: UNITS_PAGE, index: "units_in_order", locks: false },
-    Plan { name: "one unit", text: READ_UNIT, index: "units_pkey", locks: false },
-    Plan { name: "events after a position", text: READ_EVENTS, index: "events_by_position", locks: false },
+    ExpectedPlan {
+        name: "lock the first free units",
+        text: LOCK_FREE_UNITS,
+        index: "units_in_order",
+        locks: true,
+    },
+    ExpectedPlan {
+        name: "read the first free units",
+        text: READ_FREE_UNITS,
+        index: "units_in_order",
+        locks: false,
+    },
+    ExpectedPlan { name: "figures of units", text: UNIT_FIGURES, index: "unit_figures_pkey", locks: false },
+    ExpectedPlan { name: "a page of units", text: UNITS_PAGE, index: "units_in_order", locks: false },
+    ExpectedPlan { name: "one unit", text: READ_UNIT, index: "units_pkey", locks: false },
+    ExpectedPlan {
+        name: "events after a position",
+        text: READ_EVENTS,
+        index: "events_by_position",
+        locks: false,
+    },
 ];
 
 macro_rules! item_columns {

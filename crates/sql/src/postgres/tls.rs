@@ -25,7 +25,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// What an address says about TLS, and the address without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct TlsOptions {
     pub(super) url: String,
     mode: Mode,
     roots: Option<PathBuf>,
@@ -40,7 +40,7 @@ enum Mode {
     VerifyFull,
 }
 
-impl Asked {
+impl TlsOptions {
     /// Takes the options of TLS out of an address: the driver does not know all of them.
     pub(super) fn of(url: &str) -> Result<Self, OpenError> {
         let mut asked = Self { url: url.to_owned(), mode: Mode::Prefer, roots: None };
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_concerns_tls_is_taken_out_of_an_address() {
-        let of = |url: &str| Asked::of(url).unwrap();
+        let of = |url: &str| TlsOptions::of(url).unwrap();
         assert_eq!(of("postgres://h/d").mode, Mode::Prefer);
         let asked = of("postgres://h/d?application_name=x&sslmode=verify-full&sslrootcert=%2Fa%20b");
         assert_eq!(asked.url, "postgres://h/d?application_name=x");
@@ -202,6 +202,6 @@ mod tests {
         assert_eq!(of("postgres://h/d?sslmode=disable").url, "postgres://h/d");
         assert_eq!(of("postgres://h/d?sslmode=require").mode, Mode::Require);
         assert_eq!(of("postgres://h/d?sslmode=require&sslrootcert=/x").mode, Mode::VerifyCa);
-        assert!(matches!(Asked::of("postgres://h/d?sslmode=no"), Err(OpenError::Address(_))));
+        assert!(matches!(TlsOptions::of("postgres://h/d?sslmode=no"), Err(OpenError::Address(_))));
     }
 }

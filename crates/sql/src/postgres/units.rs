@@ -3,8 +3,8 @@
 use super::connect::Connection;
 use super::rows::{self, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::engine::{
-    Changes, FiguresRow, Rows, SaleRow, Trouble, UnitRow, UnitRows as RowsOfItem, UnitWants, attributes_body,
-    count, serials_from,
+    Changes, CounterChangeRow, DbError, Rows, SaleRow, UnitLockSet, UnitRow, UnitRows as RowsOfItem,
+    attributes_body, serials_from, set_counters,
 };
 use std::collections::BTreeMap;
 use stockhold_domain::{Instant, Item, ItemKey, Label, Mode, StockCounters, Unit, bucket_of};
@@ -17,33 +17,36 @@ type ByItem = Vec<(ItemKey, Unit)>;
 
 /// What was found of units that were asked for.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundUnits {
     named: ByItem,
     free: ByItem,
 }
 
 impl Connection {
     /// Locks units: first those that are named, then free ones. Apart, so that counted stock carries nothing of it.
-    pub(super) async fn lock_units(&self, wants: &BTreeMap<ItemKey, UnitWants>) -> Result<Found, Trouble> {
-        if wants.is_empty() {
-            return Ok(Found::default());
+    pub(super) async fn lock_units(
+        &self,
+        lock_set: &BTreeMap<ItemKey, UnitLockSet>,
+    ) -> Result<FoundUnits, DbError> {
+        if lock_set.is_empty() {
+            return Ok(FoundUnits::default());
         }
         let locks = async {
-            let (named, free) = tokio::try_join!(biased; self.lock_named_units(&self.statements.lock_units, wants), self.free_units(wants, true))?;
-            Ok(Found { named, free })
+            let (named, free) = tokio::try_join!(biased; self.lock_named_units(&self.statements.lock_units, lock_set), self.free_units(lock_set, true))?;
+            Ok(FoundUnits { named, free })
         };
         Box::pin(locks).await
     }
 
     /// Writes what became of units and of their sales. `entry` is what the histories get.
-    pub(super) async fn write_units(&self, changes: &Changes<'_>, entry: &Vec<u8>) -> Result<(), Trouble> {
+    pub(super) async fn write_units(&self, changes: &Changes<'_>, entry: &Vec<u8>) -> Result<(), DbError> {
         if !changes.touches_units() {
             return Ok(());
         }
         Box::pin(async {
             let s = &self.statements;
             let (new, moved) = (UnitRows::new(&changes.new_units)?, UnitRows::new(&changes.changed_units)?);
-            let figures = FiguresRows::new(&changes.figures, changes.part);
+            let figures = CounterChangeRows::new(&changes.figures, changes.counter_shard);
             let gone = UnitKeys::new(changes.gone_units.iter().copied());
             let (closed, sold) = (SaleRows::new(&changes.closed_sales), SaleRows::new(&changes.new_sales));
             tokio::try_join!(
@@ -64,12 +67,12 @@ impl Connection {
     pub(super) async fn lock_named_units(
         &self,
         statement: &Statement,
-        wants: &BTreeMap<ItemKey, UnitWants>,
-    ) -> Result<ByItem, Trouble> {
-        let items = ItemArrays::new(wants.keys());
+        lock_set: &BTreeMap<ItemKey, UnitLockSet>,
+    ) -> Result<ByItem, DbError> {
+        let items = ItemArrays::new(lock_set.keys());
         let (mut keys, mut numbers) = (UnitKeys::default(), Vec::new());
         for (item, number) in items.keys.iter().zip(1_i64..) {
-            for id in wants.get(*item).into_iter().flat_map(|wants| &wants.named) {
+            for id in lock_set.get(*item).into_iter().flat_map(|lock_set| &lock_set.named) {
                 keys.push(item, id);
                 numbers.push(number);
             }
@@ -83,13 +86,14 @@ impl Connection {
     /// The first free units: locked, as far as nobody else has locked them, or only read.
     async fn free_units(
         &self,
-        wants: &BTreeMap<ItemKey, UnitWants>,
+        lock_set: &BTreeMap<ItemKey, UnitLockSet>,
         locked: bool,
-    ) -> Result<ByItem, Trouble> {
+    ) -> Result<ByItem, DbError> {
         let s = &self.statements;
         let statement = if locked { &s.lock_free_units } else { &s.read_free_units };
-        let items = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.free > 0).map(|(key, _)| key));
-        let most = |key: &&ItemKey| rows::rows(wants.get(*key).map_or(0, |wants| wants.free));
+        let items =
+            ItemArrays::new(lock_set.iter().filter(|(_, lock_set)| lock_set.free > 0).map(|(key, _)| key));
+        let most = |key: &&ItemKey| rows::rows(lock_set.get(*key).map_or(0, |lock_set| lock_set.free));
         let most: Vec<i64> = items.keys.iter().map(most).collect();
         let mut params = items.params();
         params.push(&most);
@@ -100,34 +104,38 @@ impl Connection {
     /// The first free units as they are, without locks.
     pub(super) async fn read_free_units(
         &self,
-        wants: &BTreeMap<ItemKey, UnitWants>,
-    ) -> Result<Found, Trouble> {
-        if wants.is_empty() {
-            return Ok(Found::default());
+        lock_set: &BTreeMap<ItemKey, UnitLockSet>,
+    ) -> Result<FoundUnits, DbError> {
+        if lock_set.is_empty() {
+            return Ok(FoundUnits::default());
         }
-        Box::pin(async { Ok(Found { free: self.free_units(wants, false).await?, ..Found::default() }) }).await
+        Box::pin(async {
+            Ok(FoundUnits { free: self.free_units(lock_set, false).await?, ..FoundUnits::default() })
+        })
+        .await
     }
 
     /// Figures, and all units where they are asked for, without locks.
     pub(super) async fn read_units(
         &self,
-        wants: &BTreeMap<ItemKey, UnitWants>,
-    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, Trouble> {
-        if wants.is_empty() {
+        lock_set: &BTreeMap<ItemKey, UnitLockSet>,
+    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, DbError> {
+        if lock_set.is_empty() {
             return Ok(BTreeMap::new());
         }
-        Box::pin(self.read_units_of(wants)).await
+        Box::pin(self.read_units_of(lock_set)).await
     }
 
     async fn read_units_of(
         &self,
-        wants: &BTreeMap<ItemKey, UnitWants>,
-    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, Trouble> {
-        let mapped = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.map).map(|(key, _)| key));
-        let last = ItemArrays::new(wants.iter().filter(|(_, wants)| wants.last).map(|(key, _)| key));
+        lock_set: &BTreeMap<ItemKey, UnitLockSet>,
+    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, DbError> {
+        let mapped =
+            ItemArrays::new(lock_set.iter().filter(|(_, lock_set)| lock_set.map).map(|(key, _)| key));
+        let last = ItemArrays::new(lock_set.iter().filter(|(_, lock_set)| lock_set.last).map(|(key, _)| key));
         let (figures, lasts, rows) = tokio::try_join!(
             biased;
-            self.counted(wants.keys()),
+            self.counted(lock_set.keys()),
             self.query(&self.statements.last_units, last.keys.len(), last.params()),
             self.query(&self.statements.read_units, mapped.keys.len(), mapped.params()),
         )?;
@@ -149,10 +157,10 @@ impl Connection {
     async fn counted<'a>(
         &self,
         items: impl Iterator<Item = &'a ItemKey>,
-    ) -> Result<Vec<(ItemKey, StockCounters)>, Trouble> {
+    ) -> Result<Vec<(ItemKey, StockCounters)>, DbError> {
         let items = ItemArrays::new(items);
         let rows = self.query(&self.statements.unit_figures, items.keys.len(), items.params()).await?;
-        let figures = |row: &Row| -> Result<StockCounters, Trouble> {
+        let figures = |row: &Row| -> Result<StockCounters, DbError> {
             Ok(StockCounters {
                 total_units: rows::figure(row, "total")?,
                 confirmed_sold: rows::figure(row, "sold")?,
@@ -166,12 +174,12 @@ impl Connection {
     }
 
     /// Gives items whose units have ids their figures.
-    pub(super) async fn count_all(&self, items: &mut [Item]) -> Result<(), Trouble> {
+    pub(super) async fn count_all(&self, items: &mut [Item]) -> Result<(), DbError> {
         let some = items.iter().filter(|item| item.mode == Mode::Units).map(|item| &item.key);
         let counted: BTreeMap<_, _> = self.counted(some).await?.into_iter().collect();
         for item in items {
             if let Some(figures) = counted.get(&item.key) {
-                count(item, figures);
+                set_counters(item, figures);
             }
         }
         Ok(())
@@ -183,7 +191,7 @@ impl Connection {
         item: &ItemKey,
         after: Option<&(u64, Label)>,
         limit: usize,
-    ) -> Result<Vec<Unit>, Trouble> {
+    ) -> Result<Vec<Unit>, DbError> {
         let (position, id) = match after {
             Some((position, id)) => (stored(*position)?, id.as_str()),
             None => (-1, ""),
@@ -210,7 +218,7 @@ impl Connection {
         &self,
         item: &ItemKey,
         unit: &Label,
-    ) -> Result<Option<(Unit, Vec<u64>)>, Trouble> {
+    ) -> Result<Option<(Unit, Vec<u64>)>, DbError> {
         let (bucket, location, sku) = (column(bucket_of(item)), item.location(), item.sku());
         let found = self
             .client
@@ -221,18 +229,18 @@ impl Connection {
     }
 }
 
-fn item_of<'a>(items: &ItemArrays<'a>, row: &Row) -> Result<&'a ItemKey, Trouble> {
+fn item_of<'a>(items: &ItemArrays<'a>, row: &Row) -> Result<&'a ItemKey, DbError> {
     let number: i64 = row.try_get("number")?;
     let item = usize::try_from(number - 1).ok().and_then(|number| items.keys.get(number).copied());
-    item.ok_or_else(|| Trouble::Alarm("a unit of no item".to_owned()))
+    item.ok_or_else(|| DbError::InvariantViolated("a unit of no item".to_owned()))
 }
 
-fn by_item(items: &ItemArrays<'_>, rows: &[Row]) -> Result<ByItem, Trouble> {
+fn by_item(items: &ItemArrays<'_>, rows: &[Row]) -> Result<ByItem, DbError> {
     rows.iter().map(|row| Ok((item_of(items, row)?.clone(), rows::unit(row)?))).collect()
 }
 
 /// Puts units that were asked for beside what was read.
-pub(super) fn put(rows: &mut Rows, Found { named, free }: Found) {
+pub(super) fn put(rows: &mut Rows, FoundUnits { named, free }: FoundUnits) {
     for (key, unit) in named {
         rows.units.entry(key).or_default().named.push(unit);
     }
@@ -281,7 +289,7 @@ struct UnitRows<'a> {
 }
 
 impl<'a> UnitRows<'a> {
-    fn new(units: &[UnitRow<'a>]) -> Result<Self, Trouble> {
+    fn new(units: &[UnitRow<'a>]) -> Result<Self, DbError> {
         let mut rows = Self::default();
         for UnitRow { item, unit } in units {
             rows.keys.push(item, &unit.id);
@@ -316,20 +324,20 @@ impl<'a> UnitRows<'a> {
 }
 
 #[derive(Default)]
-struct FiguresRows<'a> {
+struct CounterChangeRows<'a> {
     items: ItemKeys<'a>,
     total_units: Vec<i64>,
     held: Vec<i64>,
     confirmed_sold: Vec<i64>,
     active: Vec<i64>,
     decided_at: Vec<i64>,
-    part: i16,
+    counter_shard: i16,
 }
 
-impl<'a> FiguresRows<'a> {
-    fn new(figures: &[FiguresRow<'a>], part: u16) -> Self {
-        let mut rows = Self { part: column(part), ..Self::default() };
-        for FiguresRow { item, by } in figures {
+impl<'a> CounterChangeRows<'a> {
+    fn new(figures: &[CounterChangeRow<'a>], counter_shard: u16) -> Self {
+        let mut rows = Self { counter_shard: column(counter_shard), ..Self::default() };
+        for CounterChangeRow { item, by } in figures {
             rows.items.push(item);
             rows.total_units.push(by.total_units);
             rows.held.push(by.held);
@@ -342,8 +350,14 @@ impl<'a> FiguresRows<'a> {
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         let mut params = self.items.params();
-        let columns: [&(dyn ToSql + Sync); 6] =
-            [&self.total_units, &self.held, &self.confirmed_sold, &self.active, &self.decided_at, &self.part];
+        let columns: [&(dyn ToSql + Sync); 6] = [
+            &self.total_units,
+            &self.held,
+            &self.confirmed_sold,
+            &self.active,
+            &self.decided_at,
+            &self.counter_shard,
+        ];
         params.extend(columns);
         params
     }

@@ -1,11 +1,11 @@
 //! What the commands of a batch changed, written at once: arrays, one statement per table, and COMMIT behind them.
 
 use super::connect::Connection;
+use super::errors::db_error_at_commit;
 use super::rows::{self, ItemKeys, column, stored, uuid};
-use super::trouble::trouble_at_commit;
 use crate::engine::{
-    Changes, CommitSent, Committed, LineRow, Trouble, event_bucket, first_sku, further_skus, hold_body,
-    key_body, key_bucket, no_figures, packed_events_body,
+    Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
+    further_skus, hold_body, key_body, key_bucket, packed_events_body,
 };
 use core::future::{Future, poll_fn};
 use core::pin::pin;
@@ -21,18 +21,18 @@ impl Connection {
         &mut self,
         changes: &Changes<'_>,
         sent: &CommitSent,
-    ) -> Result<Committed, Trouble> {
+    ) -> Result<CommitOutcome, DbError> {
         let this = &*self;
         this.clear_warnings();
         let mut writes = pin!(this.write(changes));
         // Looked at once, all of it is sent. What the driver itself refuses to send is known by then, and must not be
         // committed without.
         let done = poll_fn(|context| Poll::Ready(writes.as_mut().poll(context))).await;
-        if let Poll::Ready(Err(trouble)) = done {
-            return Err(trouble);
+        if let Poll::Ready(Err(error)) = done {
+            return Err(error);
         }
         sent.mark();
-        let commit = async { this.client.batch_execute("COMMIT").await.map_err(trouble_at_commit) };
+        let commit = async { this.client.batch_execute("COMMIT").await.map_err(db_error_at_commit) };
         match done {
             Poll::Ready(_) => commit.await?,
             Poll::Pending => {
@@ -46,12 +46,12 @@ impl Connection {
             }
         }
         if this.was_warned() {
-            return Ok(Committed::InDoubt("the server warned at COMMIT".to_owned()));
+            return Ok(CommitOutcome::InDoubt("the server warned at COMMIT".to_owned()));
         }
-        Ok(Committed::Durable)
+        Ok(CommitOutcome::Durable)
     }
 
-    async fn write(&self, changes: &Changes<'_>) -> Result<(), Trouble> {
+    async fn write(&self, changes: &Changes<'_>) -> Result<(), DbError> {
         let s = &self.statements;
         let (new_items, changed_items) =
             (ItemRows::new(&changes.new_items)?, ItemRows::new(&changes.changed_items)?);
@@ -95,7 +95,7 @@ impl Connection {
         statement: &Statement,
         count: usize,
         arrays: Vec<&(dyn ToSql + Sync)>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), DbError> {
         if count > 0 {
             self.client.execute(statement, &arrays).await?;
         }
@@ -134,12 +134,12 @@ struct ItemRows<'a> {
 }
 
 impl<'a> ItemRows<'a> {
-    fn new(items: &[&'a Item]) -> Result<Self, Trouble> {
+    fn new(items: &[&'a Item]) -> Result<Self, DbError> {
         let mut rows = Self::default();
         for Item { key, mode, figures, settings, version, paused, created_at } in items {
             rows.keys.push(key);
             rows.modes.push(rows::mode(*mode));
-            let figures = if *mode == Mode::Units { &no_figures(figures.at) } else { figures };
+            let figures = if *mode == Mode::Units { &empty_counters(figures.at) } else { figures };
             rows.total_units.push(stored(figures.total_units)?);
             rows.confirmed_sold.push(stored(figures.confirmed_sold)?);
             rows.held.push(stored(figures.held)?);

@@ -3,7 +3,7 @@
 use crate::fixture::{Bench, item, stock};
 use std::thread;
 use stockhold_sql::postgres::{PLANS, PostgresStore, SCHEMA_VERSION};
-use stockhold_sql::{Migrated, OpenError, Options, migrate};
+use stockhold_sql::{MigrationResult, OpenError, Options, migrate};
 use stockhold_store::conformance::Maker;
 
 #[test]
@@ -24,8 +24,8 @@ fn instances_that_start_at_once_make_one_schema() {
 fn a_migration_by_itself_says_what_it_did() {
     let bench = Bench::new();
     let run = || migrate(&bench.database.url, Options::default()).unwrap();
-    assert_eq!(run(), Migrated { from: 0, to: SCHEMA_VERSION });
-    assert_eq!(run(), Migrated { from: SCHEMA_VERSION, to: SCHEMA_VERSION });
+    assert_eq!(run(), MigrationResult { from: 0, to: SCHEMA_VERSION });
+    assert_eq!(run(), MigrationResult { from: SCHEMA_VERSION, to: SCHEMA_VERSION });
 }
 
 /// Every other test reads a clock of its own; this is the one that users have.

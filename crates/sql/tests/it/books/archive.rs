@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stockhold_domain::{Hold, Outcome, Rejection, ReservationId, Status};
-use stockhold_sql::{Archive, Archived, BooksError, Options, Sink};
+use stockhold_sql::{ArchiveRequest, ArchiveSink, ArchiveSummary, AuditError, Options};
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{EventRow, Failure, Query, QueryResult, Store};
 
@@ -21,7 +21,7 @@ struct Pages {
     syncs: Option<usize>,
 }
 
-impl Sink for Pages {
+impl ArchiveSink for Pages {
     fn begin(&mut self, after: u64) -> Result<(), String> {
         self.after = after;
         Ok(())
@@ -48,12 +48,12 @@ impl Sink for Pages {
 
 const MONTHS: Duration = Duration::from_hours(90 * 24);
 
-fn archive<S: Shop>(shop: &S, drop: bool, pages: &mut Pages) -> Result<Archived, BooksError> {
-    let order = Archive { older_than: MONTHS, drop };
+fn archive<S: Shop>(shop: &S, drop: bool, pages: &mut Pages) -> Result<ArchiveSummary, AuditError> {
+    let order = ArchiveRequest { older_than: MONTHS, drop };
     stockhold_sql::archive(&shop.url(), &shop.options(), order, pages, |_| ())
 }
 
-fn dropped<S: Shop>(shop: &S) -> (Archived, Pages) {
+fn dropped<S: Shop>(shop: &S) -> (ArchiveSummary, Pages) {
     let mut pages = Pages::default();
     let archived = archive(shop, true, &mut pages).unwrap();
     assert!(pages.events.iter().zip(pages.after + 1..).all(|(row, position)| row.position == position));
@@ -162,7 +162,7 @@ pub(super) fn nothing_leaves_that_could_not_be_written<S: Shop>(shop: &mut S) {
     let before = adds_up(shop);
     let mut pages = Pages { syncs: Some(0), ..Pages::default() };
     let error = archive(shop, true, &mut pages).unwrap_err();
-    assert_eq!(error, BooksError::Sink("no room is left".to_owned()));
+    assert_eq!(error, AuditError::Sink("no room is left".to_owned()));
     // Keys of that age are forgotten in any case.
     assert_eq!(adds_up(shop).events, before.events);
     let (archived, _) = dropped(shop);
@@ -177,16 +177,16 @@ pub(super) fn nothing_leaves_books_that_do_not_add_up<S: Shop>(shop: &mut S) {
     shop.sql("DELETE FROM {t}events WHERE last_position = 1");
     shop.set_clock(days(100));
     let error = archive(shop, true, &mut Pages::default()).unwrap_err();
-    assert!(matches!(&error, BooksError::Refused(why) if why.contains("verify")), "{error:?}");
+    assert!(matches!(&error, AuditError::Refused(why) if why.contains("verify")), "{error:?}");
     assert_eq!(super::verdict(shop).archived, 0);
 }
 
 pub(super) fn what_is_too_young_is_not_asked_for<S: Shop>(shop: &mut S) {
     drop(shop.store());
-    let order = Archive { older_than: Duration::from_hours(23), drop: true };
+    let order = ArchiveRequest { older_than: Duration::from_hours(23), drop: true };
     let error = stockhold_sql::archive(&shop.url(), &shop.options(), order, &mut Pages::default(), |_| ())
         .unwrap_err();
-    assert!(matches!(&error, BooksError::Asked(why) if why.contains("24 h")), "{error:?}");
+    assert!(matches!(&error, AuditError::InvalidRequest(why) if why.contains("24 h")), "{error:?}");
 }
 
 /// The one with the shorter retention looks at its start, as the archive does, and finds what the other has promised.
@@ -205,12 +205,12 @@ pub(super) fn keys_are_kept_as_long_as_any_server_promises<S: Shop>(shop: &mut S
     assert_eq!(keys(shop), 2);
     drop(store);
 
-    let order = |days: u64| Archive { older_than: Duration::from_hours(days * 24), drop: true };
+    let order = |days: u64| ArchiveRequest { older_than: Duration::from_hours(days * 24), drop: true };
     let archive = |shop: &S, days| {
         stockhold_sql::archive(&shop.url(), &shop.options(), order(days), &mut Pages::default(), |_| ())
     };
     let error = archive(shop, 2).unwrap_err();
-    assert!(matches!(&error, BooksError::Asked(why) if why.contains("720 h")), "{error:?}");
+    assert!(matches!(&error, AuditError::InvalidRequest(why) if why.contains("720 h")), "{error:?}");
     shop.set_clock(days(40));
     let _a_day = shop.store();
     // What is older than the longest promise goes; had the shorter one counted, the other would have gone with it.

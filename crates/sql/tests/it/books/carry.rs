@@ -4,7 +4,9 @@ use super::{Shop, adds_up, every_command, newest};
 use crate::fixture::{Bench, item, run};
 use std::time::{Duration, Instant};
 use stockhold_domain::ItemKey;
-use stockhold_sql::{BooksError, Carried, OpenError, Source, Taken, hand_over, take_over};
+use stockhold_sql::{
+    AuditError, ExportChunk, ImportSource, ImportSummary, OpenError, export_to, import_from,
+};
 use stockhold_store::Failure;
 use stockhold_store::conformance::{Maker, maker};
 
@@ -12,29 +14,29 @@ use stockhold_store::conformance::{Maker, maker};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a store of another database has, in pieces of a few events, and one of its items.
-fn carried() -> (Vec<Carried>, ItemKey) {
+fn carried() -> (Vec<ExportChunk>, ItemKey) {
     let bench = Bench::new();
     let store = bench.connect();
     let traces = every_command(&store, &mut Maker::new(95, "carried-"), "");
     newest(&store);
     drop(store);
     let (sender, mut source) = tokio::sync::mpsc::channel(64);
-    hand_over(&bench.database.url, &Bench::options(), &sender).unwrap();
+    export_to(&bench.database.url, &Bench::options(), &sender).unwrap();
     drop(sender);
     let mut pieces = Vec::new();
-    while let Ok(Ok(Carried { mut events, keys })) = source.try_recv() {
+    while let Ok(Ok(ExportChunk { mut events, keys })) = source.try_recv() {
         while !events.is_empty() {
             let rest = events.split_off(events.len().min(3));
-            pieces.push(Carried { events: std::mem::replace(&mut events, rest), keys: Vec::new() });
+            pieces.push(ExportChunk { events: std::mem::replace(&mut events, rest), keys: Vec::new() });
         }
-        pieces.push(Carried { events, keys });
+        pieces.push(ExportChunk { events, keys });
     }
     assert!(pieces.len() > 4);
     (pieces, traces.items[0].clone())
 }
 
 /// Sends these, and then why there is no more.
-fn source(pieces: Vec<Carried>, cut: Option<&'static str>) -> Source {
+fn source(pieces: Vec<ExportChunk>, cut: Option<&'static str>) -> ImportSource {
     let (sender, source) = tokio::sync::mpsc::channel(1);
     let all = pieces.into_iter().map(Ok).chain(cut.map(|why| Err(why.to_owned())));
     let all: Vec<_> = all.collect();
@@ -42,15 +44,15 @@ fn source(pieces: Vec<Carried>, cut: Option<&'static str>) -> Source {
     source
 }
 
-fn take<S: Shop>(shop: &S, source: Source) -> Result<Taken, BooksError> {
-    take_over(&shop.url(), &shop.options(), source, |_| ())
+fn take<S: Shop>(shop: &S, source: ImportSource) -> Result<ImportSummary, AuditError> {
+    import_from(&shop.url(), &shop.options(), source, |_| ())
 }
 
 fn cut<S: Shop>(shop: &S) {
     let (mut pieces, _) = carried();
     pieces.truncate(3);
     let cut = take(shop, source(pieces, Some("cut off")));
-    assert_eq!(cut, Err(BooksError::Sink("cut off".to_owned())));
+    assert_eq!(cut, Err(AuditError::Sink("cut off".to_owned())));
 }
 
 pub(super) fn what_is_taken_over_adds_up_and_is_served<S: Shop>(shop: &mut S) {
@@ -65,13 +67,13 @@ pub(super) fn what_is_taken_over_adds_up_and_is_served<S: Shop>(shop: &mut S) {
 
 pub(super) fn what_was_cut_off_is_nobodys_store<S: Shop>(shop: &mut S) {
     cut(shop);
-    let unfinished = BooksError::Open(OpenError::Unfinished);
+    let unfinished = AuditError::Open(OpenError::Unfinished);
     let (url, options) = (shop.url(), shop.options());
     assert_eq!(stockhold_sql::open(&url, options.clone()).err(), Some(OpenError::Unfinished));
     assert_eq!(stockhold_sql::migrate(&url, options.clone()), Err(OpenError::Unfinished));
     assert_eq!(stockhold_sql::verify(&url, &options, |_| ()), Err(unfinished.clone()));
     let (sender, _source) = tokio::sync::mpsc::channel(64);
-    assert_eq!(hand_over(&url, &options, &sender), Err(unfinished.clone()));
+    assert_eq!(export_to(&url, &options, &sender), Err(unfinished.clone()));
     assert_eq!(take(shop, source(carried().0, None)), Err(unfinished));
 }
 
@@ -93,7 +95,7 @@ pub(super) fn what_does_not_add_up_is_nobodys_store<S: Shop + Send>(shop: &mut S
     let (pieces, _) = carried();
     let (url, options) = (shop.url(), shop.options());
     let mut meddled = false;
-    let taken = take_over(&url, &options, source(pieces, None), |_| {
+    let taken = import_from(&url, &options, source(pieces, None), |_| {
         if !std::mem::replace(&mut meddled, true) {
             // By a thread of its own: this one runs the copy.
             std::thread::scope(|scope| {
@@ -101,6 +103,6 @@ pub(super) fn what_does_not_add_up_is_nobodys_store<S: Shop + Send>(shop: &mut S
             });
         }
     });
-    assert!(matches!(&taken, Err(BooksError::Refused(why)) if why.contains("other settings")), "{taken:?}");
+    assert!(matches!(&taken, Err(AuditError::Refused(why)) if why.contains("other settings")), "{taken:?}");
     assert_eq!(stockhold_sql::open(&url, options).err(), Some(OpenError::Unfinished));
 }

@@ -3,7 +3,7 @@
 use super::{Shop, adds_up, done, every_command, newest};
 use crate::fixture::hold;
 use crate::workload::mixed;
-use stockhold_sql::Migrated;
+use stockhold_sql::MigrationResult;
 use stockhold_store::conformance::{Maker, maker};
 
 /// What the first version keeps.
@@ -43,7 +43,7 @@ pub(super) fn a_filled_database_of_the_first_version_goes_on<S: Shop>(shop: &mut
     drop(store);
     make_old(shop);
     let migrated = stockhold_sql::migrate(&shop.url(), shop.options());
-    assert_eq!(migrated, Ok(Migrated { from: 1, to: S::VERSION }));
+    assert_eq!(migrated, Ok(MigrationResult { from: 1, to: S::VERSION }));
     assert_eq!(adds_up(shop), before);
     let store = shop.store();
     assert_eq!(hold(&*store, traces.active).unwrap(), kept);

@@ -9,7 +9,7 @@ use crate::fixture::{Desk, run, stock};
 use crate::shared::proxy::Proxy;
 use crate::wire::PostgresWire;
 use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, ReservationId, Scope};
-use stockhold_sql::{Options, Verdict};
+use stockhold_sql::{Options, VerifyReport};
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Failure, Query, QueryResult, Store};
 
@@ -195,11 +195,11 @@ for_every_dialect! { books:
         what_does_not_add_up_is_nobodys_store;
 }
 
-pub(crate) fn verdict<S: Shop>(shop: &S) -> Verdict {
+pub(crate) fn verdict<S: Shop>(shop: &S) -> VerifyReport {
     stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap()
 }
 
-pub(crate) fn adds_up<S: Shop>(shop: &S) -> Verdict {
+pub(crate) fn adds_up<S: Shop>(shop: &S) -> VerifyReport {
     let verdict = verdict(shop);
     assert_eq!((verdict.drift, &verdict.findings), (0, &Vec::new()));
     verdict

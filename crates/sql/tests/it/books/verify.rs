@@ -4,13 +4,13 @@ use super::{Shop, adds_up, every_command, verdict};
 use crate::fixture::{Desk, run};
 use crate::workload::mixed;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stockhold_sql::{BooksError, OpenError, Options};
+use stockhold_sql::{AuditError, OpenError, Options};
 use stockhold_store::Query;
 use stockhold_store::conformance::{Maker, maker};
 
 pub(super) fn a_database_without_a_schema_is_left_alone<S: Shop>(shop: &mut S) {
     let error = stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap_err();
-    assert!(matches!(error, BooksError::Open(OpenError::OlderSchema { found: 0, .. })), "{error:?}");
+    assert!(matches!(error, AuditError::Open(OpenError::OlderSchema { found: 0, .. })), "{error:?}");
     assert!(error.to_string().contains("no stockhold data"), "{error}");
     // As it was: nothing is in the way of whoever makes it.
     let again = stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap_err();

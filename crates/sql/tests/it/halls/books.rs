@@ -6,7 +6,7 @@ use crate::books::{Shop, adds_up, verdict};
 use crate::fixture::{item, reservation, run};
 use std::time::Duration;
 use stockhold_domain::{Hold, Instant, ReservationId, UnitStatus};
-use stockhold_sql::{Archive, Sink};
+use stockhold_sql::{ArchiveRequest, ArchiveSink};
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Store};
 
@@ -64,7 +64,7 @@ pub(super) fn every_kind_of_drift_of_units_is_found<S: Shop>(shop: &mut S) {
 
 pub(super) struct Nowhere;
 
-impl Sink for Nowhere {
+impl ArchiveSink for Nowhere {
     fn begin(&mut self, _: u64) -> Result<(), String> {
         Ok(())
     }
@@ -90,7 +90,7 @@ pub(super) fn sold_units_outlive_the_archive<S: Shop>(shop: &mut S) {
     run(&*store, maker.wrap(stockhold_domain::Command::Sweep)).unwrap();
     let before = (units(&*store, &hall), item(&*store, &hall));
     let months = Duration::from_hours(90 * 24);
-    let order = Archive { older_than: months, drop: true };
+    let order = ArchiveRequest { older_than: months, drop: true };
     let left = stockhold_sql::archive(&shop.url(), &shop.options(), order, &mut Nowhere, |_| ()).unwrap();
     assert_eq!(left.reservations, 2, "the sale and what was given back; what was held has just expired");
     assert_eq!((units(&*store, &hall), item(&*store, &hall)), before, "as it was");
@@ -120,8 +120,8 @@ pub(super) fn a_hall_is_taken_over<S: Shop>(shop: &mut S) {
     let mut other = S::another();
     let (sender, source) = tokio::sync::mpsc::channel(4);
     let (from, options) = (shop.url(), shop.options());
-    let sending = std::thread::spawn(move || stockhold_sql::hand_over(&from, &options, &sender));
-    stockhold_sql::take_over(&other.url(), &other.options(), source, |_| ()).unwrap();
+    let sending = std::thread::spawn(move || stockhold_sql::export_to(&from, &options, &sender));
+    stockhold_sql::import_from(&other.url(), &other.options(), source, |_| ()).unwrap();
     sending.join().unwrap().unwrap();
     other.audit();
     adds_up(&other);

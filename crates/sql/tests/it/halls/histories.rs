@@ -7,7 +7,7 @@ use std::time::Duration;
 use stockhold_domain::{
     HoldChange, Instant, ItemKey, Outcome, Reply, ReservationId, StockChange, Transition,
 };
-use stockhold_sql::{Archive, Migrated};
+use stockhold_sql::{ArchiveRequest, MigrationResult};
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Query, QueryResult, Store, UNIT_HISTORY_LIMIT};
 
@@ -48,7 +48,7 @@ pub(super) fn units_that_were_there_before_begin_with_an_empty_history<S: Shop>(
     shop.sql(&before);
     for from in [S::WITHOUT_HISTORIES, S::VERSION] {
         let migrated = stockhold_sql::migrate(&shop.url(), shop.options());
-        assert_eq!(migrated, Ok(Migrated { from, to: S::VERSION }));
+        assert_eq!(migrated, Ok(MigrationResult { from, to: S::VERSION }));
     }
     let store = shop.store();
     assert_eq!(kinds(&history(&*store, &hall, "r00-01")), [""; 0]);
@@ -97,7 +97,7 @@ pub(super) fn events_that_were_archived_are_left_out<S: Shop>(shop: &mut S) {
     shop.set_clock(at(100));
     run(&*store, maker.wrap(stockhold_domain::Command::Sweep)).unwrap();
     assert_eq!(kinds(&history(&*store, &hall, "r00-00")), ["added", "held", "released", "held", "expired"]);
-    let order = Archive { older_than: Duration::from_hours(70 * 24), drop: true };
+    let order = ArchiveRequest { older_than: Duration::from_hours(70 * 24), drop: true };
     let mut nowhere = super::books::Nowhere;
     stockhold_sql::archive(&shop.url(), &shop.options(), order, &mut nowhere, |_| ()).unwrap();
     assert_eq!(kinds(&history(&*store, &hall, "r00-00")), ["held", "expired"]);

@@ -1,0 +1,247 @@
+//! The books of a SQL store: recounting them ([`verify`]), letting what is over leave them ([`archive`]), and taking another
+//! store's over ([`carry`]). All of it works by a connection of its own and decides nothing.
+//!
+//! # What a dialect has to keep to
+//!
+//! 1. [`AuditSession::begin_snapshot`] begins a transaction in which everything is read as one moment shows it, until
+//!    [`Session::roll_back`]. What [`AuditSession`] reads outside of one is what is committed.
+//! 2. Rows come as they are stored. What they mean is read here, so that one that makes no sense is a finding and not the end.
+//! 3. [`AuditSession::begin_archive_deletion`] begins a transaction and locks what only archives lock; [`Session::lock`] goes on within it, as
+//!    after [`Session::lock_skip_locked`]. [`AuditSession::delete_archived`] writes and commits, and holds the numbers of rows against what it was given:
+//!    another number is an alarm, and nothing is committed.
+
+mod archive;
+mod ledger;
+mod transfer;
+mod verify;
+
+use crate::engine::{DbError, OpenError, Session};
+use core::fmt;
+use core::future::Future;
+use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, Label, ReservationId};
+
+pub(crate) use archive::run as run_archive;
+pub use archive::{ArchiveRequest, ArchiveSink, ArchiveSummary};
+pub use transfer::{ExportChunk, ImportSource, ImportSummary};
+pub(crate) use transfer::{send, take};
+pub(crate) use verify::verify_all;
+pub use verify::{VerifyProgress, VerifyReport};
+
+/// One connection that reads the books.
+pub(crate) trait AuditSession: Session {
+    /// Begins to see one moment.
+    fn begin_snapshot(&mut self) -> impl Future<Output = Result<(), DbError>> + Send;
+
+    /// Where the books begin.
+    fn opening(&mut self) -> impl Future<Output = Result<ArchiveBoundary, DbError>> + Send;
+
+    /// The newest position that was given.
+    fn newest(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
+
+    /// Marks the database as unfinished, or takes the mark away. Whether that changed anything.
+    fn mark(&mut self, unfinished: bool) -> impl Future<Output = Result<bool, DbError>> + Send;
+
+    /// Opening balances, in order of the table's key; fewer than the limit only at the end.
+    fn balances(
+        &mut self,
+        after: Option<&ItemKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<ItemBalance>, DbError>> + Send;
+
+    /// Those of these items.
+    fn balances_of(
+        &mut self,
+        items: &[ItemKey],
+    ) -> impl Future<Output = Result<Vec<ItemBalance>, DbError>> + Send;
+
+    /// Pauses by location (the empty one stands for everything): as the books open, and as they are.
+    fn pauses(&mut self) -> impl Future<Output = Result<[Vec<(String, bool)>; 2], DbError>> + Send;
+
+    /// Batches that end behind a position, in order.
+    fn numbered(
+        &mut self,
+        after: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<BatchRow>, DbError>> + Send;
+
+    /// Batches behind a serial that have no position.
+    fn unnumbered(
+        &mut self,
+        after: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<BatchRow>, DbError>> + Send;
+
+    /// Batches by their serials, those that there are.
+    fn batch_rows(&mut self, serials: &[u64]) -> impl Future<Output = Result<Vec<BatchRow>, DbError>> + Send;
+
+    /// Reservations behind an id, in order.
+    fn hold_rows(
+        &mut self,
+        after: ReservationId,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<HoldRow>, DbError>> + Send;
+
+    /// The SKUs of these reservations that stand beside them.
+    fn skus_of(
+        &mut self,
+        holds: &[&Hold],
+    ) -> impl Future<Output = Result<Vec<(ReservationId, String)>, DbError>> + Send;
+
+    /// The lines of these active reservations in the queue of deadlines.
+    fn lines_of(&mut self, holds: &[&Hold]) -> impl Future<Output = Result<Vec<QueuedLine>, DbError>> + Send;
+
+    /// Units and lines in the queue of deadlines, for each of the items in their order.
+    fn queued(&mut self, items: &[ItemKey]) -> impl Future<Output = Result<Vec<(u64, u64)>, DbError>> + Send;
+
+    /// How many lines the queue of deadlines has in all.
+    fn line_count(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
+
+    /// The units of an item that are sold by the ledger of sales, with who sold them.
+    fn open_sales(
+        &mut self,
+        item: &ItemKey,
+    ) -> impl Future<Output = Result<Vec<(Label, ReservationId)>, DbError>> + Send;
+
+    /// How many sales are open in all.
+    fn open_sale_count(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
+
+    /// Keys behind one, in order of the table's key.
+    fn key_rows(
+        &mut self,
+        after: Option<KeyHash>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<KeyRow>, DbError>> + Send;
+
+    /// Begins a transaction in which rows leave; where the books begin, locked.
+    fn begin_archive_deletion(&mut self) -> impl Future<Output = Result<ArchiveBoundary, DbError>> + Send;
+
+    /// Lets rows leave, and commits.
+    fn delete_archived(
+        &mut self,
+        deletion: &ArchiveDeletion<'_>,
+    ) -> impl Future<Output = Result<(), DbError>> + Send;
+}
+
+/// Where the books begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArchiveBoundary {
+    /// Events up to this position have left; 0 when none has.
+    pub(crate) position: u64,
+    /// The newest instant among them.
+    pub(crate) at: Instant,
+}
+
+/// What events that have left came to, for one item.
+#[derive(Clone, Debug)]
+pub(crate) struct ItemBalance {
+    /// As it was after them.
+    pub(crate) item: Item,
+    /// Units that reservations have sold that have left, less returns.
+    pub(crate) sold: u64,
+}
+
+/// One row of events.
+#[derive(Debug)]
+pub(crate) struct BatchRow {
+    pub(crate) serial: u64,
+    pub(crate) count: i64,
+    pub(crate) last_position: Option<i64>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// One row of reservations.
+#[derive(Debug)]
+pub(crate) struct HoldRow {
+    pub(crate) id: ReservationId,
+    pub(crate) status: i16,
+    pub(crate) expires_at: Instant,
+    pub(crate) owner_id: String,
+    pub(crate) sku: String,
+    pub(crate) history: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// One line of an active reservation, found by its key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueuedLine {
+    pub(crate) id: ReservationId,
+    pub(crate) item: ItemKey,
+    pub(crate) quantity: i64,
+    /// Whether it stands for its reservation in the queue of all.
+    pub(crate) leads: bool,
+}
+
+/// One row of keys.
+#[derive(Debug)]
+pub(crate) struct KeyRow {
+    pub(crate) hash: KeyHash,
+    pub(crate) used_at: Instant,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What leaves in one transaction.
+#[derive(Debug)]
+pub(crate) struct ArchiveDeletion<'a> {
+    /// Events behind this position,
+    pub(crate) from: u64,
+    /// up to this one,
+    pub(crate) opening: ArchiveBoundary,
+    /// in so many rows.
+    pub(crate) rows: usize,
+    /// Reservations, locked.
+    pub(crate) holds: &'a [Hold],
+    /// What stands instead of them.
+    pub(crate) balances: &'a [ItemBalance],
+    /// Likewise.
+    pub(crate) pauses: &'a [(String, bool)],
+}
+
+impl ArchiveDeletion<'_> {
+    /// Units that these reservations had sold and that came back: their sales leave with them.
+    pub(crate) fn closed_sales(&self) -> impl Iterator<Item = (&ItemKey, &Label, ReservationId)> {
+        let lines = self.holds.iter().flat_map(|hold| hold.lines.iter().map(move |line| (line, hold.id)));
+        lines.flat_map(|(line, id)| {
+            let back = line.units().iter().filter(|unit| unit.returned);
+            back.map(move |unit| (&line.item, &unit.id, id))
+        })
+    }
+}
+
+/// Why the books could not be read, or nothing could leave them. No text shows a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditError {
+    /// The database could not be opened.
+    Open(OpenError),
+    /// It failed on the way.
+    Database(String),
+    /// Nobody may ask for that: nothing was looked at.
+    InvalidRequest(String),
+    /// It can't be done with what is there, or while somebody else is at it.
+    Refused(String),
+    /// What leaves could not be written. It has not left.
+    Sink(String),
+}
+
+impl fmt::Display for AuditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(why) => write!(f, "{why}"),
+            Self::Database(why) => write!(f, "the database failed: {why}"),
+            Self::InvalidRequest(why) | Self::Refused(why) | Self::Sink(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for AuditError {}
+
+impl From<OpenError> for AuditError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<DbError> for AuditError {
+    fn from(error: DbError) -> Self {
+        Self::Database(error.to_string())
+    }
+}

@@ -1,0 +1,201 @@
+//! What another store has, taken over into an empty database: every event as it was, in its order and so under its position, with
+//! what it made of items, reservations and pauses; and the keys that are still to be kept. Nothing is decided: it happened.
+
+use super::{AuditError, AuditSession, verify_all};
+use crate::engine::{
+    CommitOutcome, CommitSent, DbError, LoadedState, LockSet, OpenError, Options, events_from, key_from,
+};
+use stockhold_domain::{
+    Effects, Event, Instant, ItemKey, KeyRecord, Mode, Scope, State, StockChange, Transition,
+};
+use stockhold_store::ItemPageRequest;
+use tokio::sync::mpsc;
+
+/// Events that go into one transaction.
+const EVENTS_AT_ONCE: usize = 256;
+/// Keys likewise.
+const KEYS_AT_ONCE: usize = 2_000;
+/// Rows of events that are read at a time.
+const ROWS_AT_ONCE: usize = 64;
+
+/// Some of what there is, in its order.
+#[derive(Debug)]
+pub struct ExportChunk {
+    /// What happened.
+    pub events: Vec<Event>,
+    /// Which keys were used.
+    pub keys: Vec<KeyRecord>,
+}
+
+/// What was taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportSummary {
+    /// Events.
+    pub events: u64,
+    /// Keys; older ones are left behind.
+    pub keys: u64,
+    /// Reservations that came of it; counted at the end.
+    pub reservations: u64,
+}
+
+/// Where it comes from: whoever sends, and ends, or says why it could not.
+pub type ImportSource = mpsc::Receiver<Result<ExportChunk, String>>;
+
+/// Takes over until the source ends, and recounts. While it is at work, and for good if it is cut off, the database is marked as
+/// unfinished and nobody serves from it.
+pub(crate) async fn take<S: AuditSession>(
+    session: &mut S,
+    options: &Options,
+    source: &mut ImportSource,
+    progress: &mut (dyn FnMut(ImportSummary) + Send),
+) -> Result<ImportSummary, AuditError> {
+    let shelf = ItemPageRequest { location: None, after: None, limit: 1 };
+    if session.newest().await? > 0 || !session.shelf(&shelf).await?.is_empty() {
+        let why = "there is data in the database that is to take over: name an empty one";
+        return Err(AuditError::Refused(why.to_owned()));
+    }
+    let (now, _) = session.overdue(1).await?;
+    let retention = i64::try_from(options.key_retention.as_micros()).unwrap_or(i64::MAX);
+    let bound = Instant::from_micros(now.micros().saturating_sub(retention));
+    let (mut taken, mut marked) = (ImportSummary::default(), false);
+    while let Some(chunk) = source.recv().await {
+        let ExportChunk { events, mut keys } = chunk.map_err(AuditError::Sink)?;
+        if !marked && !session.mark(true).await? {
+            return Err(AuditError::Open(OpenError::Unfinished));
+        }
+        marked = true;
+        for some in events.chunks(EVENTS_AT_ONCE) {
+            write(session, some, &[]).await?;
+            taken.events += some.len() as u64;
+        }
+        keys.retain(|key| key.at >= bound);
+        for some in keys.chunks(KEYS_AT_ONCE) {
+            write(session, &[], some).await?;
+            taken.keys += some.len() as u64;
+        }
+        progress(taken);
+    }
+    session.number().await?;
+    let verdict = verify_all(session, &mut |_| ()).await?;
+    if verdict.drift > 0 || verdict.events != taken.events {
+        // Of a server that ran on the database meanwhile there may be more.
+        let what = verdict.findings.into_iter().next();
+        let what = what.unwrap_or_else(|| format!("{} events are there", verdict.events));
+        return Err(AuditError::Refused(format!("what was taken over does not add up: {what}")));
+    }
+    taken.reservations = verdict.reservations.iter().sum();
+    session.mark(false).await?;
+    Ok(taken)
+}
+
+async fn write<S: AuditSession>(
+    session: &mut S,
+    events: &[Event],
+    keys: &[KeyRecord],
+) -> Result<(), AuditError> {
+    let mut lock_set = LockSet::default();
+    for event in events {
+        name(&event.transition, &mut lock_set);
+    }
+    let mut locked = session.lock(&lock_set).await?;
+    // What is said of an item as a whole does not say that its units have ids.
+    let unit_items = locked.rows.items.iter().filter(|item| item.mode == Mode::Units);
+    let unit_items: Vec<ItemKey> = unit_items.map(|item| item.key.clone()).collect();
+    if unit_items.iter().any(|key| !lock_set.units.contains_key(key)) {
+        for key in unit_items {
+            lock_set.units.entry(key).or_default();
+        }
+        session.roll_back().await?;
+        locked = session.lock(&lock_set).await?;
+    }
+    let mut state = LoadedState::of(&lock_set, locked.rows);
+    for event in events {
+        state.apply(event);
+        let unknown = state.units_to_lock().next().map(|_| "units are named that never came");
+        if let Some(what) = state.violated_invariant.or(unknown) {
+            return Err(AuditError::Refused(format!("what is to be taken over makes no sense: {what}")));
+        }
+    }
+    let mut effects = Effects::default();
+    effects.events.extend_from_slice(events);
+    effects.keys.extend_from_slice(keys);
+    let sent = CommitSent::default();
+    match session.commit(&state.changes(&effects, locked.serial, 0), &sent).await? {
+        CommitOutcome::Durable => Ok(()),
+        CommitOutcome::InDoubt(why) => Err(DbError::ConnectionLost(why).into()),
+    }
+}
+
+/// What an event touches.
+fn name(transition: &Transition, lock_set: &mut LockSet) {
+    match transition {
+        Transition::Hold { hold, .. } => {
+            lock_set.holds.insert(hold.id);
+            lock_set.items.extend(hold.lines.iter().map(|line| line.item.clone()));
+            for line in hold.lines.iter().filter(|line| line.units.is_some()) {
+                let units = lock_set.units.entry(line.item.clone()).or_default();
+                units.named.extend(line.units().iter().map(|unit| unit.id.clone()));
+            }
+        }
+        Transition::Stock { change, item } => {
+            lock_set.items.insert(item.key.clone());
+            if let StockChange::UnitRetired(id) = change {
+                lock_set.units.entry(item.key.clone()).or_default().named.insert(id.clone());
+            }
+        }
+        Transition::Sale { scope: Scope::Item(key), .. } => {
+            lock_set.items.insert(key.clone());
+        }
+        Transition::Sale { scope: Scope::Location(location), .. } => {
+            lock_set.sets_pauses = true;
+            lock_set.pauses.insert(location.as_str().to_owned());
+        }
+        Transition::Sale { scope: Scope::Everything, .. } => {
+            lock_set.sets_pauses = true;
+            lock_set.pauses.insert(String::new());
+        }
+    }
+}
+
+/// Sends all that a database has.
+pub(crate) async fn send<S: AuditSession>(
+    session: &mut S,
+    sink: &mpsc::Sender<Result<ExportChunk, String>>,
+) -> Result<(), AuditError> {
+    session.number().await?;
+    session.begin_snapshot().await?;
+    let opening = session.opening().await?;
+    if opening.position > 0 {
+        let why = format!(
+            "events up to position {} have been archived, and without them nothing can be taken over",
+            opening.position
+        );
+        return Err(AuditError::Refused(why));
+    }
+    let mut position = 0;
+    loop {
+        let rows = session.numbered(position, ROWS_AT_ONCE).await?;
+        let more = rows.len() == ROWS_AT_ONCE;
+        let mut events = Vec::new();
+        for row in rows {
+            let last = row.last_position.unwrap_or(0);
+            position = u64::try_from(last).unwrap_or(0);
+            let decoded = events_from(&row.body, last, row.count)?;
+            events.extend(decoded.into_iter().map(|row| row.event));
+        }
+        // Whoever no longer takes anything says why itself.
+        if sink.send(Ok(ExportChunk { events, keys: Vec::new() })).await.is_err() || !more {
+            break;
+        }
+    }
+    let mut after = None;
+    loop {
+        let rows = session.key_rows(after, KEYS_AT_ONCE).await?;
+        let more = rows.len() == KEYS_AT_ONCE;
+        after = rows.last().map(|row| row.hash);
+        let keys = rows.iter().map(|row| key_from(&row.body)).collect::<Result<Vec<_>, _>>()?;
+        if sink.send(Ok(ExportChunk { events: Vec::new(), keys })).await.is_err() || !more {
+            return Ok(session.roll_back().await?);
+        }
+    }
+}

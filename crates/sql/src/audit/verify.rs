@@ -1,0 +1,569 @@
+//! Recounts everything: folds the events that are kept on top of what those came to that have left, and holds the store's
+//! tables against it. Reads one moment and changes nothing. Page by page: memory is for every item, and for one page of
+//! reservations, events or keys.
+
+use super::ledger::Ledger;
+use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, KeyRow, QueuedLine};
+use crate::engine::{
+    DbError, LockSet, events_from, first_sku, further_skus, hold_from, key_from, serials_from,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use stockhold_domain::{
+    Event, EventId, Hold, HoldChange, ItemKey, KeyHash, KeyTarget, Mode, ReservationId, Status, Transition,
+    Unit, UnitStatus,
+};
+use stockhold_store::ItemPageRequest;
+
+/// Findings that are told; the rest is counted.
+const FINDINGS: usize = 100;
+/// Rows of events that are read at a time: each may have some hundred events.
+const BATCHES_AT_ONCE: usize = 64;
+/// Reservations that are read at a time, with their events.
+const HOLDS_AT_ONCE: usize = 1_000;
+/// Items that are read at a time.
+const ITEMS_AT_ONCE: usize = 500;
+/// Units that are read at a time.
+const UNITS_AT_ONCE: usize = 10_000;
+/// Keys that are read at a time.
+const KEYS_AT_ONCE: usize = 2_000;
+/// How far the clock of whoever made an id may be ahead of the database's.
+const CLOCKS_APART_MILLIS: u128 = 3_600_000;
+
+/// What a recount found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Rows of events read.
+    pub batches: u64,
+    /// Events folded.
+    pub events: u64,
+    /// Position up to which events have left for an archive; 0 when none has.
+    pub archived: u64,
+    /// Items.
+    pub items: u64,
+    /// Units with ids.
+    pub units: u64,
+    /// Reservations that are kept, by what became of them: active, confirmed, cancelled, expired.
+    pub reservations: [u64; 4],
+    /// Idempotency keys that are kept.
+    pub keys: u64,
+    /// What does not add up, at most 100 of it.
+    pub findings: Vec<String>,
+    /// How much does not add up.
+    pub drift: u64,
+}
+
+/// How far a recount is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerifyProgress {
+    /// So many events are folded, of so many.
+    Events(u64, u64),
+    /// So many reservations are held against theirs.
+    Reservations(u64),
+    /// So many keys are looked up.
+    Keys(u64),
+}
+
+/// Recounts.
+pub(crate) async fn verify_all<S: AuditSession>(
+    session: &mut S,
+    progress: &mut (dyn FnMut(VerifyProgress) + Send),
+) -> Result<VerifyReport, DbError> {
+    session.begin_snapshot().await?;
+    let opening = session.opening().await?;
+    let mut verify_all = Verifier {
+        session,
+        opening,
+        ledger: Ledger { partial: opening.position > 0, ..Ledger::default() },
+        verdict: VerifyReport { archived: opening.position, ..VerifyReport::default() },
+        matched: 0,
+    };
+    verify_all.events(progress).await?;
+    verify_all.items().await?;
+    verify_all.holds(progress).await?;
+    verify_all.sums().await?;
+    verify_all.units().await?;
+    verify_all.keys(progress).await?;
+    let Verifier { session, verdict, .. } = verify_all;
+    session.roll_back().await?;
+    Ok(verdict)
+}
+
+struct Verifier<'a, S> {
+    session: &'a mut S,
+    opening: ArchiveBoundary,
+    ledger: Ledger,
+    verdict: VerifyReport,
+    /// Events of reservations that were found in a reservation's history.
+    matched: u64,
+}
+
+impl<S: AuditSession> Verifier<'_, S> {
+    fn find(&mut self, what: impl Into<String>) {
+        self.verdict.drift += 1;
+        if self.verdict.findings.len() < FINDINGS {
+            self.verdict.findings.push(what.into());
+        }
+    }
+
+    /// Folds every event, in the order of positions; those without one come after all others.
+    async fn events(&mut self, progress: &mut (dyn FnMut(VerifyProgress) + Send)) -> Result<(), DbError> {
+        let [opened, _] = self.session.pauses().await?;
+        self.ledger.pauses.extend(opened);
+        let mut after = None;
+        loop {
+            let page = self.session.balances(after.as_ref(), ITEMS_AT_ONCE).await?;
+            let more = page.len() == ITEMS_AT_ONCE;
+            after = page.last().map(|balance| balance.item.key.clone());
+            for balance in page {
+                self.ledger.open(balance);
+            }
+            if !more {
+                break;
+            }
+        }
+        let newest = self.session.newest().await?;
+        let mut position = self.opening.position;
+        loop {
+            let rows = self.session.numbered(position, BATCHES_AT_ONCE).await?;
+            for row in &rows {
+                let last = row.last_position.and_then(|last| u64::try_from(last).ok()).unwrap_or(0);
+                let first = last.saturating_sub(row.count.unsigned_abs()) + 1;
+                if first != position + 1 {
+                    self.find(format!(
+                        "after position {position} comes {first}: positions have a gap or overlap"
+                    ));
+                }
+                position = last;
+                self.batch(row);
+            }
+            progress(VerifyProgress::Events(position, newest));
+            if rows.len() < BATCHES_AT_ONCE {
+                break;
+            }
+        }
+        if position != newest {
+            self.find(format!("the newest position is {newest}, and the last event has {position}"));
+        }
+        let mut serial = 0;
+        loop {
+            let rows = self.session.unnumbered(serial, BATCHES_AT_ONCE).await?;
+            for row in &rows {
+                serial = row.serial;
+                self.batch(row);
+            }
+            if rows.len() < BATCHES_AT_ONCE {
+                break;
+            }
+        }
+        let [_, pauses] = self.session.pauses().await?;
+        let is: BTreeSet<String> =
+            pauses.into_iter().filter(|(_, paused)| *paused).map(|(location, _)| location).collect();
+        let came: BTreeSet<String> =
+            self.ledger.pauses.iter().filter(|(_, paused)| **paused).map(|(to, _)| to.clone()).collect();
+        for location in is.symmetric_difference(&came) {
+            let name = if location.is_empty() { "everything" } else { location };
+            self.find(format!("the pause of {name} is not as the events left it"));
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, row: &BatchRow) {
+        self.verdict.batches += 1;
+        match decoded(row) {
+            Ok(events) => {
+                for event in &events {
+                    self.verdict.events += 1;
+                    self.ledger.take(event);
+                    for what in core::mem::take(&mut self.ledger.findings) {
+                        self.find(what);
+                    }
+                }
+            }
+            Err(what) => self.find(what),
+        }
+    }
+
+    /// Every item is as its events left it.
+    async fn items(&mut self) -> Result<(), DbError> {
+        let mut page = ItemPageRequest { location: None, after: None, limit: ITEMS_AT_ONCE };
+        loop {
+            let items = self.session.shelf(&page).await?;
+            let more = items.len() == ITEMS_AT_ONCE;
+            for item in items {
+                self.verdict.items += 1;
+                match self.ledger.items.get_mut(&item.key) {
+                    Some(account) => {
+                        account.seen = true;
+                        if account.item != item {
+                            let came = account.item.figures;
+                            self.find(format!(
+                                "{:?} is {:?}, and its events lead to {came:?} or to other settings",
+                                item.key, item.figures
+                            ));
+                        }
+                    }
+                    None => self.find(format!("{:?} is there without an event that made it", item.key)),
+                }
+                page.after = Some(item.key);
+            }
+            if !more {
+                break;
+            }
+        }
+        let missing: Vec<String> = self
+            .ledger
+            .items
+            .values()
+            .filter(|account| !account.seen)
+            .map(|account| format!("{:?} is not there", account.item.key))
+            .collect();
+        for what in missing {
+            self.find(what);
+        }
+        Ok(())
+    }
+
+    /// Every reservation is as its events left it, and in the queue of deadlines exactly while it is active.
+    async fn holds(&mut self, progress: &mut (dyn FnMut(VerifyProgress) + Send)) -> Result<(), DbError> {
+        let (mut after, mut done) = (ReservationId::from_u128(0), 0);
+        loop {
+            let rows = self.session.hold_rows(after, HOLDS_AT_ONCE).await?;
+            let more = rows.len() == HOLDS_AT_ONCE;
+            if let Some(last) = rows.last() {
+                after = last.id;
+            }
+            done += rows.len() as u64;
+            let page = self.decoded_holds(rows);
+            let mut events = self.events_of(&page).await?;
+            for (hold, serials) in &page {
+                let its = events.of_holds.remove(&hold.id).unwrap_or_default();
+                self.history(hold, serials, its, &events.serials);
+                self.count(hold);
+            }
+            self.beside(&page).await?;
+            progress(VerifyProgress::Reservations(done));
+            if !more {
+                break;
+            }
+        }
+        if self.matched != self.ledger.of_holds {
+            self.find(format!(
+                "{} events are about reservations, and {} are in the history of one",
+                self.ledger.of_holds, self.matched
+            ));
+        }
+        Ok(())
+    }
+
+    fn decoded_holds(&mut self, rows: Vec<HoldRow>) -> Vec<(Hold, Vec<u64>)> {
+        let mut page = Vec::new();
+        for row in rows {
+            let id = row.id;
+            match (hold_from(&row.body), serials_from(&row.history)) {
+                (Ok(hold), Ok(serials)) => {
+                    let columns = (row.id, row.status, row.expires_at);
+                    if columns != (hold.id, column_of(hold.status), hold.expires_at)
+                        || row.owner_id != hold.terms.reserve.owner_id.as_str()
+                        || row.sku != first_sku(&hold)
+                    {
+                        self.find(format!("reservation {id}: what it is found by is not what it is"));
+                    }
+                    page.push((hold, serials));
+                }
+                (Err(what), _) | (_, Err(what)) => self.find(format!("reservation {id}: {what}")),
+            }
+        }
+        page
+    }
+
+    /// The events of some reservations, each with its batch's serial.
+    async fn events_of(&mut self, page: &[(Hold, Vec<u64>)]) -> Result<HistoryEvents, DbError> {
+        let ids: BTreeSet<ReservationId> = page.iter().map(|(hold, _)| hold.id).collect();
+        let serials: BTreeSet<u64> = page.iter().flat_map(|(_, serials)| serials.iter().copied()).collect();
+        let serials: Vec<u64> = serials.into_iter().collect();
+        let mut found = HistoryEvents::default();
+        for some in serials.chunks(BATCHES_AT_ONCE) {
+            for row in self.session.batch_rows(some).await? {
+                found.serials.insert(row.serial);
+                // One that makes no sense was found when all were folded.
+                for event in decoded(&row).unwrap_or_default() {
+                    if let Transition::Hold { hold, .. } = &event.transition
+                        && ids.contains(&hold.id)
+                    {
+                        found.of_holds.entry(hold.id).or_default().push((row.serial, event));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// One terminal state, for good; each event follows the one before; the last one left the reservation as it is. Where the
+    /// first ones have left for an archive, what is kept is the end of it.
+    fn history(
+        &mut self,
+        hold: &Hold,
+        serials: &[u64],
+        mut events: Vec<(u64, Event)>,
+        there: &BTreeSet<u64>,
+    ) {
+        let id = hold.id;
+        self.matched += events.len() as u64;
+        let place = |serial: u64| serials.iter().position(|one| *one == serial);
+        events.sort_by_key(|(serial, _)| place(*serial));
+        let gone = serials.iter().take_while(|serial| !there.contains(serial)).count();
+        if serials.iter().skip(gone).any(|serial| !there.contains(serial)) {
+            self.find(format!("reservation {id}: its history has a hole"));
+        }
+        if gone > 0 && self.opening.position == 0 {
+            self.find(format!("reservation {id}: its history does not begin"));
+        }
+        let mut before: Option<(Status, EventId)> = None;
+        let mut returned: Vec<u32> = Vec::new();
+        for (number, (_, event)) in events.iter().enumerate() {
+            let Transition::Hold { change, hold: after, .. } = &event.transition else { continue };
+            let (from, to) = match change {
+                HoldChange::Created => (None, Status::Active),
+                HoldChange::Extended => (Some(Status::Active), Status::Active),
+                HoldChange::Confirmed => (Some(Status::Active), Status::Confirmed),
+                HoldChange::Cancelled => (Some(Status::Active), Status::Cancelled),
+                HoldChange::Expired => (Some(Status::Active), Status::Expired),
+                HoldChange::Returned { .. } => (Some(Status::Confirmed), Status::Confirmed),
+            };
+            let follows = if number == 0 && gone > 0 {
+                event.previous.is_some() == from.is_some()
+            } else {
+                (before.map(|(status, _)| status), before.map(|(_, event)| event)) == (from, event.previous)
+            };
+            if !follows || after.status != to {
+                self.find(format!("reservation {id}: {change:?} does not follow from what it was"));
+            }
+            let back: Vec<u32> = after.lines.iter().map(|line| line.returned).collect();
+            if after.lines.iter().any(|line| line.returned > line.quantity)
+                || returned.iter().zip(&back).any(|(before, after)| before > after)
+            {
+                self.find(format!("reservation {id} returned what it had not"));
+            }
+            returned = back;
+            before = Some((to, event.id));
+        }
+        match events.last().map(|(_, event)| &event.transition) {
+            Some(Transition::Hold { hold: last, .. }) if last == hold => {}
+            // All of it has left, and it goes on: only an active one may.
+            None if gone > 0 && hold.status == Status::Active && self.opening.position > 0 => {}
+            _ => self.find(format!("reservation {id} is not as its events left it")),
+        }
+    }
+
+    fn count(&mut self, hold: &Hold) {
+        let number = usize::try_from(column_of(hold.status)).unwrap_or(0);
+        if let Some(count) = self.verdict.reservations.get_mut(number) {
+            *count += 1;
+        }
+        for line in &*hold.lines {
+            let Some(account) = self.ledger.items.get_mut(&line.item) else { continue };
+            match hold.status {
+                Status::Active => {
+                    account.held += u64::from(line.quantity);
+                    account.active += 1;
+                }
+                Status::Confirmed => {
+                    account.sold += u64::from(line.quantity.saturating_sub(line.returned));
+                }
+                Status::Cancelled | Status::Expired => {}
+            }
+        }
+    }
+
+    /// What stands beside reservations to find them by.
+    async fn beside(&mut self, page: &[(Hold, Vec<u64>)]) -> Result<(), DbError> {
+        let holds: Vec<&Hold> = page.iter().map(|(hold, _)| hold).collect();
+        let found: BTreeSet<_> = self.session.skus_of(&holds).await?.into_iter().collect();
+        let meant: BTreeSet<_> = holds
+            .iter()
+            .flat_map(|hold| further_skus(hold).into_iter().map(|sku| (hold.id, sku.to_owned())))
+            .collect();
+        for (id, sku) in found.symmetric_difference(&meant) {
+            self.find(format!("reservation {id}: lists by SKU {sku:?} show it wrongly"));
+        }
+        let active: Vec<&Hold> = holds.into_iter().filter(|hold| hold.status == Status::Active).collect();
+        let found: BTreeSet<QueuedLine> = self.session.lines_of(&active).await?.into_iter().collect();
+        let meant: BTreeSet<QueuedLine> = active
+            .iter()
+            .flat_map(|hold| {
+                hold.lines.iter().enumerate().map(|(number, line)| QueuedLine {
+                    id: hold.id,
+                    item: line.item.clone(),
+                    quantity: line.quantity.into(),
+                    leads: number == 0,
+                })
+            })
+            .collect();
+        let wrong: BTreeSet<ReservationId> = found.symmetric_difference(&meant).map(|line| line.id).collect();
+        for id in wrong {
+            self.find(format!("reservation {id}: the queue of deadlines has it wrongly"));
+        }
+        Ok(())
+    }
+
+    /// What every item holds and has sold is the sum over its reservations, and over the queue of deadlines.
+    async fn sums(&mut self) -> Result<(), DbError> {
+        let (mut lines, keys) = (0, self.ledger.items.keys().cloned().collect::<Vec<_>>());
+        for some in keys.chunks(ITEMS_AT_ONCE) {
+            let queued = self.session.queued(some).await?;
+            for (key, queued) in some.iter().zip(queued) {
+                lines += queued.1;
+                let Some(account) = self.ledger.items.get(key) else { continue };
+                let figures = account.item.figures;
+                let (said, sum) = ((figures.held, figures.active), (account.held, account.active));
+                let (sold, sum_sold) = (figures.confirmed_sold, account.sold);
+                if said != sum {
+                    self.find(format!("{key:?} says held and active {said:?}, its reservations {sum:?}"));
+                }
+                if sum != queued {
+                    self.find(format!(
+                        "{key:?}: its reservations hold {sum:?}, the queue of deadlines has {queued:?}"
+                    ));
+                }
+                if sold != sum_sold {
+                    self.find(format!("{key:?} says sold {sold}, its reservations {sum_sold}"));
+                }
+            }
+        }
+        let all = self.session.line_count().await?;
+        if all != lines {
+            self.find(format!(
+                "the queue of deadlines has {all} lines, of which {lines} are of items that are there"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Every unit stands where its events left it, and the ledger of sales has those that are sold.
+    async fn units(&mut self) -> Result<(), DbError> {
+        let unit_items = self.ledger.items.values().filter(|account| account.item.mode == Mode::Units);
+        let unit_items: Vec<ItemKey> = unit_items.map(|account| account.item.key.clone()).collect();
+        let mut sales = 0;
+        for key in unit_items {
+            let account = self.ledger.items.get_mut(&key);
+            let mut meant = account.map(|account| core::mem::take(&mut account.units)).unwrap_or_default();
+            let mut sold = BTreeSet::new();
+            let mut after = None;
+            loop {
+                let page = self.session.units(&key, after.as_ref(), UNITS_AT_ONCE).await?;
+                let more = page.len() == UNITS_AT_ONCE;
+                self.verdict.units += page.len() as u64;
+                after = page.last().map(|unit| (unit.place.position, unit.id.clone()));
+                for Unit { id, status, version, .. } in page {
+                    let came = meant.remove(&id);
+                    if came.map_or(!self.ledger.partial, |came| came != (status, version)) {
+                        self.find(format!(
+                            "{key:?}: unit {id:?} is {status:?} at version {version}, and its events lead to {came:?}"
+                        ));
+                    }
+                    if let UnitStatus::Sold(by) = status {
+                        sold.insert((id, by));
+                    }
+                }
+                if !more {
+                    break;
+                }
+            }
+            for id in meant.keys() {
+                self.find(format!("{key:?}: unit {id:?} is not there"));
+            }
+            let open: BTreeSet<_> = self.session.open_sales(&key).await?.into_iter().collect();
+            sales += open.len() as u64;
+            for (id, by) in sold.symmetric_difference(&open) {
+                self.find(format!("{key:?}: unit {id:?}, sold by {by}, and the ledger of sales differ"));
+            }
+        }
+        let all = self.session.open_sale_count().await?;
+        if all != sales {
+            self.find(format!(
+                "{all} units are sold by the ledger of sales, {sales} of them of items that are there"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Every key is found by its digest and stands for something that is there.
+    async fn keys(&mut self, progress: &mut (dyn FnMut(VerifyProgress) + Send)) -> Result<(), DbError> {
+        let mut after: Option<KeyHash> = None;
+        loop {
+            let rows = self.session.key_rows(after, KEYS_AT_ONCE).await?;
+            let more = rows.len() == KEYS_AT_ONCE;
+            self.verdict.keys += rows.len() as u64;
+            after = rows.last().map(|row| row.hash);
+            let mut wanted = BTreeMap::new();
+            for row in &rows {
+                self.key(row, &mut wanted);
+            }
+            let lock_set = LockSet { holds: wanted.keys().copied().collect(), ..LockSet::default() };
+            let there: BTreeSet<ReservationId> =
+                self.session.read(&lock_set).await?.holds.iter().map(|hold| hold.id).collect();
+            for (id, hash) in wanted {
+                if !there.contains(&id) && !self.may_have_left(id) {
+                    self.find(format!("key {:032x} stands for reservation {id}, which is not there", hash.0));
+                }
+            }
+            progress(VerifyProgress::Keys(self.verdict.keys));
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn key(&mut self, row: &KeyRow, wanted: &mut BTreeMap<ReservationId, KeyHash>) {
+        let name = format!("key {:032x}", row.hash.0);
+        match key_from(&row.body) {
+            Err(what) => self.find(format!("{name}: {what}")),
+            Ok(record) => {
+                if (record.hash, record.at) != (row.hash, row.used_at) {
+                    self.find(format!("{name}: what it is found by is not what it is"));
+                }
+                match record.target {
+                    KeyTarget::Reservation(id) => {
+                        wanted.insert(id, row.hash);
+                    }
+                    KeyTarget::Item(item) if self.ledger.items.contains_key(&item) => {}
+                    KeyTarget::Item(item) => {
+                        self.find(format!("{name} stands for {item:?}, which is not there"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a reservation of this id may be among those that have left. A key outlives its reservation there when it was
+    /// used on one that had ended long before.
+    fn may_have_left(&self, id: ReservationId) -> bool {
+        let newest = u128::from(self.opening.at.millis().unsigned_abs()) + CLOCKS_APART_MILLIS;
+        self.opening.position > 0 && (id.as_u128() >> 80) <= newest
+    }
+}
+
+/// What some reservations' histories lead to.
+#[derive(Default)]
+struct HistoryEvents {
+    /// Each with its batch's serial.
+    of_holds: BTreeMap<ReservationId, Vec<(u64, Event)>>,
+    /// Batches that are there.
+    serials: BTreeSet<u64>,
+}
+
+fn decoded(row: &BatchRow) -> Result<Vec<Event>, String> {
+    let rows = events_from(&row.body, row.last_position.unwrap_or(row.count), row.count);
+    rows.map(|rows| rows.into_iter().map(|row| row.event).collect())
+        .map_err(|what| format!("the batch of serial {}: {what}", row.serial))
+}
+
+/// A status as its column has it.
+fn column_of(status: Status) -> i16 {
+    match status {
+        Status::Active => 0,
+        Status::Confirmed => 1,
+        Status::Cancelled => 2,
+        Status::Expired => 3,
+    }
+}

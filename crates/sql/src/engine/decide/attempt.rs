@@ -1,0 +1,226 @@
+//! One attempt at a locked batch: decides its commands in order and commits what they changed.
+
+use crate::engine::db_error::DbError;
+use crate::engine::dialect::{Changes, CommitOutcome, CommitSent, LockedRows, Session};
+use crate::engine::lock::{AttemptError, AttemptLimits, LockedBatch, attempt_within_deadline};
+use crate::engine::plan::{BatchLockPlan, PlannedCommand, RetryPlan, named_hold};
+use crate::engine::state::LoadedState;
+use std::collections::{BTreeSet, HashMap};
+use stockhold_domain::{
+    Command, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Outcome, Resource, State,
+    decide, footprint,
+};
+
+/// Decides and commits what was locked for a batch, and for those who joined it.
+pub(crate) async fn decide_and_commit<S: Session>(
+    session: &mut S,
+    limits: &AttemptLimits,
+    batch: &[&PlannedCommand],
+    mut locked_batch: LockedBatch,
+    plan: &mut RetryPlan,
+) -> Result<Vec<Outcome>, AttemptError> {
+    let (first, joined) = batch.split_at(locked_batch.first.min(batch.len()));
+    locked_batch.join(joined);
+    let LockedBatch { lock_plan, locked: LockedRows { now, serial, rows }, .. } = locked_batch;
+    let mut state = LoadedState::with_seat_maps(&lock_plan.lock_set, rows, &plan.maps);
+    if plan.drop_stale_seat_maps(&state) {
+        return Err(AttemptError::NotLoaded);
+    }
+    check_footprints(first, &lock_plan, &state, plan, now)?;
+    for planned in joined {
+        state.assume_key_is_unused(&planned.envelope);
+    }
+    let mut effects = Effects::default();
+    let decider = BatchDecider { rules: &limits.rules, now, first: first.len() };
+    let outcomes = decider.all(batch, &lock_plan, &mut state, &mut effects, plan)?;
+    if plan.lock_planned_units(&state) {
+        return Err(AttemptError::NotLoaded);
+    }
+    if effects.is_empty() {
+        attempt_within_deadline(limits.batch_deadline, async { Ok(session.roll_back().await?) }).await?;
+    } else {
+        commit(session, limits, &state.changes(&effects, serial, limits.counter_shard)).await?;
+    }
+    Ok(outcomes)
+}
+
+/// What commands name once their keys and reservations are known has to be loaded as well: all of it is learnt at once,
+/// where the rules would ask for one thing at a time.
+fn check_footprints(
+    batch: &[&PlannedCommand],
+    lock_plan: &BatchLockPlan,
+    state: &LoadedState,
+    plan: &mut RetryPlan,
+    now: stockhold_domain::Instant,
+) -> Result<(), AttemptError> {
+    let mut names = Vec::new();
+    for planned in batch {
+        footprint(state, &planned.envelope, &mut names);
+    }
+    names.retain(|name| !matches!(name, Resource::Due(_)) && !state.has(name));
+    let mut lacks = plan.extend(names, now);
+    if !state.without_counters.is_empty() {
+        plan.expect_unit_items(state.without_counters.iter().cloned());
+        lacks = true;
+    }
+    lacks |= plan.lock_item_rows(items_to_lock(batch, lock_plan, state));
+    lacks |= plan.expect_expiries(asked_too_much(batch, state), state, now);
+    if lacks { Err(AttemptError::NotLoaded) } else { Ok(()) }
+}
+
+/// Items of which some units are kept from sale: how many are left is a sum over rows that nobody has locked, unless whoever
+/// takes any locks the item.
+fn items_to_lock(
+    batch: &[&PlannedCommand],
+    lock_plan: &BatchLockPlan,
+    state: &LoadedState,
+) -> impl Iterator<Item = ItemKey> {
+    let lock_set = batch.iter().filter_map(|planned| match &planned.envelope.command {
+        Command::Reserve(reserve) => Some(reserve.basket.lines()),
+        _ => None,
+    });
+    lock_set
+        .flatten()
+        .map(|line| &line.item)
+        .filter(|key| lock_plan.lock_set.seen.contains(*key))
+        .filter(|key| {
+            let item = state.item(key).ok().flatten();
+            item.is_some_and(|item| item.settings.safety_stock > 0)
+        })
+        .cloned()
+}
+
+/// Items of which more is asked for than there is, and how much more: what falls due of them will matter.
+fn asked_too_much<'a>(batch: &[&'a PlannedCommand], state: &LoadedState) -> Vec<(&'a ItemKey, u64)> {
+    let mut asked_for: HashMap<&ItemKey, u64> = HashMap::new();
+    for planned in batch {
+        if let Command::Reserve(reserve) = &planned.envelope.command {
+            for line in reserve.basket.lines() {
+                let sum = asked_for.entry(&line.item).or_default();
+                *sum = sum.saturating_add(line.quantity);
+            }
+        }
+    }
+    let short = |(key, sum): (_, u64)| {
+        let there = state.item(key).ok()??.available();
+        Some((key, sum.checked_sub(there).filter(|short| *short > 0)?))
+    };
+    asked_for.into_iter().filter_map(short).collect()
+}
+
+/// By what a batch is decided.
+struct BatchDecider<'a> {
+    rules: &'a HoldLimits,
+    now: stockhold_domain::Instant,
+    /// Commands whose keys were read; those behind them have joined.
+    first: usize,
+}
+
+impl BatchDecider<'_> {
+    fn all(
+        &self,
+        batch: &[&PlannedCommand],
+        lock_plan: &BatchLockPlan,
+        state: &mut LoadedState,
+        effects: &mut Effects,
+        plan: &mut RetryPlan,
+    ) -> Result<Vec<Outcome>, AttemptError> {
+        let mut outcomes = Vec::with_capacity(batch.len());
+        let mut deferred = DeferredCommands::default();
+        for (n, planned) in batch.iter().enumerate() {
+            if deferred.concerns(lock_plan, n, planned) {
+                deferred.add(lock_plan, n, planned);
+                outcomes.push(Outcome::Later);
+                continue;
+            }
+            let decided = match without_key(planned, state) {
+                Some(envelope) => decide(state, self.rules, &envelope, self.now, effects),
+                None => decide(state, self.rules, &planned.envelope, self.now, effects),
+            };
+            if let Some(what) = state.violated_invariant {
+                return Err(AttemptError::InvariantViolated(n, what));
+            }
+            match decided {
+                Ok(outcome) => {
+                    let is_final = n < self.first || matches!(outcome, Outcome::Done(_));
+                    let outcome = if is_final { outcome } else { Outcome::Later };
+                    if outcome == Outcome::Later {
+                        deferred.add(lock_plan, n, planned);
+                    }
+                    outcomes.push(outcome);
+                }
+                Err(DecideError::NotLoaded(missing)) => {
+                    plan.learn(&missing, state, self.now)?;
+                    return Err(AttemptError::NotLoaded);
+                }
+                Err(DecideError::InvariantViolated(what)) => {
+                    return Err(AttemptError::InvariantViolated(n, what));
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+/// A command about a reservation that is not there, though its key is: the key was used when the reservation had ended long
+/// before, and the reservation has left for an archive since. There is nothing that the key could show again.
+fn without_key(planned: &PlannedCommand, state: &LoadedState) -> Option<Envelope> {
+    let (id, key) = (named_hold(&planned.envelope.command)?, planned.envelope.key?);
+    let record = state.key(key.hash).ok()??;
+    let outlived = record.fingerprint == key.fingerprint
+        && record.target == KeyTarget::Reservation(id)
+        && state.hold(id).is_ok_and(|hold| hold.is_none());
+    outlived.then(|| Envelope { key: None, ..(*planned.envelope).clone() })
+}
+
+/// Commits, once. Whatever goes wrong after COMMIT was sent, it may have taken effect; unless the server itself said why
+/// it did not.
+pub(crate) async fn commit<S: Session>(
+    session: &mut S,
+    limits: &AttemptLimits,
+    changes: &Changes<'_>,
+) -> Result<(), AttemptError> {
+    let sent = CommitSent::default();
+    let begun = std::time::Instant::now();
+    let committed = tokio::time::timeout(limits.commit_deadline, session.commit(changes, &sent)).await;
+    match committed {
+        Ok(Ok(CommitOutcome::Durable)) => {
+            crate::engine::meters::committed(begun.elapsed());
+            Ok(())
+        }
+        Ok(Ok(CommitOutcome::InDoubt(why))) => Err(AttemptError::OutcomeUnknown(why)),
+        Ok(Err(DbError::ConnectionLost(why))) if sent.is_marked() => Err(AttemptError::OutcomeUnknown(why)),
+        Ok(Err(error)) => Err(AttemptError::Database(error)),
+        Err(_) if sent.is_marked() => {
+            Err(AttemptError::OutcomeUnknown("COMMIT was not answered in time".to_owned()))
+        }
+        Err(_) => Err(AttemptError::TimedOut),
+    }
+}
+
+/// What commands that go on in the next batch are about. A later command about the same has to wait with them, since
+/// commands that wait together are decided in the order given; all others go ahead.
+#[derive(Default)]
+struct DeferredCommands<'a> {
+    names: BTreeSet<&'a Resource>,
+    sequences: BTreeSet<u64>,
+}
+
+impl<'a> DeferredCommands<'a> {
+    fn names(lock_plan: &'a BatchLockPlan, command: usize) -> impl Iterator<Item = &'a Resource> {
+        let names = lock_plan.of_command.get(command).into_iter().flatten();
+        names.filter(|name| !matches!(name, Resource::Pause(_)))
+    }
+
+    fn concerns(&self, lock_plan: &'a BatchLockPlan, command: usize, planned: &PlannedCommand) -> bool {
+        let in_sequence = planned.sequence.is_some_and(|number| self.sequences.contains(&number));
+        in_sequence
+            || (!self.names.is_empty()
+                && Self::names(lock_plan, command).any(|name| self.names.contains(name)))
+    }
+
+    fn add(&mut self, lock_plan: &'a BatchLockPlan, command: usize, planned: &PlannedCommand) {
+        self.names.extend(Self::names(lock_plan, command));
+        self.sequences.extend(planned.sequence);
+    }
+}

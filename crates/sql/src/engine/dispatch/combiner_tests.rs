@@ -1,0 +1,367 @@
+//! Who goes along with whom, in which order, and who has to wait: batches made of crowds that are written down.
+
+use super::super::submission::ReplyTarget;
+use super::*;
+use crate::engine::reply_batch::PendingReply;
+use std::sync::Mutex;
+use stockhold_domain::Command;
+use stockhold_domain::{
+    AddUnits, Attributes, Basket, BestAvailable, Confirm, EventId, Fingerprint, Fulfilment, GeneratedIds,
+    IdempotencyKey, Instant, KeyHash, Label, NewUnit, Origin, RequestId, RequestedLine, Reserve,
+    ReserveTerms, UnitSelection,
+};
+use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
+
+struct Nobody(Mutex<u64>);
+
+impl Inbox for Nobody {
+    fn put(&self, _: u64, _: Result<Answer, Failure>) {
+        *self.0.lock().unwrap() += 1;
+    }
+
+    fn flush(&self) {}
+}
+
+fn label(text: &str) -> Label {
+    Label::new(text).unwrap()
+}
+
+/// A reserve of these items, told apart by its ticket.
+fn submission(number: u64, items: &[&str]) -> Submission {
+    keyed(number, items, None)
+}
+
+fn keyed(number: u64, items: &[&str], key: Option<u128>) -> Submission {
+    let lock_set = items.iter().map(|sku| RequestedLine { item: item(sku), quantity: 1 });
+    asking(number, reserve(Basket::new(lock_set.collect()).unwrap()), key, &[])
+}
+
+fn item(sku: &str) -> ItemKey {
+    ItemKey::new(&label("x"), &label(sku))
+}
+
+fn reserve(basket: Basket) -> Command {
+    Command::Reserve(Reserve {
+        basket,
+        ttl: None,
+        fulfilment: Fulfilment::All,
+        terms: ReserveTerms { owner_id: label("owner"), optional: None },
+    })
+}
+
+fn asking(number: u64, command: Command, key: Option<u128>, unit_items: &[ItemKey]) -> Submission {
+    let now = Instant::from_micros(0);
+    let envelope = stockhold_domain::Envelope {
+        command,
+        key: key.map(|key| IdempotencyKey { hash: KeyHash(key), fingerprint: Fingerprint(0) }),
+        fresh: GeneratedIds {
+            reservation: ReservationId::new(now, number.into(), 0),
+            event: EventId::new(now, 0),
+        },
+        origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
+    };
+    let reply = ReplyTo { inbox: Arc::new(Nobody(Mutex::new(0))), ticket: number };
+    let unit_items = unit_items.iter().cloned().collect();
+    let planned = PlannedCommand { envelope: Box::new(envelope), refs: None, unit_items, sequence: None };
+    Submission::new(vec![planned], ReplyTarget::Single(PendingReply::new(reply)), 1)
+}
+
+fn crowd(submissions: &[(u64, &[&str])]) -> Combiner {
+    let mut combiner = Combiner::new(4);
+    for (number, items) in submissions {
+        combiner.add(submission(*number, items));
+    }
+    combiner
+}
+
+/// The numbers of a batch's commands.
+fn numbers(batch: Option<&Batch>) -> Vec<u128> {
+    let number = |planned: &PlannedCommand| match planned.envelope.origin.request_id {
+        RequestId::Made(number) => number,
+        RequestId::Given(_) => panic!("a number"),
+    };
+    batch.into_iter().flat_map(Batch::commands).map(number).collect()
+}
+
+#[test]
+fn what_is_about_the_same_item_goes_together_however_small_the_share() {
+    let mut combiner = crowd(&[(1, &["a"]), (2, &["b"]), (3, &["a"]), (4, &["a", "c"])]);
+    let first = combiner.take(1);
+    assert_eq!(numbers(first.as_ref()), [1, 3, 4]);
+    assert_eq!(numbers(combiner.take(1).as_ref()), [2]);
+    assert!(combiner.take(1).is_none());
+}
+
+#[test]
+fn no_two_batches_in_flight_share_an_item() {
+    let mut combiner = crowd(&[(1, &["a"])]);
+    let first = combiner.take(9).unwrap();
+    combiner.add(submission(2, &["b", "a"]));
+    combiner.add(submission(3, &["b"]));
+    combiner.add(submission(4, &["c"]));
+    // The third waits for the second, which came before it and waits for the first.
+    assert_eq!(numbers(combiner.take(9).as_ref()), [4]);
+    assert!(combiner.take(9).is_none());
+    combiner.release(&first.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [2, 3]);
+}
+
+#[test]
+fn unrelated_commands_share_a_batch_up_to_the_share_and_a_batch_has_its_limit() {
+    let mut combiner = crowd(&[(1, &["a"]), (2, &["b"]), (3, &["c"]), (4, &["d"]), (5, &["e"]), (6, &["f"])]);
+    assert_eq!(numbers(combiner.take(2).as_ref()), [1, 2]);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3, 4, 5, 6]);
+    let same: Vec<(u64, &[&str])> = (1..=6).map(|n| (n, ["a"].as_slice())).collect();
+    let mut combiner = crowd(&same);
+    let first = combiner.take(1);
+    assert_eq!(numbers(first.as_ref()), [1, 2, 3, 4]);
+    assert!(combiner.take(1).is_none());
+    combiner.release(&first.unwrap().claims);
+    assert_eq!(numbers(combiner.take(1).as_ref()), [5, 6]);
+}
+
+#[test]
+fn what_needs_more_items_waits_for_them_and_nobody_overtakes_it() {
+    let mut combiner = crowd(&[(1, &["a"]), (2, &["b"])]);
+    let (first, second) = (combiner.take(1).unwrap(), combiner.take(1).unwrap());
+    // The first turns out to need the second's item.
+    combiner.release(&first.claims);
+    let mut claims = Claims::clone(&first.claims);
+    claims.add(&second.claims);
+    combiner.add_batch(Batch { claims: Arc::new(claims), ..first });
+    combiner.add(submission(3, &["a"]));
+    combiner.add(submission(4, &["c"]));
+    assert_eq!(numbers(combiner.take(9).as_ref()), [4]);
+    assert!(combiner.take(9).is_none());
+    combiner.release(&second.claims);
+    let again = combiner.take(9).unwrap();
+    assert_eq!(numbers(Some(&again)), [1]);
+    assert!(combiner.take(9).is_none());
+    combiner.release(&again.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3]);
+}
+
+#[test]
+fn who_came_later_is_not_ahead_because_more_of_it_was_busy() {
+    let mut combiner = crowd(&[(1, &["y"])]);
+    let first = combiner.take(9).unwrap();
+    // A batch that is ready waits for what the first has, and blocks the rest of what it needs.
+    let ready = submission(2, &["x", "y"]);
+    let claims = Arc::new(ready.claims.clone());
+    let task = BatchTask::Commands(vec![ready]);
+    combiner.add_batch(Batch {
+        task,
+        claims,
+        plan: RetryPlan::default(),
+        attempts: AttemptCounts::default(),
+    });
+    combiner.add(submission(3, &["x"]));
+    combiner.add(submission(4, &["x", "y"]));
+    assert!(combiner.take(9).is_none());
+    combiner.release(&first.claims);
+    let second = combiner.take(9).unwrap();
+    assert_eq!(numbers(Some(&second)), [2]);
+    combiner.release(&second.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3, 4]);
+}
+
+#[test]
+fn what_goes_on_later_stays_ahead() {
+    let mut combiner = crowd(&[(1, &["a"]), (2, &["a"])]);
+    let batch = combiner.take(9).unwrap();
+    combiner.add(submission(3, &["a"]));
+    combiner.release(&batch.claims);
+    let BatchTask::Commands(submissions) = batch.task else { panic!("commands") };
+    combiner.put_back(submissions);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [1, 2, 3]);
+    assert!(combiner.is_empty());
+}
+
+#[test]
+fn whoever_comes_for_items_that_are_being_locked_goes_along_as_far_as_there_is_room() {
+    let mut combiner = crowd(&[(1, &["a"])]);
+    let mut batch = combiner.take(9).unwrap();
+    for number in 2..=6 {
+        combiner.add(submission(number, &["a"]));
+    }
+    // Some of them were found to wait before.
+    assert!(combiner.take(9).is_none());
+    assert_eq!(combiner.admit_late_arrivals(&mut batch, |_| true), 3);
+    assert_eq!(numbers(Some(&batch)), [1, 2, 3, 4]);
+    assert_eq!(combiner.admit_late_arrivals(&mut batch, |_| true), 0);
+    assert!(combiner.take(9).is_none());
+    combiner.release(&batch.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [5, 6]);
+}
+
+#[test]
+fn nobody_goes_along_who_would_overtake_somebody_or_needs_more() {
+    let mut combiner = crowd(&[(1, &["a"])]);
+    let mut batch = combiner.take(9).unwrap();
+    for (number, items) in [(2, ["a"].as_slice()), (3, &["b"]), (4, &["a", "b"]), (5, &["a"])] {
+        combiner.add(submission(number, items));
+    }
+    assert_eq!(combiner.admit_late_arrivals(&mut batch, |_| true), 1);
+    assert_eq!(numbers(Some(&batch)), [1, 2]);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3]);
+    combiner.release(&batch.claims);
+    assert!(combiner.take(9).is_none(), "the fourth waits for the third");
+}
+
+#[test]
+fn a_key_that_is_in_flight_does_not_go_along_elsewhere() {
+    let mut combiner = Combiner::new(4);
+    combiner.add(keyed(1, &["a"], Some(1)));
+    let mut first = combiner.take(9).unwrap();
+    combiner.add(keyed(2, &["b"], Some(2)));
+    let second = combiner.take(9).unwrap();
+    combiner.add(keyed(3, &["a"], Some(2)));
+    combiner.add(keyed(4, &["a"], Some(4)));
+    assert_eq!(combiner.admit_late_arrivals(&mut first, |_| true), 0, "the fourth would overtake the third");
+    combiner.release(&second.claims);
+    assert_eq!(combiner.admit_late_arrivals(&mut first, |_| true), 2);
+    assert_eq!(numbers(Some(&first)), [1, 3, 4]);
+    // Its keys are busy until it lands.
+    combiner.add(keyed(5, &["c"], Some(4)));
+    assert!(combiner.take(9).is_none());
+    combiner.release(&first.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [5]);
+}
+
+#[test]
+fn units_with_ids_weigh_as_much_as_lines() {
+    let unit_item = item("hall");
+    let ids = |count: usize| (0..count).map(|n| label(&n.to_string()));
+    let with_selections = |quantity, choice| {
+        let want = RequestedLine { item: unit_item.clone(), quantity };
+        reserve(Basket::with_selections(vec![(want, choice)]).unwrap())
+    };
+    let named = |count| with_selections(1, Some(UnitSelection::Named(ids(count).collect())));
+    let best =
+        |quantity| with_selections(quantity, Some(UnitSelection::BestAvailable(BestAvailable::default())));
+    let added = |count| {
+        let unit = |id| NewUnit {
+            id,
+            position: None,
+            section: None,
+            row: None,
+            number: None,
+            attributes: Attributes::default(),
+        };
+        Command::AddUnits(AddUnits { item: unit_item.clone(), units: ids(count).map(unit).collect() })
+    };
+    let known = [unit_item.clone()];
+    let lines = |command, unit_items| asking(1, command, None, unit_items).lines;
+    assert_eq!(lines(named(500), &[]), 501);
+    assert_eq!((lines(best(500), &[]), lines(best(u64::MAX), &[])), (501, 10_001));
+    assert_eq!((lines(with_selections(500, None), &known), lines(with_selections(500, None), &[])), (501, 1));
+    assert_eq!(lines(added(500), &[]), 501);
+    // Eight block bookings of 500 seats fill a batch.
+    let mut combiner = Combiner::new(256);
+    (0..20).for_each(|n| combiner.add(asking(n, named(500), None, &[])));
+    assert_eq!(numbers(combiner.take(256).as_ref()), [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+/// A claim of a unit of a hall that is known to be one.
+fn claim(number: u64, choice: Option<UnitSelection>) -> Submission {
+    let want = RequestedLine { item: item("hall"), quantity: 1 };
+    asking(number, reserve(Basket::with_selections(vec![(want, choice)]).unwrap()), None, &[item("hall")])
+}
+
+#[test]
+fn two_batches_in_flight_may_claim_units_of_one_hall_and_no_third() {
+    let mut combiner = Combiner::new(2);
+    (1..=5).for_each(|n| combiner.add(claim(n, (n == 3).then(|| UnitSelection::Named(vec![label("1")])))));
+    let (first, second) = (combiner.take(9).unwrap(), combiner.take(9).unwrap());
+    assert_eq!((numbers(Some(&first)), numbers(Some(&second))), (vec![1, 2], vec![3, 4]));
+    assert!(combiner.take(9).is_none());
+    combiner.release(&second.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [5]);
+    combiner.release(&first.claims);
+    assert!(combiner.is_busy(&item("hall")), "the last one is in flight");
+}
+
+#[test]
+fn whatever_else_is_done_with_a_hall_is_done_alone_and_nobody_overtakes_it() {
+    let others = [
+        ("the best", claim(2, Some(UnitSelection::BestAvailable(BestAvailable::default())))),
+        ("not known to be a hall", submission(2, &["hall"])),
+    ];
+    for (what, other) in others {
+        let mut combiner = Combiner::new(9);
+        combiner.add(claim(1, None));
+        let first = combiner.take(9).unwrap();
+        combiner.add(other);
+        combiner.add(claim(3, None));
+        assert!(combiner.take(1).is_none(), "{what} waits, and who came after it");
+        combiner.release(&first.claims);
+        // All of it goes together, and then it is as little shared as its least.
+        let second = combiner.take(9).unwrap();
+        assert_eq!(numbers(Some(&second)), [2, 3], "{what}");
+        combiner.add(claim(4, None));
+        assert!(combiner.take(9).is_none(), "{what} is alone");
+        combiner.release(&second.claims);
+        assert_eq!(numbers(combiner.take(9).as_ref()), [4], "{what}");
+    }
+}
+
+#[test]
+fn batches_of_one_hall_are_in_lanes_of_their_own_whatever_else_goes_on() {
+    let claims = |number, unit_items: &[&str]| {
+        let unit_items: Vec<ItemKey> = unit_items.iter().map(|sku| item(sku)).collect();
+        let lock_set = unit_items
+            .iter()
+            .map(|unit_item| RequestedLine { item: unit_item.clone(), quantity: 1 })
+            .collect();
+        asking(number, reserve(Basket::new(lock_set).unwrap()), None, &unit_items)
+    };
+    let mut combiner = Combiner::new(1);
+    combiner.add(claims(1, &["x"]));
+    combiner.add(submission(2, &["tins"]));
+    combiner.add(claims(3, &["x"]));
+    let [first, tins, second] = [(); 3].map(|()| combiner.take(9).unwrap().claims);
+    assert_eq!([first.lane, tins.lane, second.lane], [0, 0, 1]);
+    // The second lands first, and the next has its lane.
+    combiner.release(&second);
+    combiner.add(claims(4, &["y", "x"]));
+    let third = combiner.take(9).unwrap().claims;
+    assert_eq!(third.lane, 1);
+    // No lane is free in all of the halls, though each has one.
+    combiner.release(&first);
+    combiner.add(claims(5, &["z"]));
+    let fourth = combiner.take(9).unwrap().claims;
+    combiner.add(claims(6, &["y", "z"]));
+    assert_eq!(fourth.lane, 0);
+    assert!(combiner.take(9).is_none());
+    combiner.release(&third);
+    assert_eq!(combiner.take(9).unwrap().claims.lane, 1);
+    // Nor do two go together that have no lane in common.
+    let mut combiner = Combiner::new(9);
+    combiner.add(claims(1, &["x"]));
+    let first = combiner.take(1).unwrap().claims;
+    combiner.add(claims(2, &["x", "y"]));
+    let second = combiner.take(1).unwrap().claims;
+    combiner.release(&first);
+    combiner.add(claims(3, &["z"]));
+    let third = combiner.take(1).unwrap().claims;
+    assert_eq!([second.lane, third.lane], [1, 0]);
+    combiner.add(claims(4, &["y"]));
+    combiner.add(claims(5, &["z"]));
+    assert_eq!([(); 2].map(|()| numbers(combiner.take(9).as_ref())), [[4], [5]]);
+}
+
+#[test]
+fn who_turns_out_to_name_a_hold_of_a_hall_does_more_than_claim_of_it() {
+    let mut confirmed = claim(2, None);
+    let confirm = Command::Confirm(Confirm { id: ReservationId::from_u128(9), order_id: None });
+    confirmed.planned.extend(asking(3, confirm, None, &[]).planned);
+    confirmed
+        .resolve(|_| Some(ReservationRefs { items: [item("hall")].into(), ..ReservationRefs::default() }));
+    let mut combiner = Combiner::new(9);
+    combiner.add(claim(1, None));
+    let first = combiner.take(9).unwrap();
+    combiner.add(confirmed);
+    assert!(combiner.take(9).is_none());
+    combiner.release(&first.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [2, 3]);
+}

@@ -1,0 +1,360 @@
+//! What comes back from the database: sessions, results, what has to go on, what is answered.
+
+use super::super::claims::Claims;
+use super::super::combiner::{Batch, BatchTask};
+use super::super::submission::{ReplyTarget, Submission};
+use super::{Dispatcher, RunningTask, TaskResult};
+use crate::engine::db_error::report_violation;
+use crate::engine::decide::{AttemptCounts, BatchResult};
+use crate::engine::dialect::{Dialect, Rows};
+use crate::engine::lock::{AttemptError, LockedBatch};
+use crate::engine::meters;
+use crate::engine::options::OpenError;
+use crate::engine::plan::{ReservationRefs, RetryPlan, fitting};
+use crate::engine::reply_batch::ReplyBatch;
+use crate::engine::sweep::{OverdueHold, OverdueScan, SweepRound};
+use std::collections::HashMap;
+use std::sync::Arc;
+use stockhold_domain::Outcome;
+use stockhold_store::{Answer, Failure};
+use tokio::task::Id;
+use tokio::time::Instant as Moment;
+
+impl<D: Dialect> Dispatcher<D> {
+    /// Takes a finished task in.
+    pub(super) fn on_task_done(
+        &mut self,
+        finished: Result<(Id, TaskResult<D::Session>), tokio::task::JoinError>,
+    ) {
+        let (id, finished) = match finished {
+            Ok((id, finished)) => (id, Some(finished)),
+            Err(error) => (error.id(), None),
+        };
+        let running = self.running_tasks.remove(&id);
+        if let Some(RunningTask::RunBatch(claims, _) | RunningTask::Sweep(claims, _)) = &running {
+            self.combiner.release(claims);
+        }
+        if let (None, Some(RunningTask::LockBatch(claims, _))) = (&finished, &running) {
+            self.combiner.release(claims);
+        }
+        let Some(finished) = finished else {
+            report_violation("a task of the store panicked");
+            if let Some(running) = running {
+                self.on_task_panicked(running);
+            }
+            return;
+        };
+        match finished {
+            TaskResult::Opened(opened) => self.on_connection_opened(opened),
+            TaskResult::BatchDone(result, batch) => self.on_batch_done(*result, batch),
+            TaskResult::BatchLocked(session, batch, locked_batch) => {
+                self.on_batch_locked(session, batch, locked_batch)
+            }
+            TaskResult::Swept(swept, waited) => {
+                self.return_connection(swept.session);
+                let now = Moment::now();
+                self.sweeper.failed(&swept.failed, now);
+                if swept.expired > 0 {
+                    self.jobs.number_soon();
+                }
+                if waited {
+                    self.sweeper.has_waited(&swept.locked, now);
+                } else {
+                    self.round.passed += swept.locked.len();
+                    let patient = self.round.patient;
+                    self.sweeper.locked_out(&swept.locked_items, swept.locked, patient, now);
+                    self.end_sweep_of(swept.expired);
+                }
+                self.wait_for_locks();
+            }
+            TaskResult::Resolved(session, submissions, rows) => {
+                self.resolving = false;
+                self.return_connection(session);
+                self.on_resolved(submissions, rows);
+            }
+            TaskResult::QuickReadsDone(done) => {
+                self.quick_reads -= 1;
+                self.return_connection(done);
+            }
+            TaskResult::SlowReadsDone(done) => {
+                self.slow_reads -= 1;
+                self.return_connection(done);
+            }
+            TaskResult::OverdueFound(session, seen) => {
+                self.return_connection(session);
+                self.begin_sweep(seen);
+            }
+            TaskResult::Numbered(session) => {
+                self.return_connection(session);
+                self.jobs.number.done(false);
+            }
+            TaskResult::Unfinished => {
+                tracing::error!("{}", OpenError::Unfinished);
+                self.jobs.number.done(false);
+                self.pool.give_up();
+                self.pool.return_connection(None);
+                self.status.set_fatal_error(Some(OpenError::Unfinished.to_string()));
+            }
+            TaskResult::KeysForgotten(session, more) => {
+                self.return_connection(session);
+                self.jobs.keys.done(more);
+            }
+        }
+    }
+
+    /// Puts right what a task that panicked had begun. Whoever waited for its answers was told when they were dropped, except
+    /// for sequences, which have commands elsewhere.
+    fn on_task_panicked(&mut self, running: RunningTask) {
+        match running {
+            RunningTask::Open => {
+                self.on_connection_opened(Err(OpenError::Thread("it panicked".to_owned())));
+                return;
+            }
+            RunningTask::RunBatch(_, sequences) | RunningTask::LockBatch(_, sequences) => {
+                self.end_sequences(sequences)
+            }
+            RunningTask::Resolve(counted, sequences) => {
+                self.resolving = false;
+                self.mailbox.begun(counted);
+                self.end_sequences(sequences);
+            }
+            RunningTask::Sweep(_, true) => self.sweeper.has_waited(&[], Moment::now()),
+            RunningTask::Sweep(_, false) => self.end_sweep_of(0),
+            RunningTask::QuickReads => self.quick_reads -= 1,
+            RunningTask::SlowReads => self.slow_reads -= 1,
+            RunningTask::FindOverdue => self.jobs.sweep.done(false),
+            RunningTask::Number => self.jobs.number.done(false),
+            RunningTask::ForgetKeys => self.jobs.keys.done(false),
+        }
+        self.return_connection(None);
+    }
+
+    fn end_sequences(&mut self, sequences: Vec<u64>) {
+        let mut replies = ReplyBatch::default();
+        for number in sequences {
+            let gone = self.sequences.refuse(number, &Failure::OutcomeUnknown, &mut replies);
+            self.mailbox.begun(gone);
+        }
+    }
+
+    fn on_connection_opened(&mut self, opened: Result<D::Session, OpenError>) {
+        match opened {
+            Ok(session) => {
+                self.pool.opened(session);
+                if self.status.fatal_error().is_some() {
+                    tracing::info!("connected to the {} database again", D::NAME);
+                    self.status.set_fatal_error(None);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection to the {} database", D::NAME);
+                self.pool.could_not_open(error.to_string());
+                if self.pool.is_cut_off() {
+                    self.status.set_fatal_error(Some(error.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Takes a session back, or takes note that it is lost.
+    fn return_connection(&mut self, session: Option<D::Session>) {
+        let lost = session.is_none();
+        self.pool.return_connection(session);
+        if lost && self.pool.is_cut_off() {
+            self.status.set_fatal_error(Some("the connections to the database were lost".to_owned()));
+        }
+    }
+
+    fn on_resolved(&mut self, submissions: Vec<Submission>, rows: Result<Rows, Failure>) {
+        match rows {
+            Ok(rows) => {
+                // Not out of what is remembered, which may be less.
+                let found: HashMap<_, _> =
+                    rows.holds.iter().map(|hold| (hold.id, ReservationRefs::by(hold))).collect();
+                for hold in &rows.holds {
+                    self.hints.learn(hold);
+                }
+                for mut submission in submissions {
+                    submission.resolve(|id| found.get(&id).cloned());
+                    self.combiner.add(self.sequences.cut(submission));
+                }
+            }
+            Err(failure) => {
+                let mut replies = ReplyBatch::default();
+                for submission in submissions {
+                    self.refuse(submission, &failure, &mut replies);
+                }
+            }
+        }
+    }
+
+    /// What a batch may touch is locked: whoever has come for it since goes along. Or it could not be, which is settled with it.
+    fn on_batch_locked(
+        &mut self,
+        session: D::Session,
+        mut batch: Batch,
+        locked_batch: Result<Box<LockedBatch>, AttemptError>,
+    ) {
+        if let Ok(locked_batch) = &locked_batch {
+            let join_policy = locked_batch.join_policy();
+            let counted =
+                self.combiner.admit_late_arrivals(&mut batch, |planned| join_policy.admits(planned));
+            self.mailbox.begun(counted);
+        }
+        self.start_batch(session, batch, Some(locked_batch.map(|locked_batch| *locked_batch)));
+    }
+
+    fn on_batch_done(&mut self, result: BatchResult<D::Session>, batch: Batch) {
+        let BatchResult { session, results, beyond, plan, attempts, .. } = result;
+        self.return_connection(session);
+        self.hints.learn_short(plan.short());
+        self.hints.learn_unit_items(plan.unit_items());
+        let BatchTask::Commands(submissions) = batch.task else { return };
+        let mut replies = ReplyBatch::default();
+        let (mut later, mut beyond_submissions, mut going_on) = (Vec::new(), Vec::new(), Vec::new());
+        let mut results = results.into_iter();
+        let mut answered = 0;
+        for submission in submissions {
+            let count = submission.planned.len();
+            let of_submission: Vec<_> = results.by_ref().take(count).collect();
+            of_submission.iter().flatten().flatten().for_each(|outcome| self.hints.learn_from(outcome));
+            answered += of_submission.iter().flatten().count();
+            if of_submission.iter().any(Option::is_none) {
+                beyond_submissions.extend(self.sequences.put_part(submission, of_submission));
+                continue;
+            }
+            let of_submission: Vec<_> = of_submission.into_iter().flatten().collect();
+            match submission.reply_target {
+                ReplyTarget::Single(reply) => match of_submission.into_iter().next() {
+                    Some(Ok(Outcome::Later)) => {
+                        later.push(Submission::new(submission.planned, ReplyTarget::Single(reply), 0));
+                    }
+                    Some(result) => replies.put(reply, result.map(Answer::Outcome)),
+                    None => replies.put(reply, Err(Failure::Internal("a command had no result".to_owned()))),
+                },
+                ReplyTarget::Sequence(number, numbers) => {
+                    let gone =
+                        self.sequences.put(number, &numbers, submission.planned, of_submission, &mut replies);
+                    self.mailbox.begun(gone);
+                    going_on.push(number);
+                }
+            }
+        }
+        meters::answered(answered);
+        self.jobs.number_soon();
+        self.combiner.put_back(later);
+        if !beyond_submissions.is_empty() {
+            // What it had claimed before is kept: it is why it needs more.
+            let mut claims = Claims::clone(&batch.claims);
+            claims.items.extend(beyond);
+            let task = BatchTask::Commands(beyond_submissions);
+            self.combiner.add_batch(Batch { task, claims: Arc::new(claims), plan, attempts });
+        }
+        for number in going_on {
+            self.enqueue_next_chunk(number);
+        }
+    }
+
+    /// Whatever is overdue is claimed: at once where nobody works on it, else when whoever does is done.
+    fn begin_sweep(&mut self, scan: OverdueScan) {
+        let OverdueScan { mut due, more, patient, damaged } = scan;
+        for id in &damaged {
+            report_violation(&format!("reservation {id} can't be read, and so not be expired"));
+        }
+        self.sweeper.failed(&damaged, Moment::now());
+        let passed = self.sweeper.pass_by(&mut due);
+        let (mut free, mut busy) = (Vec::new(), HashMap::<_, Vec<_>>::new());
+        for one in due {
+            match one.1.items.iter().find(|item| self.combiner.is_busy(item)) {
+                None => free.push(one),
+                Some(item) => busy.entry(item.clone()).or_default().push(one),
+            }
+        }
+        self.round = SweepRound { more, passed, patient, ..SweepRound::default() };
+        for due in core::iter::once(free).chain(busy.into_values()).flat_map(in_batches) {
+            self.sweep_batch(due, false);
+        }
+        if self.round.batches == 0 {
+            self.end_round();
+        }
+    }
+
+    fn sweep_batch(&mut self, due: Vec<OverdueHold>, waits: bool) {
+        let items = due.iter().flat_map(|(_, refs)| refs.items.iter().cloned()).collect();
+        self.combiner.add_batch(Batch {
+            task: BatchTask::Sweep { due, waits },
+            claims: Arc::new(Claims::all_of(items)),
+            plan: RetryPlan::default(),
+            attempts: AttemptCounts::default(),
+        });
+        self.round.batches += usize::from(!waits);
+    }
+
+    /// One of the round's batches is over.
+    fn end_sweep_of(&mut self, expired: usize) {
+        self.round.batches = self.round.batches.saturating_sub(1);
+        self.round.expired += expired;
+        if self.round.batches == 0 {
+            self.end_round();
+        }
+    }
+
+    /// The next look comes at once only if this one got anywhere: else others are at it.
+    fn end_round(&mut self) {
+        let SweepRound { more, expired, passed, .. } = self.round;
+        self.jobs.sweep.done(more && expired + passed > 0);
+    }
+
+    /// Goes on waiting for what others have locked.
+    fn wait_for_locks(&mut self) {
+        if self.mailbox.is_closed() {
+            self.sweeper.wait_for_nothing();
+        } else if let Some(due) = self.sweeper.next_wait(Moment::now()) {
+            self.sweep_batch(due, true);
+        }
+    }
+
+    fn refuse(&mut self, submission: Submission, failure: &Failure, replies: &mut ReplyBatch) {
+        self.mailbox.begun(submission.counted);
+        match submission.reply_target {
+            ReplyTarget::Single(reply) => replies.put(reply, Err(failure.clone())),
+            ReplyTarget::Sequence(number, _) => {
+                let counted = self.sequences.refuse(number, failure, replies);
+                self.mailbox.begun(counted);
+            }
+        }
+    }
+
+    /// There is no connection and none to be had: nothing was done for anybody.
+    pub(super) fn refuse_all(&mut self, why: &str) {
+        let failure = Failure::Unavailable(why.to_owned());
+        let mut replies = ReplyBatch::default();
+        let (batches, mut submissions) = self.combiner.drain();
+        submissions.append(&mut self.unresolved);
+        for batch in batches {
+            match batch.task {
+                BatchTask::Commands(of_batch) => submissions.extend(of_batch),
+                BatchTask::Sweep { waits: true, .. } => self.sweeper.wait_for_nothing(),
+                BatchTask::Sweep { waits: false, .. } => self.end_sweep_of(0),
+            }
+        }
+        for submission in submissions {
+            self.refuse(submission, &failure, &mut replies);
+        }
+        let planned: Vec<_> = self.queries.drain().collect();
+        self.mailbox.begun(planned.len());
+        for (_, reply) in planned {
+            replies.put(reply, Err(failure.clone()));
+        }
+    }
+}
+
+/// No more lines in one transaction than commands may have.
+fn in_batches(mut due: Vec<OverdueHold>) -> Vec<Vec<OverdueHold>> {
+    let mut batches = Vec::new();
+    while !due.is_empty() {
+        let rest = due.split_off(fitting(due.iter().map(|(_, refs)| refs.lines())));
+        batches.push(core::mem::replace(&mut due, rest));
+    }
+    batches
+}

@@ -1,0 +1,190 @@
+//! What an instance remembers of what it has seen, to save round trips. Nothing here is ever the ground of an answer: what it
+//! says is used to find out what to lock, and is judged again under the locks.
+
+use super::command::{ReservationRefs, named_hold};
+use crate::engine::options::BATCH_LINES;
+use std::collections::{HashMap, HashSet, VecDeque};
+use stockhold_domain::{Command, Hold, ItemKey, Outcome, Reply, ReservationId};
+
+/// Reservations whose items are remembered: those made in the last minute or so at full load, at about 150 bytes each.
+const RESERVATIONS: usize = 65_536;
+/// Lines and units with ids of all of them, at about 100 bytes each: four for each, were there as many.
+const LINES: usize = 4 * RESERVATIONS;
+/// Those of one that is remembered at all: a look-up costs little beside what moves more, and it would drive out many others.
+const LARGEST: usize = BATCH_LINES;
+const _: () = assert!(LARGEST <= LINES / 16);
+/// Items that are remembered to have fallen short.
+const SHORT: usize = 4_096;
+/// Items that are remembered to have units with ids.
+const UNIT_ITEMS: usize = 65_536;
+/// See the module.
+#[derive(Default)]
+pub(crate) struct LockHints {
+    refs: HashMap<ReservationId, ReservationRefs>,
+    oldest: VecDeque<ReservationId>,
+    /// Of all that are in `refs`.
+    lines: usize,
+    short: HashSet<ItemKey>,
+    unit_items: HashSet<ItemKey>,
+}
+
+impl LockHints {
+    /// What a reservation is about.
+    pub(crate) fn refs_by_id(&self, id: ReservationId) -> Option<ReservationRefs> {
+        self.refs.get(&id).cloned()
+    }
+
+    /// What the reservation is about that a command names.
+    pub(crate) fn refs_for(&self, command: &Command) -> Option<ReservationRefs> {
+        self.refs_by_id(named_hold(command)?)
+    }
+
+    /// Remembers a reservation, unless it is too large.
+    pub(crate) fn learn(&mut self, hold: &Hold) {
+        if !self.refs.contains_key(&hold.id) {
+            self.remember(hold.id, ReservationRefs::by(hold));
+        }
+    }
+
+    /// One that is not remembered.
+    fn remember(&mut self, id: ReservationId, refs: ReservationRefs) {
+        let lines = refs.lines();
+        if lines > LARGEST {
+            return;
+        }
+        self.refs.insert(id, refs);
+        self.oldest.push_back(id);
+        self.lines += lines;
+        while self.oldest.len() > RESERVATIONS || self.lines > LINES {
+            let Some(oldest) = self.oldest.pop_front() else { return };
+            self.lines -= self.refs.remove(&oldest).map_or(0, |refs| refs.lines());
+        }
+    }
+
+    /// Remembers what an answer shows.
+    pub(crate) fn learn_from(&mut self, outcome: &Outcome) {
+        if let Outcome::Done(Reply::Reservation(hold)) | Outcome::Replayed(Reply::Reservation(hold)) = outcome
+        {
+            self.learn(hold);
+        }
+    }
+
+    /// Remembers items of which deadlines were asked for.
+    pub(crate) fn learn_short<'a>(&mut self, items: impl Iterator<Item = &'a ItemKey>) {
+        self.short.extend(items.cloned());
+        if self.short.len() > SHORT {
+            self.short.clear();
+        }
+    }
+
+    /// Those of the items that fell short lately.
+    pub(crate) fn short_of<'a>(
+        &'a self,
+        items: impl Iterator<Item = &'a ItemKey>,
+    ) -> impl Iterator<Item = ItemKey> {
+        items.filter(|item| self.short.contains(*item)).cloned()
+    }
+
+    /// Remembers items whose units have ids: how units are told apart never changes.
+    pub(crate) fn learn_unit_items<'a>(&mut self, items: impl Iterator<Item = &'a ItemKey>) {
+        if self.unit_items.len() > UNIT_ITEMS {
+            self.unit_items.clear();
+        }
+        self.unit_items.extend(items.cloned());
+    }
+
+    /// Those of the items whose units are known to have ids.
+    pub(crate) fn unit_items_among<'a>(
+        &'a self,
+        items: impl Iterator<Item = &'a ItemKey>,
+    ) -> impl Iterator<Item = ItemKey> {
+        items.filter(|item| self.unit_items.contains(*item)).cloned()
+    }
+
+    /// Items that a command reserves of and that are known to have units with ids.
+    pub(crate) fn unit_items_reserved_by(&self, command: &Command) -> HashSet<ItemKey> {
+        match command {
+            Command::Reserve(reserve) => {
+                self.unit_items_among(reserve.basket.lines().iter().map(|line| &line.item)).collect()
+            }
+            _ => HashSet::new(),
+        }
+    }
+
+    /// Stock comes back, so what fell short once is not expected to for ever.
+    pub(crate) fn forget_short(&mut self) {
+        self.short.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use stockhold_domain::{Label, LineUnit, LineUnits};
+    use stockhold_store::conformance::maker;
+
+    fn label(text: &str) -> Label {
+        Label::new(text).unwrap()
+    }
+
+    fn item(sku: &str) -> ItemKey {
+        ItemKey::new(&label("x"), &label(sku))
+    }
+
+    fn id(number: usize) -> ReservationId {
+        ReservationId::from_u128(number as u128)
+    }
+
+    /// One line, and so many units.
+    fn refs(units: usize) -> ReservationRefs {
+        let unit = |n: usize| LineUnit { id: label(&n.to_string()), version: 1, returned: false };
+        let units = LineUnits::new((0..units).map(unit).collect());
+        ReservationRefs { items: [item("hall")].into(), units: [(item("hall"), Arc::new(units))].into() }
+    }
+
+    #[test]
+    fn the_oldest_reservations_are_forgotten_where_there_are_too_many() {
+        let (mut hints, small) = (
+            LockHints::default(),
+            ReservationRefs { items: [item("a")].into(), ..ReservationRefs::default() },
+        );
+        for number in 0..RESERVATIONS + 3 {
+            hints.remember(id(number), small.clone());
+        }
+        let first = (0..10).find(|number| hints.refs_by_id(id(*number)).is_some());
+        assert_eq!((first, hints.refs.len(), hints.lines), (Some(3), RESERVATIONS, RESERVATIONS));
+    }
+
+    #[test]
+    fn large_reservations_drive_out_as_many_as_they_weigh() {
+        let (mut hints, large) = (LockHints::default(), refs(LARGEST - 1));
+        for number in 0..LINES / LARGEST {
+            hints.remember(id(number), large.clone());
+        }
+        assert_eq!((hints.refs.len(), hints.lines), (LINES / LARGEST, LINES));
+        hints.remember(id(1_000), refs(1));
+        assert!(hints.refs_by_id(id(0)).is_none() && hints.refs_by_id(id(1)).is_some());
+        assert_eq!((hints.oldest.len(), hints.lines), (LINES / LARGEST, LINES - LARGEST + 2));
+    }
+
+    #[test]
+    fn what_is_too_large_is_not_remembered_and_drives_out_nothing() {
+        let mut hints = LockHints::default();
+        hints.remember(id(1), refs(1));
+        hints.remember(id(2), refs(LARGEST));
+        assert!(hints.refs_by_id(id(1)).is_some() && hints.refs_by_id(id(2)).is_none());
+        assert_eq!((hints.oldest.len(), hints.lines), (1, 2));
+    }
+
+    #[test]
+    fn halls_are_told_by_what_was_learnt_of_them() {
+        let mut hints = LockHints::default();
+        let [unit_item, tins] = ["hall", "tins"].map(item);
+        let command = maker::reserve_for(60, &[(&unit_item, 40), (&tins, 7)]);
+        assert_eq!(hints.unit_items_reserved_by(&command), HashSet::new());
+        hints.learn_unit_items([unit_item.clone()].iter());
+        assert_eq!(hints.unit_items_reserved_by(&command), HashSet::from([unit_item]));
+        assert_eq!(hints.unit_items_reserved_by(&maker::set_stock(&tins, 9)), HashSet::new());
+    }
+}

@@ -1,0 +1,223 @@
+//! What a batch may touch. Found before anything is locked; what is read on the way says what to lock and nothing else.
+
+use super::command::{PlannedCommand, named_hold};
+use super::retry_plan::{ALL, DEEP, EXPIRIES, RetryPlan, SHALLOW};
+use crate::engine::db_error::DbError;
+use crate::engine::dialect::{LockSet, Rows, Session, UnitLockSet};
+use crate::engine::state::LoadedState;
+use std::collections::{BTreeMap, BTreeSet};
+use stockhold_domain::{Command, ItemKey, Label, ReservationId, Resource, footprint};
+
+/// What one attempt locks and loads.
+#[derive(Debug, Default)]
+pub(crate) struct BatchLockPlan {
+    /// Of each command, in the batch's order.
+    pub(crate) of_command: Vec<Vec<Resource>>,
+    /// Of all.
+    pub(crate) lock_set: LockSet,
+}
+
+impl BatchLockPlan {
+    /// What commands name themselves, and what the plan adds.
+    fn new(batch: &[&PlannedCommand], plan: &RetryPlan) -> Self {
+        let mut lock_plan = Self::default();
+        let seen = LoadedState::of_unit_items(plan.unit_items.iter());
+        for planned in batch {
+            let mut names = Vec::new();
+            footprint(&seen, &planned.envelope, &mut names);
+            if let Some(refs) = &planned.refs {
+                names.extend(refs.items.iter().cloned().map(Resource::Item));
+                for (key, units) in &*refs.units {
+                    names.extend(units.all().iter().map(|unit| Resource::Unit(key.clone(), unit.id.clone())));
+                }
+            }
+            let command = &planned.envelope.command;
+            lock_plan.lock_set.sets_pauses |= matches!(command, Command::SetSale(_));
+            let changes_items = matches!(
+                command,
+                Command::SetStock(_)
+                    | Command::AdjustStock(_)
+                    | Command::AddUnits(_)
+                    | Command::RetireUnit(_)
+                    | Command::SetSale(_)
+            );
+            for name in &names {
+                match name {
+                    Resource::Item(key) if changes_items => {
+                        lock_plan.lock_set.items.insert(key.clone());
+                    }
+                    name => lock_plan.add(name, plan),
+                }
+            }
+            lock_plan.of_command.push(names);
+        }
+        for name in &plan.names {
+            lock_plan.add(name, plan);
+        }
+        for (key, id) in &plan.planned {
+            lock_plan.add_unit(key, id);
+        }
+        let depths =
+            plan.shallow.iter().map(|key| (key, SHALLOW)).chain(plan.deep.keys().map(|key| (key, DEEP)));
+        for (key, depth) in depths {
+            lock_plan.add_item(key, plan);
+            lock_plan.lock_set.due.insert(key.clone(), depth);
+        }
+        lock_plan
+    }
+
+    /// An item. Where units have ids the units are locked, and not the item.
+    fn add_item(&mut self, key: &ItemKey, plan: &RetryPlan) {
+        let only_seen = plan.unit_items.contains(key) && !plan.items_to_lock.contains(key);
+        let items = if only_seen { &mut self.lock_set.seen } else { &mut self.lock_set.items };
+        items.insert(key.clone());
+    }
+
+    fn add_unit(&mut self, key: &ItemKey, id: &Label) {
+        self.lock_set.units.entry(key.clone()).or_default().named.insert(id.clone());
+    }
+
+    fn add(&mut self, name: &Resource, plan: &RetryPlan) {
+        match name {
+            Resource::Item(key) => self.add_item(key, plan),
+            Resource::Unit(key, id) => self.add_unit(key, id),
+            // Each command has its own.
+            Resource::FreeUnits(key, most) => {
+                let free = &mut self.lock_set.units.entry(key.clone()).or_default().free;
+                *free = free.saturating_add(usize::try_from(*most).unwrap_or(ALL)).min(ALL);
+            }
+            Resource::SeatMap(key) => {
+                self.lock_set.units.entry(key.clone()).or_default().map = !plan.maps.contains_key(key);
+            }
+            Resource::LastUnit(key) => self.lock_set.units.entry(key.clone()).or_default().last = true,
+            Resource::Pause(location) => {
+                self.lock_set.pauses.insert(LoadedState::pause_key(location.as_ref()));
+            }
+            Resource::Hold(id) => {
+                self.lock_set.holds.insert(*id);
+            }
+            Resource::Key(hash) => {
+                self.lock_set.keys.insert(*hash);
+            }
+            Resource::AnyDue => self.lock_set.any_due = Some(DEEP),
+            // Asked for only when stock falls short, which the plan says.
+            Resource::Due(_) => {}
+        }
+    }
+
+    /// Adds reservations that were found, with their items and units.
+    fn add_holds(&mut self, rows: &Rows, plan: &mut RetryPlan) {
+        for hold in &rows.holds {
+            self.lock_set.holds.insert(hold.id);
+            for line in &*hold.lines {
+                if line.units.is_some() {
+                    plan.unit_items.insert(line.item.clone());
+                }
+                self.add_item(&line.item, plan);
+                for unit in line.units() {
+                    self.add_unit(&line.item, &unit.id);
+                }
+            }
+        }
+    }
+
+    /// What follows from all of it.
+    fn complete(&mut self, plan: &RetryPlan) {
+        let lock_set = &mut self.lock_set;
+        lock_set.seen.retain(|key| !lock_set.items.contains(key));
+        for key in lock_set.items.iter().chain(&lock_set.seen).filter(|key| plan.unit_items.contains(*key)) {
+            lock_set.units.entry(key.clone()).or_default();
+        }
+        for (key, units) in &mut lock_set.units {
+            units.free = units.free.max(plan.free.get(key).copied().unwrap_or(0));
+        }
+    }
+}
+
+/// Finds out what to lock. Reads only where a reservation's items are not known or holds may have to be expired.
+pub(crate) async fn plan_locks<S: Session>(
+    session: &mut S,
+    batch: &[&PlannedCommand],
+    plan: &mut RetryPlan,
+) -> Result<BatchLockPlan, DbError> {
+    plan.unit_items.extend(
+        batch
+            .iter()
+            .flat_map(|planned| &planned.refs)
+            .flat_map(|refs| &*refs.units)
+            .map(|(key, _)| key.clone()),
+    );
+    let mut lock_plan = BatchLockPlan::new(batch, plan);
+    let named: BTreeSet<_> =
+        batch.iter().filter_map(|planned| named_hold(&planned.envelope.command)).collect();
+    let mut unknown: BTreeSet<ReservationId> = lock_plan.lock_set.holds.difference(&named).copied().collect();
+    if let (false, Some(now)) = (plan.deep.is_empty(), plan.now) {
+        let due = plan.deep.keys().map(|key| (key.clone(), DEEP)).collect();
+        let found = session.read(&LockSet { due, ..LockSet::default() }).await?;
+        let soon = plan.soon(now);
+        for (key, deadlines) in &found.due {
+            let fallen = deadlines.iter().take_while(|(due, _)| *due <= soon);
+            let most = plan.deep.get(key).copied().unwrap_or(EXPIRIES);
+            unknown.extend(fallen.take(most).map(|(_, id)| *id));
+        }
+    }
+    if lock_plan.lock_set.any_due.is_some() {
+        let (_, overdue) = session.overdue(EXPIRIES).await?;
+        unknown.extend(overdue.into_iter().map(|(_, id)| id));
+    }
+    // What others have locked may come back, and is waited for in the order that all units are.
+    let units: BTreeMap<_, _> = plan
+        .awaited
+        .iter()
+        .map(|(key, free)| (key.clone(), UnitLockSet { free: *free, ..UnitLockSet::default() }))
+        .collect();
+    if !unknown.is_empty() || !units.is_empty() {
+        let found = session.read(&LockSet { holds: unknown, units, ..LockSet::default() }).await?;
+        lock_plan.add_holds(&found, plan);
+        for (key, rows) in &found.units {
+            rows.free.iter().for_each(|unit| lock_plan.add_unit(key, &unit.id));
+        }
+    }
+    lock_plan.complete(plan);
+    Ok(lock_plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::dialect::UnitRows;
+    use stockhold_domain::{Instant, Place, Unit, UnitStatus};
+
+    fn label(text: &str) -> Label {
+        Label::new(text).unwrap()
+    }
+
+    fn seat(id: &str, version: u64) -> Unit {
+        let place = Place { position: 1, ..Place::default() };
+        Unit { id: label(id), place, status: UnitStatus::Available, version }
+    }
+
+    /// What an attempt sees that wants this of a hall and reads that.
+    fn seen(unit_item: &ItemKey, lock_set: UnitLockSet, rows: UnitRows, plan: &RetryPlan) -> LoadedState {
+        let lock_set = LockSet { units: [(unit_item.clone(), lock_set)].into(), ..LockSet::default() };
+        let rows = Rows { units: [(unit_item.clone(), rows)].into(), ..Rows::default() };
+        LoadedState::with_seat_maps(&lock_set, rows, &plan.maps)
+    }
+
+    #[test]
+    fn what_was_planned_is_locked_until_its_map_is_lost() {
+        let (unit_item, mut plan) = (ItemKey::new(&label("x"), &label("hall")), RetryPlan::default());
+        let lock_set = UnitLockSet { map: true, ..UnitLockSet::default() };
+        let rows = UnitRows { map: vec![seat("A1", 1), seat("A2", 1)], ..UnitRows::default() };
+        let mut state = seen(&unit_item, lock_set, rows, &plan);
+        let (now, holder) = (Instant::from_micros(0), ReservationId::from_u128(1));
+        state.unit_items.get_mut(&unit_item).unwrap().set(&label("A1"), UnitStatus::Held(holder), 2, now);
+        assert!(plan.lock_planned_units(&state));
+        let named = BatchLockPlan::new(&[], &plan).lock_set.units.remove(&unit_item).unwrap();
+        assert_eq!(named.named, [label("A1")].into());
+        let rows = UnitRows { named: vec![seat("A1", 2)], ..UnitRows::default() };
+        assert!(plan.drop_stale_seat_maps(&seen(&unit_item, named, rows, &plan)));
+        let lock_set = BatchLockPlan::new(&[], &plan).lock_set;
+        assert!(lock_set.units.get(&unit_item).is_none_or(|units| units.named.is_empty()), "{lock_set:?}");
+    }
+}

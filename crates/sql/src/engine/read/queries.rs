@@ -1,0 +1,344 @@
+//! Queries: what is read and not decided. Nothing here locks what commands lock.
+
+use crate::engine::db_error::DbError;
+use crate::engine::dialect::{LockSet, ReservationScan, Rows, Session, UnitLockSet};
+use crate::engine::reply_batch::{PendingReply, ReplyBatch};
+use crate::engine::sessions::{recover, rolled_back, within_deadline};
+use crate::engine::store_status::StoreStatus;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use stockhold_domain::{Item, ItemKey, Label, Mode, Pool, ReservationId, Transition};
+use stockhold_store::{
+    Answer, Cursor, EventRow, Failure, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
+    ReservationPage, SeatMap, UnitFilter, UnitHistory, UnitPage,
+};
+
+/// Most queries that are answered together.
+const AT_ONCE: usize = 256;
+/// Most slow queries that one connection answers before others get their turn.
+const SLOW_AT_ONCE: usize = 8;
+/// Most reservations that are looked at for one page where no index leads to them. A page may be short: its cursor goes on.
+const SCANNED: usize = 2_000;
+/// Batches of events that are read at once for the history of a unit.
+const BATCHES_AT_ONCE: usize = 8;
+/// A query that waits.
+pub(crate) type PendingQuery = (Query, PendingReply);
+
+/// Queries that wait.
+#[derive(Default)]
+pub(crate) struct QueryQueues {
+    quick: VecDeque<PendingQuery>,
+    slow: VecDeque<PendingQuery>,
+}
+
+impl QueryQueues {
+    pub(crate) fn add(&mut self, queries: PendingQuery) {
+        match queries.0 {
+            Query::Reservation(_) | Query::Items(_) => self.quick.push_back(queries),
+            Query::ItemPage(_)
+            | Query::Reservations(_)
+            | Query::History(_)
+            | Query::Events { .. }
+            | Query::Pauses
+            | Query::Units(_)
+            | Query::Unit { .. }
+            | Query::UnitHistory { .. }
+            | Query::SeatMap { .. } => self.slow.push_back(queries),
+        }
+    }
+
+    /// Look-ups by key, to be answered by one round trip.
+    pub(crate) fn take_quick(&mut self) -> Vec<PendingQuery> {
+        let count = self.quick.len().min(AT_ONCE);
+        self.quick.drain(..count).collect()
+    }
+
+    /// Everything else.
+    pub(crate) fn take_slow(&mut self) -> Vec<PendingQuery> {
+        let count = self.slow.len().min(SLOW_AT_ONCE);
+        self.slow.drain(..count).collect()
+    }
+
+    pub(crate) fn has_quick(&self) -> bool {
+        !self.quick.is_empty()
+    }
+
+    pub(crate) fn has_slow(&self) -> bool {
+        !self.slow.is_empty()
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = PendingQuery> + '_ {
+        self.quick.drain(..).chain(self.slow.drain(..))
+    }
+}
+
+/// Answers look-ups by key. What is damaged is the trouble of whoever asks for it: those who can't be answered together are, half by
+/// half. The session, if it is still good.
+pub(crate) async fn run_quick<S: Session>(
+    session: S,
+    queries: Vec<PendingQuery>,
+    deadline: Duration,
+) -> Option<S> {
+    let mut replies = ReplyBatch::default();
+    let mut session = Some(session);
+    let mut parts = vec![queries];
+    while let Some(part) = parts.pop() {
+        let Some(mut at_work) = session.take() else {
+            fail(part, &lost(), &mut replies);
+            continue;
+        };
+        match within_deadline(deadline, at_work.read(&lock_set_of(&part))).await {
+            Ok(rows) => {
+                answer_quick(part, rows, &mut replies);
+                session = Some(at_work);
+            }
+            Err(DbError::InvariantViolated(_)) if part.len() > 1 => {
+                parts.extend(halves(part));
+                session = rolled_back(at_work, deadline).await;
+            }
+            Err(error) => {
+                let (failure, kept) = recover(at_work, error, deadline).await;
+                fail(part, &failure, &mut replies);
+                session = kept;
+            }
+        }
+    }
+    session
+}
+
+fn lock_set_of(queries: &[PendingQuery]) -> LockSet {
+    let mut lock_set = LockSet::default();
+    for (query, _) in queries {
+        match query {
+            Query::Reservation(id) => {
+                lock_set.holds.insert(*id);
+            }
+            Query::Items(keys) => lock_set.items.extend(keys.iter().cloned()),
+            _ => {}
+        }
+    }
+    lock_set
+}
+
+/// Reads reservations. Those that are damaged are left out: whoever wants one meets it again under the locks. The session, if it is
+/// still good.
+pub(crate) async fn read_reservations<S: Session>(
+    mut session: S,
+    ids: Vec<ReservationId>,
+    deadline: Duration,
+) -> (Option<S>, Result<Rows, Failure>) {
+    let mut all = Rows::default();
+    let mut parts = vec![ids];
+    while let Some(part) = parts.pop() {
+        let lock_set = LockSet { holds: part.iter().copied().collect(), ..LockSet::default() };
+        match within_deadline(deadline, session.read(&lock_set)).await {
+            Ok(rows) => all.holds.extend(rows.holds),
+            Err(DbError::InvariantViolated(_)) => {
+                let Some(good) = rolled_back(session, deadline).await else { return (None, Err(lost())) };
+                session = good;
+                if part.len() > 1 {
+                    parts.extend(halves(part));
+                }
+            }
+            Err(error) => {
+                let (failure, session) = recover(session, error, deadline).await;
+                return (session, Err(failure));
+            }
+        }
+    }
+    (Some(session), Ok(all))
+}
+
+fn fail(queries: Vec<PendingQuery>, failure: &Failure, replies: &mut ReplyBatch) {
+    for (_, reply) in queries {
+        replies.put(reply, Err(failure.clone()));
+    }
+}
+
+fn halves<T>(mut whole: Vec<T>) -> [Vec<T>; 2] {
+    let second = whole.split_off(whole.len() / 2);
+    [whole, second]
+}
+
+fn lost() -> Failure {
+    Failure::Unavailable("the connection was lost".to_owned())
+}
+
+pub(crate) fn answer_quick(queries: Vec<PendingQuery>, rows: Rows, replies: &mut ReplyBatch) {
+    let items: BTreeMap<ItemKey, Item> =
+        rows.items.into_iter().map(|item| (item.key.clone(), item)).collect();
+    let holds: BTreeMap<_, _> = rows.holds.into_iter().map(|hold| (hold.id, hold)).collect();
+    for (query, reply) in queries {
+        let found = match query {
+            Query::Reservation(id) => QueryResult::Reservation(holds.get(&id).cloned()),
+            Query::Items(keys) => {
+                QueryResult::Items(keys.iter().map(|key| items.get(key).cloned()).collect())
+            }
+            _ => {
+                replies.put(reply, Err(Failure::Internal("a slow query among the quick ones".to_owned())));
+                continue;
+            }
+        };
+        replies.put(reply, Ok(Answer::QueryResult(found)));
+    }
+}
+
+/// Answers other queries, one after the other. The session, if it is still good.
+pub(crate) async fn run_slow<S: Session>(
+    session: S,
+    queries: Vec<PendingQuery>,
+    deadline: Duration,
+    status: &StoreStatus,
+) -> Option<S> {
+    let mut session = Some(session);
+    for (query, reply) in queries {
+        let Some(mut at_work) = session.take() else {
+            reply.answer(Err(lost()));
+            continue;
+        };
+        match within_deadline(deadline, find(&mut at_work, &query, status)).await {
+            Ok(found) => {
+                reply.answer(Ok(Answer::QueryResult(found)));
+                session = Some(at_work);
+            }
+            Err(error) => {
+                let (failure, kept) = recover(at_work, error, deadline).await;
+                reply.answer(Err(failure));
+                session = kept;
+            }
+        }
+    }
+    session
+}
+
+async fn find<S: Session>(
+    session: &mut S,
+    query: &Query,
+    status: &StoreStatus,
+) -> Result<QueryResult, DbError> {
+    Ok(match query {
+        Query::ItemPage(shelf) => QueryResult::ItemPage(session.shelf(shelf).await?),
+        Query::Reservations(filter) => QueryResult::Reservations(page(session, filter).await?),
+        Query::History(id) => {
+            status.set_newest(session.number().await?);
+            QueryResult::History(history(session, *id).await?)
+        }
+        Query::Events { after, limit } => {
+            let newest = session.number().await?;
+            status.set_newest(newest);
+            let rows = session.events(*after, *limit).await?;
+            // Positions are dense: what is missing before the first has left for an archive.
+            match rows.first() {
+                Some(first) if first.position > after + 1 => {
+                    QueryResult::Archived { through: first.position - 1 }
+                }
+                None if *limit > 0 && *after < newest => QueryResult::Archived { through: newest },
+                _ => QueryResult::Events(rows),
+            }
+        }
+        Query::Pauses => QueryResult::Pauses(pauses(session.paused().await?)?),
+        Query::Units(filter) => QueryResult::Units(units(session, filter).await?),
+        Query::Unit { item, unit } => {
+            QueryResult::Unit(session.unit(item, unit).await?.map(|(unit, _)| unit))
+        }
+        Query::UnitHistory { item, unit } => {
+            status.set_newest(session.number().await?);
+            QueryResult::UnitHistory(unit_history(session, item, unit).await?)
+        }
+        Query::SeatMap { item, layout } => QueryResult::SeatMap(seat_map(session, item, *layout).await?),
+        Query::Reservation(_) | Query::Items(_) => {
+            return Err(DbError::InvariantViolated("a quick query among the slow ones".to_owned()));
+        }
+    })
+}
+
+async fn units<S: Session>(session: &mut S, filter: &UnitFilter) -> Result<Option<UnitPage>, DbError> {
+    let lock_set = LockSet { items: [filter.item.clone()].into(), ..LockSet::default() };
+    let has_units = session.read(&lock_set).await?.items.iter().any(|item| item.mode == Mode::Units);
+    if !has_units {
+        return Ok(None);
+    }
+    let mut pool = Pool::default();
+    // One more than are looked at, to know whether there are more.
+    pool.add(session.units(&filter.item, filter.after.as_ref(), MAX_UNITS_SCANNED + 1).await?);
+    Ok(Some(filter.page(&pool)))
+}
+
+async fn seat_map<S: Session>(
+    session: &mut S,
+    key: &ItemKey,
+    layout: bool,
+) -> Result<Option<Box<SeatMap>>, DbError> {
+    let all = UnitLockSet { map: true, ..UnitLockSet::default() };
+    let lock_set =
+        LockSet { items: [key.clone()].into(), units: [(key.clone(), all)].into(), ..LockSet::default() };
+    let mut rows = session.read(&lock_set).await?;
+    let Some(mut item) = rows.items.pop().filter(|item| item.mode == Mode::Units) else { return Ok(None) };
+    let mut pool = Pool::default();
+    pool.add(rows.units.remove(key).unwrap_or_default().map);
+    // Read by another statement than the figures, so the map's own are shown with it.
+    item.figures.total_units = pool.len() as u64;
+    (item.figures.held, item.figures.confirmed_sold) = (pool.held(), pool.sold());
+    Ok(Some(Box::new(SeatMap::of(&item, &pool, layout))))
+}
+
+fn pauses(mut named: Vec<String>) -> Result<Pauses, DbError> {
+    let all = named.len();
+    named.retain(|location| !location.is_empty());
+    let everything = named.len() < all;
+    let locations = named.iter().map(|location| Label::new(location)).collect::<Result<_, _>>();
+    let locations =
+        locations.map_err(|error| DbError::InvariantViolated(format!("a paused location {error}")))?;
+    Ok(Pauses { everything, locations })
+}
+
+/// Reservations in order of their ids, which is the order they were made in. The owner is found by index, or the SKU; what else
+/// is asked for is looked for among them.
+async fn page<S: Session>(session: &mut S, filter: &ReservationFilter) -> Result<ReservationPage, DbError> {
+    let limit = filter.limit.max(1);
+    let sku = filter.sku.as_ref().filter(|_| filter.owner_id.is_none());
+    let found_all = filter.sku.is_none() || sku.is_some();
+    let exact = found_all && filter.location.is_none() && filter.status.is_none();
+    let scan = ReservationScan {
+        owner_id: filter.owner_id.as_ref(),
+        sku,
+        status: filter.status,
+        before: filter.after.map(|cursor| ReservationId::from_u128(cursor.0)),
+        limit: if exact { limit } else { SCANNED.max(limit) },
+    };
+    let seen = session.scan(&scan).await?;
+    let mut holds: Vec<_> = seen.holds.into_iter().filter(|hold| filter.matches(hold)).collect();
+    let mut next = seen.next;
+    if holds.len() > limit {
+        holds.truncate(limit);
+        next = holds.last().map(|hold| hold.id);
+    }
+    Ok(ReservationPage { holds, next: next.map(|id| Cursor(id.as_u128())) })
+}
+
+async fn history<S: Session>(session: &mut S, id: ReservationId) -> Result<Option<Vec<EventRow>>, DbError> {
+    let Some(serials) = session.serials(id).await? else { return Ok(None) };
+    let rows = session.batches(&serials).await?;
+    let its_own = |row: &EventRow| match &row.event.transition {
+        Transition::Hold { hold, .. } => hold.id == id,
+        Transition::Stock { .. } | Transition::Sale { .. } => false,
+    };
+    Ok(Some(rows.into_iter().filter(its_own).collect()))
+}
+
+/// From the newest batch back, some at a time: each may have many events of others.
+async fn unit_history<S: Session>(
+    session: &mut S,
+    item: &ItemKey,
+    unit: &Label,
+) -> Result<Option<Vec<EventRow>>, DbError> {
+    let Some((_, serials)) = session.unit(item, unit).await? else { return Ok(None) };
+    let mut history = UnitHistory::new(item, unit);
+    for some in serials.rchunks(BATCHES_AT_ONCE) {
+        if history.is_complete() {
+            break;
+        }
+        session.batches(some).await?.into_iter().rev().for_each(|row| history.add_older(row));
+    }
+    Ok(Some(history.into_rows()))
+}

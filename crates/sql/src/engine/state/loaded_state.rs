@@ -1,0 +1,473 @@
+//! The part of the state that one batch has loaded, as the rules see it.
+//!
+//! It tells what was not loaded from what does not exist, and keeps what things were beside what they have become, so
+//! that only the difference is written. It never asks the database for anything: what it lacks is [`NotLoaded`].
+
+use super::deadline_window::DeadlineWindow;
+use super::unit_item_state::{Shortfall, UnitItemState};
+use crate::engine::dialect::{Changes, Deadline, LineRow, LockSet, Rows, SaleRow, set_counters};
+use crate::engine::encoding::key_bucket;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use stockhold_domain::{
+    Effects, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LineUnit,
+    Lookup, Mode, NotLoaded, Pool, ReservationId, Resource, Scope, State, Status, StockChange, StockCounters,
+    Transition, Unit, bucket_of, moved,
+};
+
+/// What a batch has loaded.
+#[derive(Debug, Default)]
+pub(crate) struct LoadedState {
+    pub(crate) items: BTreeMap<ItemKey, LoadedEntry<Item>>,
+    pub(crate) holds: BTreeMap<ReservationId, LoadedEntry<Hold>>,
+    pub(crate) keys: BTreeMap<KeyHash, LoadedEntry<KeyRecord>>,
+    /// By location; the empty one stands for everything.
+    pub(crate) pauses: BTreeMap<String, LoadedEntry<bool>>,
+    pub(crate) due: BTreeMap<ItemKey, DeadlineWindow>,
+    pub(crate) any_due: Option<DeadlineWindow>,
+    pub(crate) unit_items: BTreeMap<ItemKey, UnitItemState>,
+    /// Items whose units have ids and were not asked for: without them the items can't be told.
+    pub(crate) without_counters: BTreeSet<ItemKey>,
+    /// Items whose own rows are to be written, though their figures are counted.
+    rewritten: BTreeSet<ItemKey>,
+    /// What events said that can't be: nothing may be committed on top of it.
+    pub(crate) violated_invariant: Option<&'static str>,
+}
+
+/// One loaded thing: as the database has it, and as it is after the commands decided so far.
+#[derive(Debug)]
+pub(crate) struct LoadedEntry<T> {
+    /// As loaded; `None` when it did not exist.
+    pub(crate) before: Option<T>,
+    /// As it is now, if it was touched.
+    pub(crate) after: Option<T>,
+}
+
+impl<T> LoadedEntry<T> {
+    /// As loaded.
+    pub(crate) fn loaded(before: Option<T>) -> Self {
+        Self { before, after: None }
+    }
+
+    fn now(&self) -> Option<&T> {
+        self.after.as_ref().or(self.before.as_ref())
+    }
+}
+
+impl LoadedState {
+    /// What was read, out of what was asked for: the rest of it does not exist.
+    pub(crate) fn of(lock_set: &LockSet, rows: Rows) -> Self {
+        Self::with_seat_maps(lock_set, rows, &BTreeMap::new())
+    }
+
+    /// Likewise, with seat maps that were read before.
+    pub(crate) fn with_seat_maps(
+        lock_set: &LockSet,
+        rows: Rows,
+        maps: &BTreeMap<ItemKey, Arc<[Unit]>>,
+    ) -> Self {
+        let Rows { paused, mut items, holds, keys, mut due, any_due, mut units } = rows;
+        let mut state = Self::default();
+        for item in &mut items {
+            match units.get(&item.key) {
+                Some(rows) => set_counters(item, &rows.figures),
+                None if item.mode == Mode::Units => {
+                    state.without_counters.insert(item.key.clone());
+                }
+                None => {}
+            }
+        }
+        items.retain(|item| !state.without_counters.contains(&item.key));
+        state.add(lock_set, items, holds, keys);
+        for key in &state.without_counters {
+            state.items.remove(key);
+        }
+        for (key, wanted) in &lock_set.units {
+            let map = maps.get(key);
+            state
+                .unit_items
+                .insert(key.clone(), UnitItemState::new(wanted, units.remove(key).unwrap_or_default(), map));
+        }
+        let pause =
+            |location: &String| (location.clone(), LoadedEntry::loaded(Some(paused.contains(location))));
+        state.pauses.extend(lock_set.pauses.iter().map(pause));
+        for (key, depth) in &lock_set.due {
+            state.due.insert(key.clone(), DeadlineWindow::new(due.remove(key).unwrap_or_default(), *depth));
+        }
+        state.any_due = lock_set.any_due.map(|depth| DeadlineWindow::new(any_due, depth));
+        state
+    }
+
+    fn add(&mut self, lock_set: &LockSet, items: Vec<Item>, holds: Vec<Hold>, keys: Vec<KeyRecord>) {
+        self.items.extend(lock_set.all_items().map(|key| (key.clone(), LoadedEntry::loaded(None))));
+        self.items.extend(items.into_iter().map(|item| (item.key.clone(), LoadedEntry::loaded(Some(item)))));
+        self.holds.extend(lock_set.holds.iter().map(|id| (*id, LoadedEntry::loaded(None))));
+        self.holds.extend(holds.into_iter().map(|hold| (hold.id, LoadedEntry::loaded(Some(hold)))));
+        self.keys.extend(lock_set.keys.iter().map(|hash| (*hash, LoadedEntry::loaded(None))));
+        self.keys.extend(keys.into_iter().map(|record| (record.hash, LoadedEntry::loaded(Some(record)))));
+    }
+
+    /// Whether the rules would get an answer about it, be it that there is no such thing.
+    pub(crate) fn has(&self, name: &Resource) -> bool {
+        match name {
+            Resource::Pause(location) => self.pauses.contains_key(&Self::pause_key(location.as_ref())),
+            Resource::Item(key) => self.items.contains_key(key),
+            Resource::Hold(id) => self.holds.contains_key(id),
+            Resource::Due(key) => self.due.contains_key(key),
+            Resource::AnyDue => self.any_due.is_some(),
+            Resource::Key(hash) => self.keys.contains_key(hash),
+            Resource::Unit(key, id) => {
+                self.unit_items.get(key).is_some_and(|unit_item| unit_item.unit(id).is_ok())
+            }
+            Resource::FreeUnits(key, _) => {
+                self.unit_items.get(key).is_some_and(|unit_item| unit_item.free_requested > 0)
+            }
+            Resource::LastUnit(key) => {
+                self.unit_items.get(key).is_some_and(|unit_item| unit_item.last_position().is_ok())
+            }
+            Resource::SeatMap(key) => {
+                self.unit_items.get(key).is_some_and(|unit_item| unit_item.pool.is_some())
+            }
+        }
+    }
+
+    /// Decides about a key that was not read as about one that nobody has used: the database's own key says otherwise if it was.
+    pub(crate) fn assume_key_is_unused(&mut self, envelope: &Envelope) {
+        if let Some(key) = envelope.key {
+            self.keys.entry(key.hash).or_insert_with(|| LoadedEntry::loaded(None));
+        }
+    }
+
+    /// What is to be written, in the order of the tables' keys: two instances that make the same new rows wait for each
+    /// other in one order.
+    pub(crate) fn changes<'a>(
+        &'a self,
+        effects: &'a Effects,
+        serial: u64,
+        counter_shard: u16,
+    ) -> Changes<'a> {
+        let (mut new_items, mut changed_items) = split(self.items.values());
+        let by_key = |a: &&Item, b: &&Item| (bucket_of(&a.key), &a.key).cmp(&(bucket_of(&b.key), &b.key));
+        new_items.sort_by(by_key);
+        changed_items.sort_by(by_key);
+        changed_items.retain(|item| item.mode == Mode::Counted || self.rewritten.contains(&item.key));
+        let (mut new_holds, mut changed_holds) = split(self.holds.values());
+        let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
+        new_holds.sort_by_key(by_id);
+        changed_holds.sort_by_key(by_id);
+        let (gone, come) = self.moved_lines();
+        let pauses =
+            self.pauses.iter().filter_map(|(location, entry)| Some((location.as_str(), entry.after?)));
+        let mut keys: Vec<&KeyRecord> = effects.keys.iter().collect();
+        keys.sort_by_key(|record| (key_bucket(record.hash), record.hash));
+        let (mut new_units, mut changed_units, mut gone_units) = (Vec::new(), Vec::new(), Vec::new());
+        let mut figures = Vec::new();
+        let mut unit_items: Vec<_> = self.unit_items.iter().collect();
+        unit_items.sort_by(|(a, _), (b, _)| (bucket_of(a), a).cmp(&(bucket_of(b), b)));
+        for (item, unit_item) in unit_items {
+            unit_item.changes(item, &mut new_units, &mut changed_units, &mut gone_units);
+            figures.extend(unit_item.figures(item));
+        }
+        let (new_sales, closed_sales) = sales(&effects.events);
+        Changes {
+            new_items,
+            changed_items,
+            new_units,
+            changed_units,
+            gone_units,
+            figures,
+            counter_shard,
+            closed_sales,
+            new_sales,
+            new_holds,
+            changed_holds,
+            gone,
+            come,
+            pauses: pauses.collect(),
+            keys,
+            events: &effects.events,
+            serial,
+        }
+    }
+
+    /// The lines that leave the queue of deadlines, and those that enter it. A hold that keeps its deadline does neither.
+    fn moved_lines(&self) -> (Vec<LineRow<'_>>, Vec<LineRow<'_>>) {
+        let (mut gone, mut come) = (Vec::new(), Vec::new());
+        let queued = |hold: &&Hold| hold.status == Status::Active;
+        for LoadedEntry { before, after } in self.holds.values() {
+            let Some(after) = after else { continue };
+            let before = before.as_ref().filter(queued);
+            let after = Some(after).filter(queued);
+            if before.map(|hold| hold.expires_at) != after.map(|hold| hold.expires_at) {
+                gone.extend(before.into_iter().flat_map(queue_lines));
+                come.extend(after.into_iter().flat_map(queue_lines));
+            }
+        }
+        let by_key = |a: &LineRow<'_>, b: &LineRow<'_>| {
+            let key = |line: &LineRow<'_>| (bucket_of(line.item), line.expires_at, line.id);
+            (key(a), a.item).cmp(&(key(b), b.item))
+        };
+        gone.sort_by(by_key);
+        come.sort_by(by_key);
+        (gone, come)
+    }
+
+    fn move_deadline(&mut self, before: Option<Deadline>, hold: &Hold) {
+        let after = (hold.status == Status::Active).then_some((hold.expires_at, hold.id));
+        for line in &*hold.lines {
+            if let Some(window) = self.due.get_mut(&line.item) {
+                window.replace(before, after);
+            }
+        }
+        if let Some(window) = &mut self.any_due {
+            window.replace(before, after);
+        }
+    }
+
+    /// What a transition made of the units of a reservation.
+    fn move_units(&mut self, change: &HoldChange, hold: &Hold, at: Instant) {
+        for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
+            let unit_item = self.unit_items.entry(line.item.clone()).or_default();
+            let mut there = true;
+            let moves = moved(change, hold, line, number);
+            let mut any = *change == HoldChange::Extended;
+            for (unit, status) in moves {
+                any = true;
+                there &= unit_item.set(&unit.id, status, unit.version, at);
+            }
+            if any {
+                let active = match change {
+                    HoldChange::Created => 1,
+                    HoldChange::Confirmed | HoldChange::Cancelled | HoldChange::Expired => -1,
+                    HoldChange::Extended | HoldChange::Returned { .. } => 0,
+                };
+                unit_item.touch(active, at);
+            }
+            if !there {
+                self.violated_invariant = Some("a reservation has a unit that is not there");
+            }
+        }
+    }
+
+    /// A world of which nothing is known but that these items' units have ids.
+    pub(crate) fn of_unit_items<'a>(unit_items: impl Iterator<Item = &'a ItemKey>) -> Self {
+        let at = Instant::from_micros(0);
+        let nothing =
+            StockCounters { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
+        let item = |key: &ItemKey| Item {
+            key: key.clone(),
+            mode: Mode::Units,
+            figures: nothing,
+            settings: Arc::default(),
+            version: 1,
+            paused: false,
+            created_at: at,
+        };
+        let entry = |key: &ItemKey| (key.clone(), LoadedEntry::loaded(Some(item(key))));
+        Self { items: unit_items.map(entry).collect(), ..Self::default() }
+    }
+
+    /// Units of an item that are there and are free, as far as one can see.
+    fn free_there(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
+        let figures = self.item(item)?.map(|item| item.figures);
+        Ok(figures
+            .map_or(0, |all| all.total_units.saturating_sub(all.held).saturating_sub(all.confirmed_sold)))
+    }
+
+    /// Why so many free units of an item can't be told; `None` when none were asked for.
+    pub(crate) fn shortage(&self, item: &ItemKey, most: u32) -> Option<Shortfall> {
+        let unit_item = self.unit_items.get(item).filter(|unit_item| unit_item.free_requested > 0)?;
+        let there = self.free_there(item).ok()?;
+        unit_item.first_free(usize::try_from(most).unwrap_or(usize::MAX), there).err()
+    }
+
+    /// Items of which a seat map was planned over that no longer holds.
+    pub(crate) fn stale_seat_maps(&self) -> impl Iterator<Item = &ItemKey> {
+        self.unit_items.iter().filter(|(_, unit_item)| unit_item.is_stale).map(|(key, _)| key)
+    }
+
+    /// Units that were moved without a lock: nothing of it may be committed.
+    pub(crate) fn units_to_lock(&self) -> impl Iterator<Item = (&ItemKey, &Label)> {
+        self.unit_items.iter().flat_map(|(key, unit_item)| unit_item.to_lock.iter().map(move |id| (key, id)))
+    }
+
+    fn set_pause(&mut self, location: Option<&Label>, paused: bool) {
+        let entry = self.pauses.entry(Self::pause_key(location)).or_insert_with(|| LoadedEntry::loaded(None));
+        entry.after = Some(paused);
+    }
+
+    /// What pauses are found by.
+    pub(crate) fn pause_key(location: Option<&Label>) -> String {
+        location.map_or_else(String::new, |location| location.as_str().to_owned())
+    }
+}
+
+/// What events make of the ledger of sales: new rows, and rows that are closed.
+fn sales(events: &[Event]) -> (Vec<SaleRow<'_>>, Vec<SaleRow<'_>>) {
+    let mut new: BTreeMap<(u16, &ItemKey, &Label, ReservationId), SaleRow<'_>> = BTreeMap::new();
+    let mut closed = BTreeMap::new();
+    for event in events {
+        let Transition::Hold { change, hold, .. } = &event.transition else { continue };
+        let sells = *change == HoldChange::Confirmed;
+        if !sells && !matches!(change, HoldChange::Returned { .. }) {
+            continue;
+        }
+        for (number, line) in hold.lines.iter().enumerate() {
+            for (LineUnit { id: unit, .. }, _) in moved(change, hold, line, number) {
+                let key = (bucket_of(&line.item), &line.item, unit, hold.id);
+                let row =
+                    SaleRow { item: &line.item, unit, id: hold.id, sold_at: event.at, returned_at: None };
+                if sells {
+                    new.insert(key, row);
+                } else if let Some(row) = new.get_mut(&key) {
+                    row.returned_at = Some(event.at);
+                } else {
+                    closed.insert(key, SaleRow { returned_at: Some(event.at), ..row });
+                }
+            }
+        }
+    }
+    (new.into_values().collect(), closed.into_values().collect())
+}
+
+fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
+    hold.lines.iter().zip(0_usize..).map(|(line, number)| LineRow {
+        item: &line.item,
+        expires_at: hold.expires_at,
+        id: hold.id,
+        quantity: line.quantity,
+        leads: number == 0,
+    })
+}
+
+/// What is new, and what replaces a row.
+fn split<'a, T: 'a>(entries: impl Iterator<Item = &'a LoadedEntry<T>>) -> (Vec<&'a T>, Vec<&'a T>) {
+    let mut new = Vec::new();
+    let mut changed = Vec::new();
+    for LoadedEntry { before, after } in entries {
+        if let Some(after) = after {
+            let list = if before.is_some() { &mut changed } else { &mut new };
+            list.push(after);
+        }
+    }
+    (new, changed)
+}
+
+impl State for LoadedState {
+    fn item(&self, key: &ItemKey) -> Lookup<'_, Item> {
+        self.items.get(key).map(LoadedEntry::now).ok_or_else(|| NotLoaded(Resource::Item(key.clone())))
+    }
+
+    fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
+        self.holds.get(&id).map(LoadedEntry::now).ok_or(NotLoaded(Resource::Hold(id)))
+    }
+
+    fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
+        self.keys.get(&hash).map(LoadedEntry::now).ok_or(NotLoaded(Resource::Key(hash)))
+    }
+
+    fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded> {
+        match self.pauses.get(location.unwrap_or_default()) {
+            Some(entry) => Ok(entry.now().copied().unwrap_or(false)),
+            None => Err(NotLoaded(Resource::Pause(location.and_then(|location| Label::new(location).ok())))),
+        }
+    }
+
+    fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<Deadline>, NotLoaded> {
+        let (window, name) = match item {
+            Some(key) => (self.due.get(key), Resource::Due(key.clone())),
+            None => (self.any_due.as_ref(), Resource::AnyDue),
+        };
+        window.and_then(|window| window.earliest().ok()).ok_or(NotLoaded(name))
+    }
+
+    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
+        let pool = self.unit_items.get(item).and_then(|unit_item| unit_item.pool.as_ref());
+        pool.map(Some).ok_or_else(|| NotLoaded(Resource::SeatMap(item.clone())))
+    }
+
+    fn unit(&self, item: &ItemKey, id: &Label) -> Lookup<'_, Unit> {
+        let unit = self.unit_items.get(item).map(|unit_item| unit_item.unit(id));
+        unit.and_then(Result::ok).ok_or_else(|| NotLoaded(Resource::Unit(item.clone(), id.clone())))
+    }
+
+    fn last_position(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
+        let Some(unit_item) = self.unit_items.get(item) else {
+            return Err(NotLoaded(Resource::LastUnit(item.clone())));
+        };
+        // Once it was asked for, only all units tell what it has become.
+        unit_item.last_position().map_err(|()| {
+            let free_requested = unit_item.asked_last;
+            NotLoaded(if free_requested {
+                Resource::SeatMap(item.clone())
+            } else {
+                Resource::LastUnit(item.clone())
+            })
+        })
+    }
+
+    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
+        let missing = || NotLoaded(Resource::FreeUnits(item.clone(), most));
+        if most == 0 {
+            return Ok(Vec::new());
+        }
+        let unit_item =
+            self.unit_items.get(item).filter(|unit_item| unit_item.free_requested > 0).ok_or_else(missing)?;
+        let there = self.free_there(item)?;
+        unit_item.first_free(usize::try_from(most).unwrap_or(usize::MAX), there).map_err(|_| missing())
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match &event.transition {
+            Transition::Hold { change, hold, figures } => {
+                for (line, figures) in hold.lines.iter().zip(figures) {
+                    if let Some(entry) = self.items.get_mut(&line.item)
+                        && let Some(item) = entry.now().cloned()
+                    {
+                        entry.after = Some(Item { figures: *figures, ..item });
+                    }
+                }
+                let entry = self.holds.entry(hold.id).or_insert_with(|| LoadedEntry::loaded(None));
+                let before = entry.now().filter(|hold| hold.status == Status::Active);
+                let before = before.map(|hold| (hold.expires_at, hold.id));
+                if *change == HoldChange::Created && entry.now().is_some() {
+                    self.violated_invariant = Some("a fresh reservation id is in use");
+                }
+                entry.after = Some(hold.clone());
+                self.move_deadline(before, hold);
+                self.move_units(change, hold, event.at);
+            }
+            Transition::Stock { change, item } => {
+                self.rewritten.insert(item.key.clone());
+                match change {
+                    StockChange::UnitsAdded(units) => {
+                        self.unit_items.entry(item.key.clone()).or_default().add(units, event.at);
+                    }
+                    StockChange::UnitRetired(id) => {
+                        self.unit_items.entry(item.key.clone()).or_default().retire(id, event.at);
+                    }
+                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                }
+                let entry = self.items.entry(item.key.clone()).or_insert_with(|| LoadedEntry::loaded(None));
+                entry.after = Some(item.clone());
+            }
+            Transition::Sale { scope, paused, .. } => match scope {
+                Scope::Everything => self.set_pause(None, *paused),
+                Scope::Location(location) => self.set_pause(Some(location), *paused),
+                Scope::Item(key) => {
+                    self.rewritten.insert(key.clone());
+                    if let Some(entry) = self.items.get_mut(key)
+                        && let Some(item) = entry.now().cloned()
+                    {
+                        entry.after = Some(Item { paused: *paused, ..item });
+                    }
+                }
+            },
+        }
+    }
+
+    fn remember(&mut self, key: &KeyRecord) {
+        let entry = self.keys.entry(key.hash).or_insert_with(|| LoadedEntry::loaded(None));
+        entry.after = Some(key.clone());
+    }
+}

@@ -1,0 +1,112 @@
+//! What an error of MySQL or MariaDB means. Errors are told apart here and nowhere else. The driver's texts show no password.
+
+use crate::engine::{DbError, OpenError};
+use mysql_async::{DriverError, Error, IoError};
+
+const DEADLOCK: u16 = 1213;
+const LOCK_TIMEOUT: u16 = 1205;
+const DUPLICATE: u16 = 1062;
+const NO_SUCH_TABLE: u16 = 1146;
+
+/// The server writes for nobody now: it is a replica, or set so.
+const READ_ONLY: [u16; 4] = [1290, 1792, 1836, 1874];
+/// This session is over: killed, or the server is stopping.
+const KILLED: [u16; 6] = [1053, 1152, 1317, 1927, 3169, 4031];
+/// The server can't work now: out of memory, disk, connections or files, a table or the log is full, too large a packet, not
+/// part of its cluster; or a statement was stopped by somebody's limit, or COMMIT failed.
+const UNABLE: [u16; 24] = [
+    1021, 1030, 1037, 1038, 1040, 1041, 1047, 1114, 1129, 1135, 1153, 1158, 1159, 1160, 1161, 1180, 1184,
+    1203, 1206, 1226, 1969, 3024, 3168, 1637,
+];
+/// This user is not let in, or not to this database, or there is none of that name.
+const REFUSED: [u16; 12] = [1044, 1045, 1049, 1130, 1251, 1275, 1524, 1698, 1820, 1862, 3118, 4151];
+/// This user may not do that here.
+const NO_RIGHT: [u16; 6] = [1142, 1143, 1227, 1370, 1419, 4062];
+
+/// What an error of a session means. Rows that two instances may make at once, there being none to lock, are `raced` for: the
+/// second runs again and sees the first. Every other row is made under the lock of something that exists, or has an id that
+/// nobody else has.
+pub(super) fn db_error(error: &Error, raced: bool) -> DbError {
+    let text = text_of(error);
+    // Without an answer from the server, it is the connection that failed.
+    let Error::Server(said) = error else { return DbError::ConnectionLost(text) };
+    match said.code {
+        DEADLOCK => DbError::Deadlock(text),
+        LOCK_TIMEOUT => DbError::LockTimeout(text),
+        DUPLICATE if raced => DbError::Conflict(text),
+        code if READ_ONLY.contains(&code) || KILLED.contains(&code) || UNABLE.contains(&code) => {
+            DbError::ConnectionLost(text)
+        }
+        // Whoever sees to the database may give it back.
+        code if NO_RIGHT.contains(&code) => DbError::ConnectionLost(text),
+        _ => DbError::InvariantViolated(text),
+    }
+}
+
+/// What an error means that the server answered to COMMIT itself. A cluster may find only then that somebody else was first;
+/// of everything else nobody knows what became of it.
+pub(super) fn db_error_at_commit(error: &Error) -> DbError {
+    match error {
+        Error::Server(said) if said.code == DEADLOCK => DbError::Deadlock(text_of(error)),
+        _ => DbError::ConnectionLost(text_of(error)),
+    }
+}
+
+/// Whether the session has ended without its having been asked for anything that took effect.
+pub(super) fn is_gone(error: &Error) -> bool {
+    match error {
+        Error::Server(said) => KILLED.contains(&said.code),
+        Error::Io(_) | Error::Driver(DriverError::ConnectionClosed) => true,
+        _ => false,
+    }
+}
+
+/// Whether a table that was asked for is not there.
+pub(super) fn is_no_such_table(error: &Error) -> bool {
+    matches!(error, Error::Server(said) if said.code == NO_SUCH_TABLE)
+}
+
+/// Why a connection could not be opened or readied.
+pub(super) fn open_error(error: &Error) -> OpenError {
+    let text = text_of(error);
+    let said = match error {
+        Error::Server(said) => said,
+        Error::Driver(
+            DriverError::UnknownAuthPlugin { .. }
+            | DriverError::MysqlOldPasswordDisabled
+            | DriverError::CleartextPluginDisabled
+            | DriverError::NoClientSslFlagFromServer,
+        ) => return OpenError::Refused(text),
+        _ => return OpenError::Unreachable(text),
+    };
+    match said.code {
+        code if REFUSED.contains(&code) => OpenError::Refused(text),
+        code if KILLED.contains(&code) || UNABLE.contains(&code) => OpenError::Unreachable(text),
+        code if NO_RIGHT.contains(&code) => OpenError::Unfit(format!(
+            "{text}: let this user make the tables, or run `stockhold migrate` as one who may and let this one use them"
+        )),
+        code if READ_ONLY.contains(&code) => OpenError::Unfit(format!("it is read-only: {text}")),
+        _ => OpenError::Unfit(text),
+    }
+}
+
+/// What the server said, or what is behind the driver's word.
+pub(super) fn text_of(error: &Error) -> String {
+    match error {
+        Error::Server(said) => format!("{} ({})", said.message, said.code),
+        Error::Io(IoError::Io(io)) => io.to_string(),
+        Error::Io(IoError::Tls(tls)) => format!("TLS: {tls}"),
+        Error::Driver(DriverError::ConnectionClosed) => "the connection is closed".to_owned(),
+        Error::Driver(DriverError::NoClientSslFlagFromServer) => "the server does not speak TLS".to_owned(),
+        // Parts of what was received, of an address: nothing that helps anybody, and perhaps a secret.
+        Error::Driver(DriverError::FromValue { .. } | DriverError::FromRow { .. }) => {
+            "a value makes no sense".to_owned()
+        }
+        Error::Driver(DriverError::UnexpectedPacket { .. }) => {
+            "the server sent what is none of its protocol".to_owned()
+        }
+        Error::Url(_) => "the address is wrong".to_owned(),
+        Error::Driver(driver) => driver.to_string(),
+        Error::Other(other) => other.to_string(),
+    }
+}

@@ -1,0 +1,331 @@
+//! The books, as PostgreSQL keeps them. Nothing here is on anybody's hot path, so statements are not prepared ahead.
+
+use super::connect::Connection;
+use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
+use crate::audit::{
+    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, QueuedLine,
+};
+use crate::engine::{DbError, event_bucket, item_body, item_from, key_bucket};
+use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, Label, ReservationId, bucket_of};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+/// A page may take long on a machine that has to read it from its disk.
+const BEGIN: &str = "SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+const BEGIN_ARCHIVE_DELETION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+type Param<'a> = &'a (dyn ToSql + Sync);
+
+impl Connection {
+    async fn rows_of(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DbError> {
+        Ok(self.client.query(text, params).await?)
+    }
+
+    async fn only(&self, text: &str) -> Result<Row, DbError> {
+        Ok(self.client.query_one(text, &[]).await?)
+    }
+
+    /// Runs a write; another number of rows than it was given is an alarm.
+    async fn exactly(&self, count: usize, text: &str, params: &[Param<'_>]) -> Result<(), DbError> {
+        let done = self.client.execute(text, params).await?;
+        if usize::try_from(done) == Ok(count) {
+            return Ok(());
+        }
+        Err(DbError::InvariantViolated(format!(
+            "{done} rows were changed, and it should have been {count}: {text}"
+        )))
+    }
+}
+
+impl AuditSession for Connection {
+    async fn begin_snapshot(&mut self) -> Result<(), DbError> {
+        Ok(self.client.batch_execute(BEGIN).await?)
+    }
+
+    async fn opening(&mut self) -> Result<ArchiveBoundary, DbError> {
+        opening(&self.only("SELECT position, at FROM stockhold.archived").await?)
+    }
+
+    async fn newest(&mut self) -> Result<u64, DbError> {
+        let row = self.only("SELECT position FROM stockhold.sequencer").await?;
+        position(row.try_get(0)?)
+    }
+
+    async fn mark(&mut self, unfinished: bool) -> Result<bool, DbError> {
+        let text = "UPDATE stockhold.schema_version SET unfinished = $1 WHERE one AND unfinished <> $1";
+        Ok(self.client.execute(text, &[&unfinished]).await? == 1)
+    }
+
+    async fn balances(&mut self, after: Option<&ItemKey>, limit: usize) -> Result<Vec<ItemBalance>, DbError> {
+        let (bucket, location, sku) =
+            after.map_or((-1, "", ""), |key| (column(bucket_of(key)), key.location(), key.sku()));
+        let text =
+            "SELECT sold, body FROM stockhold.archived_items WHERE (bucket, location, sku) > ($1, $2, $3)
+             ORDER BY bucket, location, sku LIMIT $4";
+        let found = self.rows_of(text, &[&bucket, &location, &sku, &rows::rows(limit)]).await?;
+        found.iter().map(balance).collect()
+    }
+
+    async fn balances_of(&mut self, items: &[ItemKey]) -> Result<Vec<ItemBalance>, DbError> {
+        let items = ItemArrays::new(items.iter());
+        let text = "SELECT a.sold, a.body FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
+             JOIN stockhold.archived_items a USING (bucket, location, sku)";
+        let found = self.rows_of(text, &items.params()).await?;
+        found.iter().map(balance).collect()
+    }
+
+    async fn pauses(&mut self) -> Result<[Vec<(String, bool)>; 2], DbError> {
+        let mut both = [Vec::new(), Vec::new()];
+        let tables = ["stockhold.archived_pauses", "stockhold.pauses"];
+        for (pauses, table) in both.iter_mut().zip(tables) {
+            for row in self.rows_of(&format!("SELECT location, paused FROM {table}"), &[]).await? {
+                pauses.push((row.try_get(0)?, row.try_get(1)?));
+            }
+        }
+        Ok(both)
+    }
+
+    async fn numbered(&mut self, after: u64, limit: usize) -> Result<Vec<BatchRow>, DbError> {
+        let text = "SELECT serial, count, last_position, body FROM stockhold.events WHERE last_position > $1
+             ORDER BY last_position LIMIT $2";
+        let found = self.rows_of(text, &[&stored(after)?, &rows::rows(limit)]).await?;
+        found.iter().map(batch_row).collect()
+    }
+
+    async fn unnumbered(&mut self, after: u64, limit: usize) -> Result<Vec<BatchRow>, DbError> {
+        let text = "SELECT serial, count, last_position, body FROM stockhold.events
+             WHERE last_position IS NULL AND serial > $1 ORDER BY serial LIMIT $2";
+        let found = self.rows_of(text, &[&stored(after)?, &rows::rows(limit)]).await?;
+        found.iter().map(batch_row).collect()
+    }
+
+    async fn batch_rows(&mut self, serials: &[u64]) -> Result<Vec<BatchRow>, DbError> {
+        let buckets: Vec<i16> = serials.iter().map(|serial| column(event_bucket(*serial))).collect();
+        let wanted = serials.iter().map(|serial| stored(*serial)).collect::<Result<Vec<i64>, _>>()?;
+        let text = "SELECT e.serial, e.count, e.last_position, e.body
+             FROM unnest($1::smallint[], $2::bigint[]) AS want (bucket, serial)
+             JOIN stockhold.events e USING (bucket, serial)";
+        let found = self.rows_of(text, &[&buckets, &wanted]).await?;
+        found.iter().map(batch_row).collect()
+    }
+
+    async fn hold_rows(&mut self, after: ReservationId, limit: usize) -> Result<Vec<HoldRow>, DbError> {
+        let text =
+            "SELECT id, status, expires_at, owner_id, sku, history, body FROM stockhold.holds WHERE id > $1
+             ORDER BY id LIMIT $2";
+        let found = self.rows_of(text, &[&uuid(after), &rows::rows(limit)]).await?;
+        let hold = |row: &Row| {
+            Ok(HoldRow {
+                id: rows::id(row)?,
+                status: row.try_get("status")?,
+                expires_at: Instant::from_micros(row.try_get("expires_at")?),
+                owner_id: row.try_get("owner_id")?,
+                sku: row.try_get("sku")?,
+                history: row.try_get("history")?,
+                body: row.try_get("body")?,
+            })
+        };
+        found.iter().map(hold).collect()
+    }
+
+    async fn skus_of(&mut self, holds: &[&Hold]) -> Result<Vec<(ReservationId, String)>, DbError> {
+        let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
+        let text = "SELECT s.id, s.sku FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
+             JOIN stockhold.hold_skus s USING (bucket, id)";
+        let found = self.rows_of(text, &[&buckets, &ids]).await?;
+        found.iter().map(|row| Ok((rows::id(row)?, row.try_get("sku")?))).collect()
+    }
+
+    async fn lines_of(&mut self, holds: &[&Hold]) -> Result<Vec<QueuedLine>, DbError> {
+        let mut items = ItemKeys::default();
+        let (mut deadlines, mut ids) = (Vec::new(), Vec::<Uuid>::new());
+        for hold in holds {
+            for line in &*hold.lines {
+                items.push(&line.item);
+                deadlines.push(hold.expires_at.micros());
+                ids.push(uuid(hold.id));
+            }
+        }
+        let text = "SELECT a.id, a.location, a.sku, a.quantity, a.leads
+             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[])
+                AS want (bucket, location, sku, expires_at, id)
+             JOIN stockhold.active_lines a USING (bucket, location, sku, expires_at, id)";
+        let mut params = items.params();
+        params.push(&deadlines);
+        params.push(&ids);
+        let found = self.rows_of(text, &params).await?;
+        let line = |row: &Row| {
+            Ok(QueuedLine {
+                id: rows::id(row)?,
+                item: ItemKey::new(&label(row, "location")?, &label(row, "sku")?),
+                quantity: row.try_get("quantity")?,
+                leads: row.try_get("leads")?,
+            })
+        };
+        found.iter().map(line).collect()
+    }
+
+    async fn queued(&mut self, items: &[ItemKey]) -> Result<Vec<(u64, u64)>, DbError> {
+        let items = ItemKeys::of(items.iter());
+        let text = "SELECT found.units, found.lines
+             FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
+             CROSS JOIN LATERAL (
+                 SELECT coalesce(sum(a.quantity), 0)::bigint AS units, count(*) AS lines FROM stockhold.active_lines a
+                 WHERE a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
+             ) AS found ORDER BY want.number";
+        let found = self.rows_of(text, &items.params()).await?;
+        found.iter().map(|row| Ok((count(row, 0)?, count(row, 1)?))).collect()
+    }
+
+    async fn line_count(&mut self) -> Result<u64, DbError> {
+        count(&self.only("SELECT count(*) FROM stockhold.active_lines").await?, 0)
+    }
+
+    async fn open_sales(&mut self, item: &ItemKey) -> Result<Vec<(Label, ReservationId)>, DbError> {
+        let text = "SELECT unit_id, reservation AS id FROM stockhold.unit_sales
+             WHERE bucket = $1 AND location = $2 AND sku = $3 AND returned_at IS NULL";
+        let key: [Param<'_>; 3] = [&column(bucket_of(item)), &item.location(), &item.sku()];
+        let found = self.rows_of(text, &key).await?;
+        found.iter().map(|row| Ok((label(row, "unit_id")?, rows::id(row)?))).collect()
+    }
+
+    async fn open_sale_count(&mut self) -> Result<u64, DbError> {
+        count(&self.only("SELECT count(*) FROM stockhold.unit_sales WHERE returned_at IS NULL").await?, 0)
+    }
+
+    async fn key_rows(&mut self, after: Option<KeyHash>, limit: usize) -> Result<Vec<KeyRow>, DbError> {
+        let (bucket, hash) =
+            after.map_or((-1, Vec::new()), |key| (column(key_bucket(key)), key.0.to_be_bytes().to_vec()));
+        let text = "SELECT hash, used_at, body FROM stockhold.keys WHERE (bucket, hash) > ($1, $2)
+             ORDER BY bucket, hash LIMIT $3";
+        let found = self.rows_of(text, &[&bucket, &hash, &rows::rows(limit)]).await?;
+        let key = |row: &Row| {
+            let hash: &[u8] = row.try_get("hash")?;
+            let hash = <[u8; 16]>::try_from(hash)
+                .map_err(|_| DbError::InvariantViolated("a key's digest has another length".to_owned()))?;
+            Ok(KeyRow {
+                hash: KeyHash(u128::from_be_bytes(hash)),
+                used_at: Instant::from_micros(row.try_get("used_at")?),
+                body: row.try_get("body")?,
+            })
+        };
+        found.iter().map(key).collect()
+    }
+
+    async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {
+        self.client.batch_execute(BEGIN_ARCHIVE_DELETION).await?;
+        self.begun = true;
+        opening(&self.only("SELECT position, at FROM stockhold.archived FOR UPDATE").await?)
+    }
+
+    async fn delete_archived(&mut self, deletion: &ArchiveDeletion<'_>) -> Result<(), DbError> {
+        let ArchiveDeletion { from, opening, rows: count, holds, balances, pauses } = deletion;
+        let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
+        self.exactly(
+            holds.len(),
+            "DELETE FROM stockhold.holds h USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
+             WHERE h.bucket = gone.bucket AND h.id = gone.id",
+            &[&buckets, &ids],
+        )
+        .await?;
+        let text =
+            "DELETE FROM stockhold.hold_skus s USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
+             WHERE s.bucket = gone.bucket AND s.id = gone.id";
+        self.client.execute(text, &[&buckets, &ids]).await?;
+        let sales: Vec<_> = deletion.closed_sales().collect();
+        let items = ItemKeys::of(sales.iter().map(|(item, ..)| *item));
+        let units: Vec<&str> = sales.iter().map(|(_, unit, _)| unit.as_str()).collect();
+        let sellers: Vec<Uuid> = sales.iter().map(|(.., id)| uuid(*id)).collect();
+        let mut params = items.params();
+        params.push(&units);
+        params.push(&sellers);
+        self.exactly(
+            sales.len(),
+            "DELETE FROM stockhold.unit_sales s
+             USING unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::uuid[])
+                 AS gone (bucket, location, sku, unit_id, reservation)
+             WHERE s.bucket = gone.bucket AND s.location = gone.location AND s.sku = gone.sku
+               AND s.unit_id = gone.unit_id AND s.reservation = gone.reservation AND s.returned_at IS NOT NULL",
+            &params,
+        )
+        .await?;
+        self.exactly(
+            *count,
+            "DELETE FROM stockhold.events WHERE last_position > $1 AND last_position <= $2",
+            &[&stored(*from)?, &stored(opening.position)?],
+        )
+        .await?;
+        self.stand_instead(balances, pauses).await?;
+        self.exactly(
+            1,
+            "UPDATE stockhold.archived SET position = $1, at = $2",
+            &[&stored(opening.position)?, &opening.at.micros()],
+        )
+        .await?;
+        Ok(self.client.batch_execute("COMMIT").await?)
+    }
+}
+
+impl Connection {
+    async fn stand_instead(
+        &self,
+        balances: &[ItemBalance],
+        pauses: &[(String, bool)],
+    ) -> Result<(), DbError> {
+        let items = ItemKeys::of(balances.iter().map(|balance| &balance.item.key));
+        let sold = balances.iter().map(|balance| stored(balance.sold)).collect::<Result<Vec<i64>, _>>()?;
+        let bodies: Vec<Vec<u8>> = balances.iter().map(|balance| item_body(&balance.item)).collect();
+        let mut params = items.params();
+        params.push(&sold);
+        params.push(&bodies);
+        self.exactly(
+            balances.len(),
+            "INSERT INTO stockhold.archived_items (bucket, location, sku, sold, body)
+             SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
+             ON CONFLICT (bucket, location, sku) DO UPDATE SET sold = excluded.sold, body = excluded.body",
+            &params,
+        )
+        .await?;
+        let (at, are): (Vec<&str>, Vec<bool>) =
+            pauses.iter().map(|(location, paused)| (location.as_str(), *paused)).unzip();
+        self.exactly(
+            pauses.len(),
+            "INSERT INTO stockhold.archived_pauses SELECT * FROM unnest($1::text[], $2::boolean[]) AS n (location, paused)
+             ON CONFLICT (location) DO UPDATE SET paused = excluded.paused",
+            &[&at, &are],
+        )
+        .await
+    }
+}
+
+fn position(value: i64) -> Result<u64, DbError> {
+    u64::try_from(value).map_err(|_| DbError::InvariantViolated(format!("the position {value}")))
+}
+
+fn count(row: &Row, column: usize) -> Result<u64, DbError> {
+    let value: i64 = row.try_get(column)?;
+    u64::try_from(value).map_err(|_| DbError::InvariantViolated(format!("the sum {value}")))
+}
+
+fn opening(row: &Row) -> Result<ArchiveBoundary, DbError> {
+    Ok(ArchiveBoundary { position: position(row.try_get(0)?)?, at: Instant::from_micros(row.try_get(1)?) })
+}
+
+fn balance(row: &Row) -> Result<ItemBalance, DbError> {
+    Ok(ItemBalance { item: item_from(row.try_get("body")?)?, sold: count(row, 0)? })
+}
+
+fn batch_row(row: &Row) -> Result<BatchRow, DbError> {
+    Ok(BatchRow {
+        serial: position(row.try_get("serial")?)?,
+        count: row.try_get("count")?,
+        last_position: row.try_get("last_position")?,
+        body: row.try_get("body")?,
+    })
+}
+
+fn label(row: &Row, column: &str) -> Result<Label, DbError> {
+    let text: &str = row.try_get(column)?;
+    Label::new(text).map_err(|error| DbError::InvariantViolated(format!("a line's {column} {error}")))
+}
