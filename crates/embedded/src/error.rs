@@ -1,10 +1,14 @@
 //! Which error where: [`OpenError`] is for people, at start and in `verify`; while serving, a failing log or index
 //! poisons the store (`Core::poison`) and callers see [`stockhold_store::Failure`]; what a file was found to be on the way is
-//! [`Damage`].
+//! [`IndexError`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use stockhold_store::codec::DecodeError;
+
+/// What an operator does about an index that can't be used.
+const REBUILD_INDEX: &str = "while no server runs on the data directory, move index.db, index.db-wal and index.db-shm away; \
+                             the next start rebuilds the index from the log";
 
 /// Why a data directory can't be used.
 #[derive(Debug)]
@@ -12,23 +16,14 @@ pub enum OpenError {
     /// Another process has it.
     InUse(PathBuf),
     /// A copy into it was cut, or is under way.
-    Unfinished(PathBuf),
-    /// It was written by a newer version.
-    Newer {
-        /// Which file.
+    IncompleteCopy(PathBuf),
+    /// A file has a format that this version does not read.
+    UnknownFormat {
+        /// The file.
         file: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: i64,
-        /// The newest format known here.
-        known: i64,
-    },
-    /// It was written by an older version, in a format that is not read any more.
-    Older {
-        /// Which file.
-        file: PathBuf,
-        /// Its format.
-        found: i64,
-        /// The oldest format known here.
+        /// The format that this version reads and writes.
         known: i64,
     },
     /// What is there is not what was written.
@@ -76,24 +71,26 @@ impl fmt::Display for OpenError {
                 "the data directory {} is in use by another stockhold: stop it, or give --data-dir another directory",
                 dir.display()
             ),
-            Self::Unfinished(dir) => write!(
+            Self::IncompleteCopy(dir) => write!(
                 f,
                 "{0} is a backup that is still being made or was cut: run `stockhold backup --to {0}` again, which goes on with \
                  it. If the original is lost, what is here is good up to its last batch: move {0}/{1} away, and `stockhold \
                  verify` says what there is",
                 dir.display(),
-                crate::files::UNFINISHED
+                crate::files::INCOMPLETE_COPY
             ),
-            Self::Newer { file, found, known } => write!(
-                f,
-                "{} was written by a newer stockhold (format {found}, this one knows {known}): use that version or newer",
-                file.display()
-            ),
-            Self::Older { file, found, known } => write!(
-                f,
-                "{} was written by an older stockhold (format {found}, this one knows {known}): use that version",
-                file.display()
-            ),
+            Self::UnknownFormat { file, found, known } => {
+                write!(
+                    f,
+                    "{} was written by another version of stockhold: it has format {found}, and this version reads format \
+                     {known} only. Use the version that wrote it",
+                    file.display()
+                )?;
+                if file.ends_with(crate::files::INDEX) {
+                    write!(f, ", or rebuild the index: {REBUILD_INDEX}")?;
+                }
+                Ok(())
+            }
             Self::Damaged { file, what } => {
                 write!(f, "{} is damaged and is not used: {what}", file.display())
             }
@@ -106,75 +103,77 @@ impl std::error::Error for OpenError {}
 
 /// What is wrong with the index, or with reading it.
 #[derive(Debug)]
-pub(crate) enum Damage {
+pub(crate) enum IndexError {
     /// A row is not what was written.
-    What(String),
+    Damaged(String),
     /// SQLite says so.
     Sqlite(rusqlite::Error),
     /// Something else stood in the way.
-    Other(OpenError),
+    Open(OpenError),
 }
 
-impl From<OpenError> for Damage {
+impl From<OpenError> for IndexError {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Damaged { .. } => Self::What(error.to_string()),
-            other => Self::Other(other),
+            OpenError::Damaged { .. } => Self::Damaged(error.to_string()),
+            other => Self::Open(other),
         }
     }
 }
 
-impl From<rusqlite::Error> for Damage {
+impl From<rusqlite::Error> for IndexError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<DecodeError> for Damage {
+impl From<DecodeError> for IndexError {
     fn from(error: DecodeError) -> Self {
-        Self::What(error.to_string())
+        Self::Damaged(error.to_string())
     }
 }
 
 /// Where something is read in order to be written on, a row that is not what was written is a value that can't be read.
-impl From<Damage> for rusqlite::Error {
-    fn from(damage: Damage) -> Self {
+impl From<IndexError> for rusqlite::Error {
+    fn from(damage: IndexError) -> Self {
         match damage {
-            Damage::Sqlite(error) => error,
-            Damage::Other(error) => Self::ToSqlConversionFailure(Box::new(error)),
-            Damage::What(what) => Self::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, what.into()),
+            IndexError::Sqlite(error) => error,
+            IndexError::Open(error) => Self::ToSqlConversionFailure(Box::new(error)),
+            IndexError::Damaged(what) => {
+                Self::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, what.into())
+            }
         }
     }
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::What(what) => f.write_str(what),
+            Self::Damaged(what) => f.write_str(what),
             Self::Sqlite(error) => error.fmt(f),
-            Self::Other(error) => error.fmt(f),
+            Self::Open(error) => error.fmt(f),
         }
     }
 }
 
-impl Damage {
+impl IndexError {
     /// Whether what failed may work later, and nothing says that what is stored is not what was written.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match self {
-            Self::What(_) => false,
+            Self::Damaged(_) => false,
             Self::Sqlite(error) => {
                 !matches!(error.sqlite_error_code(), None | Some(DatabaseCorrupt | NotADatabase))
             }
-            Self::Other(_) => true,
+            Self::Open(_) => true,
         }
     }
 
-    pub(crate) fn into_open(self, file: &Path) -> OpenError {
-        let advice = "it can be made anew from the log: move index.db, index.db-wal and index.db-shm away and start again";
+    pub(crate) fn into_open_error(self, file: &Path) -> OpenError {
+        let advice = REBUILD_INDEX;
         let what = match self {
-            Self::Other(error) => return error,
-            Self::What(what) => format!("{what}; {advice}"),
+            Self::Open(error) => return error,
+            Self::Damaged(what) => format!("{what}; {advice}"),
             Self::Sqlite(error) => match OpenError::sqlite(file, "reading", error) {
                 OpenError::Damaged { what, .. } => format!("{what}; {advice}"),
                 other => return other,

@@ -29,13 +29,13 @@ mod tools;
 pub mod testing;
 
 pub use error::OpenError;
-pub use start::data_dir::{make as make_dir, sync_dir};
+pub use start::data_dir::{create_dir, sync_dir};
 pub use store::{EmbeddedStore, Options};
 #[cfg(feature = "testing")]
 pub use testing::parsers;
 #[cfg(feature = "stepped")]
 pub use testing::stepped;
-pub use tools::backup::{Backup, backup};
-pub use tools::export::carry;
-pub use tools::inspect::{Inspection, LogFacts, inspect};
-pub use tools::verify::{Verdict, verify};
+pub use tools::backup::{BackupReport, backup};
+pub use tools::export::export_log;
+pub use tools::inspect::{Inspection, LogStatus, inspect};
+pub use tools::verify::{VerifyReport, verify};

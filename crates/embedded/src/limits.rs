@@ -9,25 +9,28 @@ pub(crate) const QUEUE_LIMIT: usize = 16_384;
 /// ten MiB, far from what SQLite takes.
 pub(crate) const BATCH_LINES: u32 = 65_536;
 /// Events, and lines and units with ids of theirs, that may wait for the index before new work is turned away.
-pub(crate) const UNINDEXED: u64 = 2_000_000;
+pub(crate) const UNINDEXED_WEIGHT_LIMIT: u64 = 2_000_000;
 // One reservation is a fraction of either.
 const _: () = assert!(limits::BASKET_LINES as u64 + limits::BASKET_UNITS < BATCH_LINES as u64);
-const _: () = assert!((BATCH_LINES as u64) < UNINDEXED);
+const _: () = assert!((BATCH_LINES as u64) < UNINDEXED_WEIGHT_LIMIT);
 /// Events and lines that the index lacks when it is written beside the requests and not behind them: far from the bound at
 /// which those are turned away.
-pub(crate) const HURRIED_WEIGHT: u64 = UNINDEXED / 8;
+pub(crate) const URGENT_WEIGHT: u64 = UNINDEXED_WEIGHT_LIMIT / 8;
 /// Events and lines that the index lacks when batches begin to wait.
-pub(crate) const WAITED_FOR: u64 = UNINDEXED / 4;
+pub(crate) const BACKPRESSURE_WEIGHT: u64 = UNINDEXED_WEIGHT_LIMIT / 4;
 // It hurries before anybody waits, and two full batches of holds on top are far from the bound.
-const _: () = assert!(HURRIED_WEIGHT < WAITED_FOR && WAITED_FOR + 4 * (BATCH_LINES as u64) < UNINDEXED);
+const _: () = assert!(
+    URGENT_WEIGHT < BACKPRESSURE_WEIGHT
+        && BACKPRESSURE_WEIGHT + 4 * (BATCH_LINES as u64) < UNINDEXED_WEIGHT_LIMIT
+);
 /// Closed reservations and keys that may stand in memory, waiting for the index.
-pub(crate) const TAIL_LIMIT: usize = 2_000_000;
+pub(crate) const UNINDEXED_RECORDS_LIMIT: usize = 2_000_000;
 
 /// Keys that make a run.
 pub(crate) const RUN_KEYS: usize = if fault::ON { 256 } else { 65_536 };
 
 /// Bytes in a write-ahead log that are worth copying.
-pub(crate) const COPIED_AT: u64 = if fault::ON { 1 << 20 } else { 32 << 20 };
+pub(crate) const CHECKPOINT_AFTER_BYTES: u64 = if fault::ON { 1 << 20 } else { 32 << 20 };
 /// What is written between two checkpoints, with as much again for what comes while one is made.
-pub(crate) const LOG_ROOM: u64 = 64 << 20;
-const _: () = assert!(COPIED_AT * 2 <= LOG_ROOM);
+pub(crate) const WAL_PREALLOCATION: u64 = 64 << 20;
+const _: () = assert!(CHECKPOINT_AFTER_BYTES * 2 <= WAL_PREALLOCATION);

@@ -6,12 +6,12 @@ use crate::files;
 use crate::index::Index;
 use crate::limits;
 use crate::log::Log;
-use crate::start::recover::{Recovered, recover};
-use crate::threads::checkpointer::Copier;
-use crate::threads::committer::{Committer, deliver};
-use crate::threads::housekeeper::{ACTOR, Housekeeper};
+use crate::start::recover::{RecoveredStore, recover};
+use crate::threads::checkpointer::LogCheckpointer;
+use crate::threads::committer::{Committer, deliver_answers};
+use crate::threads::housekeeper::{Housekeeper, SWEEPER_ACTOR};
 use crate::threads::indexer::{Indexer, Mailbox, Message, retire_before};
-use crate::threads::lists::Lists;
+use crate::threads::lists::ListReader;
 use crate::threads::reader;
 use crate::threads::shared::{Queues, Shared};
 use std::fmt;
@@ -37,9 +37,9 @@ pub struct Options {
     /// How long an idempotency key is kept at least.
     pub key_retention: Duration,
     /// Free bytes on the disk below which no new reservations are taken.
-    pub free_floor: u64,
+    pub min_free_bytes: u64,
     /// Bytes that the log's write-ahead log gets beforehand.
-    pub log_room: u64,
+    pub wal_preallocation: u64,
     /// Whether due holds are expired in the background.
     pub sweeps: bool,
     /// Where the time comes from.
@@ -50,9 +50,9 @@ impl Options {
     /// Shortest time that keys may be kept.
     pub const KEY_RETENTION: Duration = Duration::from_hours(24);
     /// Enough for the confirms and releases of what is held, the index and a checkpoint.
-    pub const FREE_FLOOR: u64 = 256 << 20;
+    pub const MIN_FREE_BYTES: u64 = 256 << 20;
     /// What is written between two checkpoints, with as much again for what comes while one is made.
-    pub const LOG_ROOM: u64 = limits::LOG_ROOM;
+    pub const WAL_PREALLOCATION: u64 = limits::WAL_PREALLOCATION;
 }
 
 impl Default for Options {
@@ -60,8 +60,8 @@ impl Default for Options {
         Self {
             rules: HoldLimits::default(),
             key_retention: Self::KEY_RETENTION,
-            free_floor: Self::FREE_FLOOR,
-            log_room: Self::LOG_ROOM,
+            min_free_bytes: Self::MIN_FREE_BYTES,
+            wal_preallocation: Self::WAL_PREALLOCATION,
             sweeps: true,
             clock: Arc::new(SteadyClock::start()),
         }
@@ -88,15 +88,15 @@ impl EmbeddedStore {
     /// Opens a data directory, making it when it is not there, and starts to serve.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let retire_before = retire_before(options.clock.now(), options.key_retention);
-        let Recovered { lock, log, acked, behind, memory, published, head } =
-            recover(dir, retire_before, options.log_room)?;
+        let RecoveredStore { lock, log, marker, backlog, memory, published, head } =
+            recover(dir, retire_before, options.wal_preallocation)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
-        let (lists, list_queue) = sync_channel(reader::LIST_QUEUE);
+        let (lists, list_queue) = sync_channel(reader::QUERY_QUEUE);
         let shared = Arc::new(Shared::new(
-            Core::new(memory, options.rules, head, behind.weight()),
+            Core::new(memory, options.rules, head, backlog.weight()),
             Queues { reads, lists },
             published,
-            behind.fresh(),
+            backlog.unflushed_postings(),
             options.clock,
         ));
         let log_file = dir.join(files::LOG);
@@ -108,32 +108,35 @@ impl EmbeddedStore {
         for _ in 0..reader::READERS {
             let (db, queue, shared) =
                 (Index::open_reader(&index_file)?, Arc::clone(&read_queue), Arc::clone(&shared));
-            others.push(spawn(&Arc::clone(&shared), "reader", move || reader::run(&shared, &db, &queue))?);
+            others.push(spawn(&Arc::clone(&shared), "reader", move || {
+                reader::serve_reads(&shared, &db, &queue)
+            })?);
         }
         let list_queue = Arc::new(Mutex::new(list_queue));
-        for _ in 0..reader::LISTERS {
-            let lists = Lists::open(&log_file, &index_file)?;
+        for _ in 0..reader::QUERY_READERS {
+            let lists = ListReader::open(&log_file, &index_file)?;
             let (queue, shared) = (Arc::clone(&list_queue), Arc::clone(&shared));
-            others
-                .push(spawn(&Arc::clone(&shared), "lister", move || reader::list(&shared, &lists, &queue))?);
+            others.push(spawn(&Arc::clone(&shared), "lister", move || {
+                reader::serve_queries(&shared, &lists, &queue)
+            })?);
         }
-        let copier = Copier { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };
+        let checkpointer = LogCheckpointer { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };
         let housekeeper = Housekeeper {
             shared: Arc::clone(&shared),
             log_file: log_file.clone(),
-            free_floor: options.free_floor,
+            min_free_bytes: options.min_free_bytes,
             sweeps: options.sweeps,
             ids: IdSource::from_system()
                 .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?,
-            actor: Label::new(ACTOR)
+            actor: Label::new(SWEEPER_ACTOR)
                 .map_err(|error| OpenError::io("naming the sweeper", error.to_string()))?,
         };
         others.push(spawn(&shared, "housekeeper", move || housekeeper.run())?);
-        others.push(spawn(&shared, "copier", move || copier.run())?);
-        let indexer = Indexer::new(Arc::clone(&shared), behind, options.key_retention);
+        others.push(spawn(&shared, "copier", move || checkpointer.run())?);
+        let indexer = Indexer::new(Arc::clone(&shared), backlog, options.key_retention);
         let mailbox = Arc::clone(&to_indexer);
         let indexer = spawn(&shared, "indexer", move || indexer.run(&mailbox))?;
-        let committer = Committer::new(Arc::clone(&shared), log, acked, Arc::clone(&to_indexer));
+        let committer = Committer::new(Arc::clone(&shared), log, marker, Arc::clone(&to_indexer));
         let committer = spawn(&shared, "committer", move || committer.run())?;
         fault!("start.running" => OpenError::io("starting", "a fault point"));
         Ok(Self {
@@ -185,7 +188,9 @@ impl EmbeddedStore {
     pub fn sweep_lag(&self) -> Duration {
         let clock = self.shared.clock.now();
         let core = self.shared.core();
-        let late = core.next_due().map_or(0, |due| core.floor(clock).micros().saturating_sub(due.micros()));
+        let late = core
+            .next_due()
+            .map_or(0, |due| core.clamp_to_committed(clock).micros().saturating_sub(due.micros()));
         Duration::from_micros(late.try_into().unwrap_or(0))
     }
 
@@ -197,9 +202,9 @@ impl EmbeddedStore {
         let late = {
             let mut core = self.shared.core();
             core.poison("the store has stopped".to_owned());
-            core.abandon()
+            core.fail_pending()
         };
-        deliver(late);
+        deliver_answers(late);
         // The indexer may have stopped by itself.
         self.to_indexer.send(last);
         join(self.indexer.take());
@@ -253,7 +258,7 @@ impl Store for EmbeddedStore {
                 | Query::History(_)
                 | Query::UnitHistory { .. }
                 | Query::Events { .. }),
-            ) => self.shared.query(query, work.reply),
+            ) => self.shared.queue_query(query, work.reply),
             _ => self.shared.admit(work.into()),
         }
     }
@@ -275,7 +280,7 @@ impl Store for EmbeddedStore {
     }
 
     fn degraded_reason(&self) -> Option<String> {
-        let why = self.shared.core().no_reserves.clone();
+        let why = self.shared.core().reserve_refusal.clone();
         why.map(|why| format!("new reservations are turned away: {why}"))
     }
 }
@@ -283,7 +288,7 @@ impl Store for EmbeddedStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Answers, Bench};
+    use crate::testing::{AnswerInbox, Bench};
     use rusqlite::ffi::{self, SQLITE_FULL, SQLITE_IOERR_FSYNC};
     use stockhold_store::conformance::Maker;
     use stockhold_store::conformance::maker::set_stock;
@@ -319,8 +324,8 @@ mod tests {
     fn who_waits_is_answered_though_whoever_panicked_woke_nobody() {
         let bench = Bench::new();
         let (store, mut maker) = (bench.store(), Maker::new(1, ""));
-        wait_until(|| store.shared.core().committer_sleeps);
-        let answers = Arc::new(Answers::default());
+        wait_until(|| store.shared.core().committer_asleep);
+        let answers = Arc::new(AnswerInbox::default());
         let shirt = maker.item("shirt");
         let ask = Request::Command(Box::new(maker.wrap(set_stock(&shirt, 1))));
         store.submit(Job { ask, reply: ReplyTo { inbox: answers.clone(), ticket: 0 } });

@@ -13,7 +13,7 @@ type Slots = HashMap<ItemKey, Arc<Mutex<Item>>, RandomState>;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Published {
+pub(crate) struct PublishedItems {
     slots: RwLock<Slots>,
     /// The items' keys, for pages of them.
     order: RwLock<BTreeSet<ItemKey>>,
@@ -21,7 +21,7 @@ pub(crate) struct Published {
     newest: AtomicU64,
 }
 
-impl Published {
+impl PublishedItems {
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         self.slot(key).map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
@@ -41,14 +41,14 @@ impl Published {
         }
     }
 
-    fn change(&self, key: &ItemKey, change: impl FnOnce(&mut Item)) {
+    fn update(&self, key: &ItemKey, change: impl FnOnce(&mut Item)) {
         if let Some(slot) = self.slot(key) {
             change(&mut slot.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     /// A page of items.
-    pub(crate) fn shelf(&self, ItemPageRequest { location, after, limit }: &ItemPageRequest) -> Vec<Item> {
+    pub(crate) fn page(&self, ItemPageRequest { location, after, limit }: &ItemPageRequest) -> Vec<Item> {
         let order = self.order.read().unwrap_or_else(PoisonError::into_inner);
         // No label sorts before a blank.
         let lowest = Label::new(" ").ok();
@@ -70,7 +70,7 @@ impl Published {
     }
 
     /// Says which event is the newest.
-    pub(crate) fn reached(&self, newest: u64) {
+    pub(crate) fn set_newest(&self, newest: u64) {
         self.newest.store(newest, Ordering::Release);
     }
 
@@ -92,7 +92,7 @@ impl Published {
                 }
                 Transition::Stock { item, .. } => self.put(item.clone()),
                 Transition::Sale { scope: Scope::Item(key), paused, .. } => {
-                    self.change(key, |item| item.paused = *paused);
+                    self.update(key, |item| item.paused = *paused);
                 }
                 Transition::Sale { .. } => {}
             }

@@ -5,7 +5,10 @@ use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, Pool, State};
 use stockhold_store::{Answer, Failure, Found, Query, SeatMap};
 
 /// The answer to a query that memory can answer, as things are now.
-pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Failure>, NotLoaded> {
+pub(crate) fn answer_from_memory(
+    memory: &Memory,
+    query: &Query,
+) -> Result<Result<Answer, Failure>, NotLoaded> {
     let found = match query {
         Query::Reservation(id) => Found::Reservation(memory.hold(*id)?.cloned()),
         Query::Items(keys) => {
@@ -18,7 +21,7 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
         Query::Pauses => Found::Pauses(memory.pauses()),
         Query::Units(filter) => {
             let page = |pool: Option<&Pool>| pool.map(|pool| filter.page(pool)).unwrap_or_default();
-            Found::Units(units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
+            Found::Units(item_units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
         }
         Query::Unit { item, unit } => {
             Found::Unit(memory.pool(item)?.and_then(|pool| pool.get(unit)).cloned())
@@ -28,7 +31,7 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
             let map = |(item, pool): (&Item, Option<&Pool>)| {
                 Box::new(SeatMap::of(item, pool.unwrap_or(&none), *layout))
             };
-            Found::SeatMap(units(memory, item)?.map(map))
+            Found::SeatMap(item_units(memory, item)?.map(map))
         }
         Query::ItemPageRequest(_)
         | Query::Reservations(_)
@@ -42,7 +45,10 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
 }
 
 /// An item whose units have ids, and those, if there are any.
-fn units<'m>(memory: &'m Memory, key: &ItemKey) -> Result<Option<(&'m Item, Option<&'m Pool>)>, NotLoaded> {
+fn item_units<'m>(
+    memory: &'m Memory,
+    key: &ItemKey,
+) -> Result<Option<(&'m Item, Option<&'m Pool>)>, NotLoaded> {
     let Some(item) = memory.item(key)?.filter(|item| item.mode == Mode::Units) else { return Ok(None) };
     Ok(Some((item, memory.pool(key)?)))
 }

@@ -1,17 +1,16 @@
 //! Checksums of the index: one for each row, and for each table the number of its rows and the sum of their checksums.
 
-use crate::error::Damage;
-use stockhold_domain::bug;
+use crate::error::IndexError;
 
 /// How many rows a table has, and the sum of their checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct TableTotals {
     pub(crate) rows: u64,
     pub(crate) sums: u64,
 }
 
-impl Totals {
-    pub(crate) fn put(&mut self, before: Option<u32>, after: Option<u32>) {
+impl TableTotals {
+    pub(crate) fn replace(&mut self, before: Option<u32>, after: Option<u32>) {
         if let Some(sum) = before {
             self.rows = self.rows.wrapping_sub(1);
             self.sums = self.sums.wrapping_sub(u64::from(sum));
@@ -31,9 +30,12 @@ pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-pub(crate) fn expect(what: &str, found: Totals, expected: Totals) -> Result<(), Damage> {
-    if found == expected || bug!("rows-are-not-counted") {
+pub(crate) fn check_totals(what: &str, found: TableTotals, expected: TableTotals) -> Result<(), IndexError> {
+    if found == expected {
         return Ok(());
     }
-    Err(Damage::What(format!("it has {} {what} where {} were written, or others", found.rows, expected.rows)))
+    Err(IndexError::Damaged(format!(
+        "it has {} {what} where {} were written, or others",
+        found.rows, expected.rows
+    )))
 }

@@ -10,7 +10,7 @@ pub(crate) struct Chunk {
     pub(crate) items: Vec<Item>,
     pub(crate) pauses: Vec<(String, bool)>,
     /// Units with ids that changed, in the order of the file.
-    pub(crate) units: Vec<((ItemKey, Label), units::Change)>,
+    pub(crate) units: Vec<((ItemKey, Label), units::UnitChange)>,
     /// Active reservations that the index does not have.
     pub(crate) opened: Vec<Hold>,
     /// Active reservations that it has, changed.

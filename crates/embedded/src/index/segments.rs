@@ -5,10 +5,10 @@
 //!
 //! What must never happen: a list of what ended going before the last piece that has any of it.
 
-use crate::error::Damage;
-use crate::index::checksum::{Totals, expect, row_sum};
-use crate::index::item_keys::SharedKeys;
-use crate::index::throttle::Pace;
+use crate::error::IndexError;
+use crate::index::checksum::{TableTotals, check_totals, row_sum};
+use crate::index::item_key_interner::ItemKeyInterner;
+use crate::index::throttle::WriteThrottle;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{HashMap, HashSet};
@@ -21,20 +21,20 @@ pub(crate) const SCHEMA: &str = "
 ";
 
 /// Reservations that there is room for before they are read, at most.
-const ROOM: u64 = 1 << 24;
+const MAX_PREALLOCATED_HOLDS: u64 = 1 << 24;
 /// Holds of one piece at most.
-const TOGETHER: usize = 2_048;
+const SEGMENT_HOLDS: usize = 2_048;
 /// Holds that are over before any cleaning is worth it.
-const SLACK: u64 = 16_384;
+const OBSOLETE_HOLDS_ALLOWED: u64 = 16_384;
 /// Holds that are looked at in a cleaning for each that was written, and at least.
-const CLEANED_PER_HOLD: usize = 3;
-const CLEANED: usize = 4_096;
+const CLEANED_PER_WRITTEN_HOLD: usize = 3;
+const MIN_CLEANED_HOLDS: usize = 4_096;
 
 /// Where the pieces stand: part of the index's state row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
-    pub(crate) segments: Totals,
-    pub(crate) ended: Totals,
+pub(crate) struct SegmentTotals {
+    pub(crate) segments: TableTotals,
+    pub(crate) ended: TableTotals,
     /// Numbers of the last piece and of the last list.
     pub(crate) last_segment: u64,
     pub(crate) last_ended: u64,
@@ -60,15 +60,15 @@ impl Segments {
     pub(crate) fn write(
         &mut self,
         db: &Connection,
-        at: &mut Standing,
+        at: &mut SegmentTotals,
         batch: u64,
         (opened, moved, ended): (&[Hold], &[Hold], &[ReservationId]),
-        pace: &mut Pace,
+        throttle: &mut WriteThrottle,
     ) -> rusqlite::Result<()> {
         self.forgotten.clear();
         for holds in [opened, moved] {
-            for some in holds.chunks(TOGETHER) {
-                append(db, at, some.iter().map(|hold| (batch, hold)), pace)?;
+            for some in holds.chunks(SEGMENT_HOLDS) {
+                append(db, at, some.iter().map(|hold| (batch, hold)), throttle)?;
             }
         }
         for hold in moved {
@@ -79,8 +79,9 @@ impl Segments {
             self.ended.extend(ended);
         }
         at.live = at.live.wrapping_add(opened.len() as u64).wrapping_sub(ended.len() as u64);
-        let most = CLEANED.max((opened.len() + moved.len() + ended.len()) * CLEANED_PER_HOLD);
-        self.clean(db, at, most, pace)
+        let most =
+            MIN_CLEANED_HOLDS.max((opened.len() + moved.len() + ended.len()) * CLEANED_PER_WRITTEN_HOLD);
+        self.clean(db, at, most, throttle)
     }
 
     /// The transaction has committed.
@@ -94,42 +95,42 @@ impl Segments {
     fn clean(
         &mut self,
         db: &Connection,
-        at: &mut Standing,
+        at: &mut SegmentTotals,
         most: usize,
-        pace: &mut Pace,
+        throttle: &mut WriteThrottle,
     ) -> rusqlite::Result<()> {
         let mut looked_at: u64 = 0;
-        while at.stored > 2 * at.live + SLACK && looked_at < most as u64 {
-            let is_over = |id, batch| {
+        while at.stored > 2 * at.live + OBSOLETE_HOLDS_ALLOWED && looked_at < most as u64 {
+            let is_obsolete = |id, batch| {
                 self.ended.contains(&id) || self.moved.get(&id).is_some_and(|newest| *newest > batch)
             };
-            let Some(oldest) = oldest(db, is_over)? else { return Ok(()) };
+            let Some(oldest) = oldest(db, is_obsolete)? else { return Ok(()) };
             looked_at += oldest.count;
             db.prepare_cached("DELETE FROM segments WHERE number = ?1")?
                 .execute([oldest.number.cast_signed()])?;
-            at.segments.put(Some(oldest.sum), None);
+            at.segments.replace(Some(oldest.sum), None);
             at.stored = at.stored.wrapping_sub(oldest.count);
-            append(db, at, oldest.holds.iter().map(|(batch, hold)| (*batch, hold)), pace)?;
+            append(db, at, oldest.holds.iter().map(|(batch, hold)| (*batch, hold)), throttle)?;
             self.drop_ended(db, at)?;
         }
         Ok(())
     }
 
     /// Drops the lists of which no piece has anything any more.
-    fn drop_ended(&mut self, db: &Connection, at: &mut Standing) -> rusqlite::Result<()> {
+    fn drop_ended(&mut self, db: &Connection, at: &mut SegmentTotals) -> rusqlite::Result<()> {
         let sql = "SELECT number, until, data, sum FROM ended
             WHERE until < coalesce((SELECT min(number) FROM segments), 9223372036854775807) ORDER BY number";
         let mut over = Vec::new();
         let mut statement = db.prepare_cached(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let list = EndedRow::read(row)?;
+            let list = EndedList::read(row)?;
             self.forgotten.extend(list.ids()?);
             over.push((list.number, list.sum));
         }
         for (number, sum) in over {
             db.prepare_cached("DELETE FROM ended WHERE number = ?1")?.execute([number.cast_signed()])?;
-            at.ended.put(Some(sum), None);
+            at.ended.replace(Some(sum), None);
         }
         Ok(())
     }
@@ -137,9 +138,9 @@ impl Segments {
 
 fn append<'a>(
     db: &Connection,
-    at: &mut Standing,
+    at: &mut SegmentTotals,
     holds: impl ExactSizeIterator<Item = (u64, &'a Hold)>,
-    pace: &mut Pace,
+    throttle: &mut WriteThrottle,
 ) -> rusqlite::Result<()> {
     let count = holds.len() as u64;
     if count == 0 {
@@ -149,24 +150,24 @@ fn append<'a>(
     for (batch, hold) in holds {
         codec::put_u64(&mut data, batch);
         codec::put_hold(&mut data, hold);
-        pace.row()?;
+        throttle.yield_point()?;
     }
     at.last_segment += 1;
     let sum = segment_sum(at.last_segment, count, &data);
     db.prepare_cached("INSERT INTO segments (number, holds, data, sum) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![at.last_segment.cast_signed(), count.cast_signed(), data, sum])?;
-    at.segments.put(None, Some(sum));
+    at.segments.replace(None, Some(sum));
     at.stored = at.stored.wrapping_add(count);
     Ok(())
 }
 
-fn append_ended(db: &Connection, at: &mut Standing, ended: &[ReservationId]) -> rusqlite::Result<()> {
+fn append_ended(db: &Connection, at: &mut SegmentTotals, ended: &[ReservationId]) -> rusqlite::Result<()> {
     let data: Vec<u8> = ended.iter().flat_map(|id| id.as_u128().to_be_bytes()).collect();
     at.last_ended += 1;
     let sum = ended_sum(at.last_ended, at.last_segment, &data);
     db.prepare_cached("INSERT INTO ended (number, until, data, sum) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![at.last_ended.cast_signed(), at.last_segment.cast_signed(), data, sum])?;
-    at.ended.put(None, Some(sum));
+    at.ended.replace(None, Some(sum));
     Ok(())
 }
 
@@ -192,24 +193,24 @@ const SEGMENT: &str = "SELECT number, holds, data, sum FROM segments ORDER BY nu
 
 fn oldest(
     db: &Connection,
-    is_over: impl Fn(ReservationId, u64) -> bool,
+    is_obsolete: impl Fn(ReservationId, u64) -> bool,
 ) -> rusqlite::Result<Option<Segment>> {
     let mut statement = db.prepare_cached(&format!("{SEGMENT} LIMIT 1"))?;
-    let read = |row: &rusqlite::Row<'_>| Ok(Segment::read(row, &SharedKeys::default(), is_over)?);
+    let read = |row: &rusqlite::Row<'_>| Ok(Segment::read(row, &ItemKeyInterner::default(), is_obsolete)?);
     statement.query_row([], read).optional()
 }
 
 impl Segment {
-    /// `is_over` is asked with an id and the batch that it was written at.
+    /// `is_obsolete` is asked with an id and the batch that it was written at.
     fn read(
         row: &rusqlite::Row<'_>,
-        keys: &SharedKeys,
-        is_over: impl Fn(ReservationId, u64) -> bool,
-    ) -> Result<Self, Damage> {
+        keys: &ItemKeyInterner,
+        is_obsolete: impl Fn(ReservationId, u64) -> bool,
+    ) -> Result<Self, IndexError> {
         let (number, count, sum): (u64, u64, u32) = (row.get(0)?, row.get(1)?, row.get(3)?);
         let data = row.get_ref(2)?.as_blob().unwrap_or_default();
         if segment_sum(number, count, data) != sum {
-            return Err(Damage::What(format!(
+            return Err(IndexError::Damaged(format!(
                 "the checksum of piece {number} of active reservations does not fit"
             )));
         }
@@ -217,7 +218,8 @@ impl Segment {
         let mut holds = Vec::new();
         for _ in 0..count {
             let batch = reader.u64()?;
-            holds.extend(codec::hold_if(&mut reader, |id| !is_over(id, batch))?.map(|hold| (batch, hold)));
+            holds
+                .extend(codec::hold_if(&mut reader, |id| !is_obsolete(id, batch))?.map(|hold| (batch, hold)));
         }
         reader.finish()?;
         Ok(Self { number, sum, count, holds })
@@ -225,39 +227,41 @@ impl Segment {
 }
 
 /// One list of what ended.
-struct EndedRow {
+struct EndedList {
     number: u64,
     sum: u32,
     data: Vec<u8>,
 }
 
-impl EndedRow {
-    fn read(row: &rusqlite::Row<'_>) -> Result<Self, Damage> {
+impl EndedList {
+    fn read(row: &rusqlite::Row<'_>) -> Result<Self, IndexError> {
         let (number, until, data, sum): (u64, u64, Vec<u8>, u32) =
             (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
         if ended_sum(number, until, &data) != sum {
-            return Err(Damage::What(format!("the checksum of list {number} of what ended does not fit")));
+            return Err(IndexError::Damaged(format!(
+                "the checksum of list {number} of what ended does not fit"
+            )));
         }
         Ok(Self { number, sum, data })
     }
 
-    fn ids(&self) -> Result<impl Iterator<Item = ReservationId>, Damage> {
+    fn ids(&self) -> Result<impl Iterator<Item = ReservationId>, IndexError> {
         let (ids, []) = self.data.as_chunks::<16>() else {
-            return Err(Damage::What(format!("list {} of what ended is cut off", self.number)));
+            return Err(IndexError::Damaged(format!("list {} of what ended is cut off", self.number)));
         };
         Ok(ids.iter().map(|id| ReservationId::from_u128(u128::from_be_bytes(*id))))
     }
 }
 
 /// What the lists have, in order, and what they come to.
-fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, Totals), Damage> {
-    let (mut all, mut totals) = (Vec::new(), Totals::default());
+fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, TableTotals), IndexError> {
+    let (mut all, mut totals) = (Vec::new(), TableTotals::default());
     let mut statement = db.prepare("SELECT number, until, data, sum FROM ended")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let list = EndedRow::read(row)?;
+        let list = EndedList::read(row)?;
         all.extend(list.ids()?);
-        totals.put(None, Some(list.sum));
+        totals.replace(None, Some(list.sum));
     }
     all.sort_unstable();
     Ok((all, totals))
@@ -265,16 +269,21 @@ fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, Totals), Damage> {
 
 /// All active reservations, each once, in the order of their ids, and what the pieces and lists come to, `stored` reservations or
 /// so. Lines share the keys of their items.
-pub(crate) fn load(db: &Connection, stored: u64, keys: &SharedKeys) -> Result<Loaded, Damage> {
+pub(crate) fn load(
+    db: &Connection,
+    stored: u64,
+    keys: &ItemKeyInterner,
+) -> Result<LoadedSegments, IndexError> {
     let (ended, lists) = load_ended(db)?;
-    let mut totals = Totals::default();
-    let mut found: Vec<(u64, Hold)> = Vec::with_capacity(usize::try_from(stored.min(ROOM)).unwrap_or(0));
+    let mut totals = TableTotals::default();
+    let mut found: Vec<(u64, Hold)> =
+        Vec::with_capacity(usize::try_from(stored.min(MAX_PREALLOCATED_HOLDS)).unwrap_or(0));
     let mut statement = db.prepare(SEGMENT)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         // The ids of a piece are nearly in order: a search finds where the one before it has been, a table would not.
         let segment = Segment::read(row, keys, |id, _| ended.binary_search(&id).is_ok())?;
-        totals.put(None, Some(segment.sum));
+        totals.replace(None, Some(segment.sum));
         found.extend(segment.holds);
     }
     // Of several versions the newest, which comes first then.
@@ -288,30 +297,30 @@ pub(crate) fn load(db: &Connection, stored: u64, keys: &SharedKeys) -> Result<Lo
         same
     });
     let holds = found.into_iter().map(|(_, hold)| hold).collect();
-    Ok(Loaded {
+    Ok(LoadedSegments {
         holds,
         segments: totals,
         ended: lists,
-        remembered: Segments { ended: ended.into_iter().collect(), moved, forgotten: Vec::new() },
+        segments_memory: Segments { ended: ended.into_iter().collect(), moved, forgotten: Vec::new() },
     })
 }
 
 /// What a start finds.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSegments {
     pub(crate) holds: Vec<Hold>,
-    pub(crate) segments: Totals,
-    pub(crate) ended: Totals,
-    pub(crate) remembered: Segments,
+    pub(crate) segments: TableTotals,
+    pub(crate) ended: TableTotals,
+    pub(crate) segments_memory: Segments,
 }
 
-impl Loaded {
+impl LoadedSegments {
     /// The active reservations, if the pieces and lists are those that were written.
-    pub(crate) fn expect(&mut self, at: Standing) -> Result<Vec<Hold>, Damage> {
-        expect("pieces of active reservations", self.segments, at.segments)?;
-        expect("lists of what ended", self.ended, at.ended)?;
+    pub(crate) fn take_holds(&mut self, at: SegmentTotals) -> Result<Vec<Hold>, IndexError> {
+        check_totals("pieces of active reservations", self.segments, at.segments)?;
+        check_totals("lists of what ended", self.ended, at.ended)?;
         let holds = std::mem::take(&mut self.holds);
         if holds.len() as u64 != at.live {
-            return Err(Damage::What(format!(
+            return Err(IndexError::Damaged(format!(
                 "it has {} active reservations where {} were written",
                 holds.len(),
                 at.live
@@ -347,7 +356,7 @@ mod tests {
     /// Pieces under random writes, some of which are rolled back, and what should be in them.
     struct Bench {
         db: Connection,
-        at: Standing,
+        at: SegmentTotals,
         segments: Segments,
         model: BTreeMap<ReservationId, Hold>,
         next: u128,
@@ -358,7 +367,7 @@ mod tests {
         fn new() -> Self {
             let db = Connection::open_in_memory().unwrap();
             db.execute_batch(SCHEMA).unwrap();
-            let (at, segments, model) = (Standing::default(), Segments::default(), BTreeMap::new());
+            let (at, segments, model) = (SegmentTotals::default(), Segments::default(), BTreeMap::new());
             Self { db, at, segments, model, next: 0, batch: 0 }
         }
 
@@ -385,13 +394,15 @@ mod tests {
             let write = self.db.unchecked_transaction().unwrap();
             let mut at = self.at;
             let changes = (&*opened, &*moved, &*ended);
-            self.segments.write(&write, &mut at, self.batch, changes, &mut Pace::default()).unwrap();
+            self.segments.write(&write, &mut at, self.batch, changes, &mut WriteThrottle::default()).unwrap();
             if fails {
                 // As on a disk that is full; the same is written once more.
                 write.rollback().unwrap();
                 let write = self.db.unchecked_transaction().unwrap();
                 at = self.at;
-                self.segments.write(&write, &mut at, self.batch, changes, &mut Pace::default()).unwrap();
+                self.segments
+                    .write(&write, &mut at, self.batch, changes, &mut WriteThrottle::default())
+                    .unwrap();
                 write.commit().unwrap();
             } else {
                 write.commit().unwrap();
@@ -403,10 +414,10 @@ mod tests {
         }
 
         fn restart(&mut self) {
-            let mut loaded = load(&self.db, self.at.stored, &SharedKeys::default()).unwrap();
-            let found = loaded.expect(self.at).unwrap();
+            let mut loaded = load(&self.db, self.at.stored, &ItemKeyInterner::default()).unwrap();
+            let found = loaded.take_holds(self.at).unwrap();
             assert!(found.iter().eq(self.model.values()), "what a start finds is what is active");
-            self.segments = loaded.remembered;
+            self.segments = loaded.segments_memory;
         }
     }
 
@@ -428,7 +439,7 @@ mod tests {
         }
         bench.restart();
         assert!(cleaned);
-        assert!(bench.at.stored <= 2 * bench.at.live + SLACK + 10_000, "{:?}", bench.at);
+        assert!(bench.at.stored <= 2 * bench.at.live + OBSOLETE_HOLDS_ALLOWED + 10_000, "{:?}", bench.at);
         let rows = |table: &str| -> i64 {
             bench.db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };
@@ -458,8 +469,8 @@ mod tests {
             }
             bench.restart();
             assert!(bench.db.execute(change, []).unwrap() > 0, "{change}");
-            let found =
-                load(&bench.db, 0, &SharedKeys::default()).and_then(|mut loaded| loaded.expect(bench.at));
+            let found = load(&bench.db, 0, &ItemKeyInterner::default())
+                .and_then(|mut loaded| loaded.take_holds(bench.at));
             assert!(found.is_err(), "{change}");
         }
     }

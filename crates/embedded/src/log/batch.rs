@@ -1,14 +1,11 @@
 //! What one commit writes, and its bytes. The checksum of a batch covers the one before it, so that a row that is gone,
 //! moved or put in twice is found as surely as one whose bytes have changed.
 
-use stockhold_domain::bug;
 use stockhold_domain::{Event, Instant, KeyRecord};
 use stockhold_store::codec::{self, DecodeError, Reader};
 
-/// Version of the bytes of a batch that is about counted stock alone: what every version of the program reads.
+/// Version of the bytes of a batch: its first byte.
 const FORMAT: u8 = 1;
-/// Version of one that says anything of units with ids.
-const FORMAT_UNITS: u8 = 2;
 
 /// What one commit did.
 #[derive(Debug)]
@@ -34,7 +31,7 @@ impl Batch {
 
 /// A batch as it stands in the log.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct BatchRow {
     pub(crate) number: u64,
     pub(crate) position: u64,
     pub(crate) events: u64,
@@ -46,7 +43,7 @@ pub(crate) struct Row {
 /// Writes a batch; `previous` is the checksum of the one before it (0 before the first).
 pub(crate) fn encode(batch: &Batch, previous: u32, data: &mut Vec<u8>) -> u32 {
     data.clear();
-    data.push(if batch.events.iter().any(codec::has_units) { FORMAT_UNITS } else { FORMAT });
+    data.push(FORMAT);
     codec::put_u64(data, batch.events.len() as u64);
     for event in &batch.events {
         codec::put_event(data, event);
@@ -70,35 +67,32 @@ fn checksum(previous: u32, numbers: [u64; 3], at: i64, data: &[u8]) -> u32 {
 }
 
 /// Reads a batch whose checksum fits.
-pub(crate) fn decode(row: &Row, previous: u32) -> Result<Batch, String> {
+pub(crate) fn decode(row: &BatchRow, previous: u32) -> Result<Batch, String> {
     let found = checksum(previous, [row.number, row.position, row.events], row.at, &row.data);
-    if found != row.sum && !bug!("a-batch-s-checksum-is-not-checked") {
+    if found != row.sum {
         return Err(format!("the checksum of batch {} does not fit", row.number));
     }
-    read(row).map_err(|error| format!("batch {}: {error}", row.number))
+    decode_body(row).map_err(|error| format!("batch {}: {error}", row.number))
 }
 
 /// See [`crate::parsers`]: a batch of any bytes, with a checksum that fits.
 #[cfg(feature = "testing")]
 pub(crate) fn parse(bytes: &[u8]) {
-    let mut row = Row { number: 1, position: 1, events: 1, at: 0, data: bytes.to_vec(), sum: 0 };
+    let mut row = BatchRow { number: 1, position: 1, events: 1, at: 0, data: bytes.to_vec(), sum: 0 };
     row.sum = checksum(0, [row.number, row.position, row.events], row.at, &row.data);
     let Ok(batch) = decode(&row, 0) else { return };
     let mut again = Vec::new();
     assert_eq!((encode(&batch, 0, &mut again), &*again), (row.sum, bytes), "one batch has one form");
 }
 
-fn read(row: &Row) -> Result<Batch, DecodeError> {
+fn decode_body(row: &BatchRow) -> Result<Batch, DecodeError> {
     let (format, body) = row.data.split_first().ok_or(DecodeError { what: "batch", left: 0 })?;
-    if *format != FORMAT && *format != FORMAT_UNITS {
+    if *format != FORMAT {
         return Err(DecodeError { what: "batch of a known format", left: body.len() });
     }
     let mut reader = Reader::new(body);
     let events = (0..reader.u64()?).map(|_| codec::event(&mut reader)).collect::<Result<Vec<_>, _>>()?;
     let keys = (0..reader.u64()?).map(|_| codec::key_record(&mut reader)).collect::<Result<Vec<_>, _>>()?;
-    if events.iter().any(codec::has_units) != (*format == FORMAT_UNITS) {
-        return Err(DecodeError { what: "batch of the format that it says", left: 0 });
-    }
     if events.len() as u64 != row.events {
         return Err(DecodeError { what: "number of events", left: 0 });
     }

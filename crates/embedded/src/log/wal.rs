@@ -8,7 +8,6 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use stockhold_domain::bug;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
@@ -20,7 +19,7 @@ const MAGIC: u32 = 0x377f_0682;
 const ZEROS: usize = 1 << 20;
 
 /// The write-ahead log beside a database.
-pub(crate) fn wal_of(database: &Path) -> PathBuf {
+pub(crate) fn wal_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     name.into()
@@ -29,7 +28,7 @@ pub(crate) fn wal_of(database: &Path) -> PathBuf {
 /// Gives a write-ahead log its room beforehand. A log that grows has its new size synced with every commit, which costs
 /// half as much again as overwriting; SQLite takes zeros behind its frames for their end. It is no failure when there is
 /// no room: the log grows then. Only while nobody writes the log.
-pub(crate) fn make_room(path: &Path, bytes: u64) -> io::Result<()> {
+pub(crate) fn preallocate(path: &Path, bytes: u64) -> io::Result<()> {
     let mut file = File::options().append(true).open(path)?;
     let length = file.metadata()?.len();
     let zeros = vec![0; ZEROS];
@@ -51,27 +50,24 @@ pub(crate) fn make_room(path: &Path, bytes: u64) -> io::Result<()> {
 
 /// What is wrong with a write-ahead log, if something is. A log that is not there is fine, and so is one whose header
 /// can't be read: SQLite takes that for empty, and the mark of the newest synced batch tells whether it may be.
-pub(crate) fn damage(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn find_damage(path: &Path) -> io::Result<Option<String>> {
     let mut file = match File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    look_through(&mut file)
+    scan(&mut file)
 }
 
-fn look_through(file: &mut impl Read) -> io::Result<Option<String>> {
+fn scan(file: &mut impl Read) -> io::Result<Option<String>> {
     let mut header = [0; HEADER];
-    if !fill(file, &mut header)? {
+    if !read_full(file, &mut header)? {
         return Ok(None);
     }
-    let Some(mut scan) = Scan::start(&header) else { return Ok(None) };
-    if bug!("a-hole-in-the-log-is-not-looked-for") {
-        return Ok(None);
-    }
+    let Some(mut scan) = WalScan::start(&header) else { return Ok(None) };
     let mut frame = vec![0; FRAME_HEADER + scan.page];
     let mut number = 0_u64;
-    while fill(file, &mut frame)? {
+    while read_full(file, &mut frame)? {
         number += 1;
         if let Some(what) = scan.frame(number, &frame) {
             return Ok(Some(what));
@@ -90,10 +86,10 @@ pub(crate) fn parse(bytes: &[u8]) {
         let (a, b) = checksum(word(header, 0) == Some(MAGIC), (0, 0), header);
         sum.copy_from_slice(&[a.to_be_bytes(), b.to_be_bytes()].concat());
     }
-    assert!(look_through(&mut bytes.as_slice()).is_ok(), "bytes can be read");
+    assert!(scan(&mut bytes.as_slice()).is_ok(), "bytes can be read");
 }
 
-fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(buffer) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -101,21 +97,21 @@ fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-type Sum = (u32, u32);
+type Checksum = (u32, u32);
 
-struct Scan {
+struct WalScan {
     little_endian: bool,
     page: usize,
     salt: [u8; 8],
     /// The checksum that the frame before says it has.
-    stored: Sum,
+    stored: Checksum,
     /// Number of the first broken frame.
     broken: Option<u64>,
     /// Whether a transaction ended at or after the broken frame.
     ended: bool,
 }
 
-impl Scan {
+impl WalScan {
     fn start(header: &[u8; HEADER]) -> Option<Self> {
         let magic = word(header, 0)?;
         let little_endian = magic == MAGIC;
@@ -163,7 +159,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn checksum(little_endian: bool, (mut a, mut b): Sum, bytes: &[u8]) -> Sum {
+fn checksum(little_endian: bool, (mut a, mut b): Checksum, bytes: &[u8]) -> Checksum {
     let word = |bytes: [u8; 4]| {
         if little_endian { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
     };
@@ -201,9 +197,9 @@ mod tests {
         let db = Connection::open(dir.path().join("a.db")).unwrap();
         db.pragma_update(None, "journal_mode", "WAL").unwrap();
         db.execute("CREATE TABLE t (x BLOB)", []).unwrap();
-        make_room(&wal, 1 << 20).unwrap();
+        preallocate(&wal, 1 << 20).unwrap();
         for n in 0..3 {
-            assert_eq!(damage(&wal).unwrap(), None);
+            assert_eq!(find_damage(&wal).unwrap(), None);
             let copy = dir.path().join(format!("{n}.db"));
             fs::copy(dir.path().join("a.db"), &copy).unwrap();
             fs::copy(&wal, dir.path().join(format!("{n}.db-wal"))).unwrap();
@@ -213,7 +209,7 @@ mod tests {
             db.execute("INSERT INTO t VALUES (?1)", [vec![7; 9_000]]).unwrap();
             assert_eq!(fs::metadata(&wal).unwrap().len(), 1 << 20);
         }
-        make_room(&wal, 1 << 19).unwrap();
+        preallocate(&wal, 1 << 19).unwrap();
         assert_eq!(fs::metadata(&wal).unwrap().len(), 1 << 20, "a log that is longer is left alone");
     }
 
@@ -221,15 +217,15 @@ mod tests {
     fn a_whole_log_and_a_torn_end_are_fine_and_a_flipped_byte_before_the_end_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let wal = crashed(dir.path());
-        assert_eq!(damage(&wal).unwrap(), None);
-        assert_eq!(damage(&dir.path().join("none")).unwrap(), None);
+        assert_eq!(find_damage(&wal).unwrap(), None);
+        assert_eq!(find_damage(&dir.path().join("none")).unwrap(), None);
 
         let good = fs::read(&wal).unwrap();
         let frame = FRAME_HEADER + 4096;
         let frames = (good.len() - HEADER) / frame;
         for cut in 0..frames {
             fs::write(&wal, &good[..HEADER + cut * frame + 100]).unwrap();
-            assert_eq!(damage(&wal).unwrap(), None, "cut in frame {cut}");
+            assert_eq!(find_damage(&wal).unwrap(), None, "cut in frame {cut}");
         }
         let commits: Vec<usize> =
             (0..frames).filter(|n| good[HEADER + n * frame + 4..][..4] != [0; 4]).collect();
@@ -243,7 +239,7 @@ mod tests {
                 // generation, and a torn last transaction looks the same. The mark of the synced batch tells them apart.
                 let looks_older = n + 1 == last_begins && at == 9;
                 let noticed = n < last_begins && !looks_older;
-                assert_eq!(damage(&wal).unwrap().is_some(), noticed, "frame {n}, byte {at}");
+                assert_eq!(find_damage(&wal).unwrap().is_some(), noticed, "frame {n}, byte {at}");
             }
         }
     }
@@ -279,7 +275,7 @@ mod tests {
             let mut torn = newer.clone();
             torn[whole(n)].copy_from_slice(&older[whole(n)]);
             fs::write(dir.path().join("torn-wal"), torn).unwrap();
-            assert_eq!(damage(&dir.path().join("torn-wal")).unwrap(), None, "frame {n} was not written");
+            assert_eq!(find_damage(&dir.path().join("torn-wal")).unwrap(), None, "frame {n} was not written");
         }
     }
 }

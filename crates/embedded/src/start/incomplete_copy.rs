@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Sets the mark, durably.
 pub(crate) fn begin(dir: &Path) -> Result<(), OpenError> {
-    let path = dir.join(files::UNFINISHED);
+    let path = dir.join(files::INCOMPLETE_COPY);
     File::create(&path)
         .and_then(|file| file.sync_all())
         .map_err(|error| OpenError::io(format!("making {}", path.display()), error))?;
@@ -19,7 +19,7 @@ pub(crate) fn begin(dir: &Path) -> Result<(), OpenError> {
 
 /// Takes the mark away, durably.
 pub(crate) fn end(dir: &Path) -> Result<(), OpenError> {
-    let path = dir.join(files::UNFINISHED);
+    let path = dir.join(files::INCOMPLETE_COPY);
     match fs::remove_file(&path) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -30,5 +30,9 @@ pub(crate) fn end(dir: &Path) -> Result<(), OpenError> {
 
 /// Refuses a directory that has the mark.
 pub(crate) fn refuse(dir: &Path) -> Result<(), OpenError> {
-    if dir.join(files::UNFINISHED).exists() { Err(OpenError::Unfinished(dir.to_owned())) } else { Ok(()) }
+    if dir.join(files::INCOMPLETE_COPY).exists() {
+        Err(OpenError::IncompleteCopy(dir.to_owned()))
+    } else {
+        Ok(())
+    }
 }

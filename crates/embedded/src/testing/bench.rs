@@ -14,12 +14,12 @@ use stockhold_store::{Answer, Failure, Found, Inbox, Job, Query, ReplyTo, Reques
 
 /// Answers by their tickets.
 #[derive(Default)]
-pub struct Answers {
+pub struct AnswerInbox {
     put: Mutex<Vec<(u64, Result<Answer, Failure>)>>,
     flushed: Condvar,
 }
 
-impl Inbox for Answers {
+impl Inbox for AnswerInbox {
     fn put(&self, ticket: u64, answer: Result<Answer, Failure>) {
         self.put.lock().unwrap().push((ticket, answer));
     }
@@ -29,7 +29,7 @@ impl Inbox for Answers {
     }
 }
 
-impl Answers {
+impl AnswerInbox {
     /// Waits for so many answers, and takes them.
     pub fn wait(&self, count: usize) -> Vec<(u64, Result<Answer, Failure>)> {
         let mut put = self.put.lock().unwrap();
@@ -41,8 +41,8 @@ impl Answers {
 }
 
 /// Asks all, in order, and waits for all.
-pub fn ask(store: &EmbeddedStore, asks: Vec<Request>) -> Vec<Result<Answer, Failure>> {
-    let answers = Arc::new(Answers::default());
+pub fn submit_all(store: &EmbeddedStore, asks: Vec<Request>) -> Vec<Result<Answer, Failure>> {
+    let answers = Arc::new(AnswerInbox::default());
     let count = asks.len();
     for (ask, ticket) in asks.into_iter().zip(0..) {
         let inbox: Arc<dyn Inbox> = answers.clone();
@@ -138,7 +138,7 @@ pub fn open(dir: &Path, clock: &Arc<ManualClock>) -> Result<EmbeddedStore, OpenE
     let clock = Arc::clone(clock);
     EmbeddedStore::open(
         dir,
-        Options { sweeps: false, free_floor: 0, log_room: 0, clock, ..Options::default() },
+        Options { sweeps: false, min_free_bytes: 0, wal_preallocation: 0, clock, ..Options::default() },
     )
 }
 
@@ -152,7 +152,7 @@ impl CrashWorld for Bench {
         let answered = outcomes.len();
         outcomes.extend(under_way.iter().map(|_| None));
 
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(AnswerInbox::default());
         let piece = under_way.len().div_ceil(2).max(1);
         for (n, envelope) in under_way.into_iter().enumerate() {
             let inbox: Arc<dyn Inbox> = answers.clone();
@@ -193,14 +193,14 @@ impl World for Bench {
         for envelope in commands {
             let alone = self.store().needs_read(&envelope);
             if alone {
-                answers.extend(ask(self.store(), std::mem::take(&mut together)));
+                answers.extend(submit_all(self.store(), std::mem::take(&mut together)));
             }
             together.push(Request::Command(Box::new(envelope)));
             if alone {
-                answers.extend(ask(self.store(), std::mem::take(&mut together)));
+                answers.extend(submit_all(self.store(), std::mem::take(&mut together)));
             }
         }
-        answers.extend(ask(self.store(), together));
+        answers.extend(submit_all(self.store(), together));
         answers.into_iter().map(outcome_of).collect()
     }
 
@@ -223,7 +223,7 @@ impl World for Bench {
 
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         let count = commands.len();
-        match ask(self.store(), vec![Request::Commands(commands)]).remove(0) {
+        match submit_all(self.store(), vec![Request::Commands(commands)]).remove(0) {
             Ok(Answer::Outcomes(outcomes)) => outcomes,
             Ok(other) => panic!("the answer to commands was {other:?}"),
             Err(failure) => vec![Err(failure); count],
@@ -231,7 +231,7 @@ impl World for Bench {
     }
 
     fn find(&mut self, query: Query) -> Result<Found, Failure> {
-        let asked = ask(self.store(), vec![Request::Query(query.clone())]).remove(0);
+        let asked = submit_all(self.store(), vec![Request::Query(query.clone())]).remove(0);
         let found = match asked {
             Ok(Answer::Found(found)) => found,
             Ok(other) => panic!("the answer to a query was {other:?}"),

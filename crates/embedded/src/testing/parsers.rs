@@ -2,8 +2,8 @@
 //! parsed it is made to fit: what gets past it must do no harm either.
 
 use crate::index;
-use crate::index::filter::Filter;
-use crate::index::postings::Mention;
+use crate::index::filter::BloomFilter;
+use crate::index::postings::Posting;
 use crate::index::runs;
 use crate::log::batch;
 use crate::log::sync_marker;
@@ -29,13 +29,13 @@ pub const PARSERS: [Parser; 6] = [
         for (_, framed) in runs::records(bytes) {
             let record = framed.get(2..).unwrap_or_default();
             drop(codec::key_record(&mut Reader::new(record)));
-            drop(Mention::read(record));
+            drop(Posting::read(record));
         }
     }),
     ("filter", |bytes| {
-        if let Some(filter) = Filter::from_bytes(bytes) {
+        if let Some(filter) = BloomFilter::from_bytes(bytes) {
             assert_eq!(filter.to_bytes(), bytes, "one filter has one form");
-            filter.may_have(&KeyHash(u128::MAX).into());
+            filter.may_contain(&KeyHash(u128::MAX).into());
         }
     }),
 ];

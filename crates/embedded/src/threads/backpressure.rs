@@ -2,16 +2,16 @@
 //! are then answered at about the speed of the index. Without this they are turned away, once what the index lacks has come to
 //! its bound.
 
-use crate::limits::WAITED_FOR;
+use crate::limits::BACKPRESSURE_WEIGHT;
 use std::time::{Duration, Instant as Monotonic};
 
 /// Longest wait of a batch where the index lacks just that much. It grows with what the index lacks, up to fourfold.
-const LONGEST: Duration = Duration::from_millis(500);
+const MAX_WAIT: Duration = Duration::from_millis(500);
 /// How long it takes until an index that takes nothing in counts as stuck, on a full disk for instance. Nobody waits for one
 /// that is.
-const STUCK: Duration = Duration::from_secs(2);
+const STALLED_AFTER: Duration = Duration::from_secs(2);
 /// How often the committer looks.
-pub(crate) const LOOK: Duration = Duration::from_millis(2);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -23,15 +23,23 @@ pub(crate) struct Backpressure {
 impl Backpressure {
     /// Whether the batch that is due waits, or goes on waiting since `since`. `unindexed` is what the index lacks, `indexed` the
     /// batch that it leads up to.
-    pub(crate) fn holds(&mut self, unindexed: u64, indexed: u64, since: Monotonic, now: Monotonic) -> bool {
-        if unindexed <= WAITED_FOR {
+    pub(crate) fn should_wait(
+        &mut self,
+        unindexed: u64,
+        indexed: u64,
+        since: Monotonic,
+        now: Monotonic,
+    ) -> bool {
+        if unindexed <= BACKPRESSURE_WEIGHT {
             self.index = None;
             return false;
         }
-        let went_on = self.index.filter(|(last, _)| *last == indexed).map_or(now, |(_, went_on)| went_on);
-        self.index = Some((indexed, went_on));
-        let far = u32::try_from(unindexed / WAITED_FOR).unwrap_or(u32::MAX);
-        now.duration_since(since) < LONGEST.saturating_mul(far) && now.duration_since(went_on) < STUCK
+        let last_progress =
+            self.index.filter(|(last, _)| *last == indexed).map_or(now, |(_, last_progress)| last_progress);
+        self.index = Some((indexed, last_progress));
+        let far = u32::try_from(unindexed / BACKPRESSURE_WEIGHT).unwrap_or(u32::MAX);
+        now.duration_since(since) < MAX_WAIT.saturating_mul(far)
+            && now.duration_since(last_progress) < STALLED_AFTER
     }
 }
 
@@ -44,7 +52,7 @@ mod tests {
         let (mut pressure, began) = (Backpressure::default(), Monotonic::now());
         let mut holds = |more, indexed, since, now| {
             let [since, now] = [since, now].map(|millis| began + Duration::from_millis(millis));
-            pressure.holds(WAITED_FOR + more, indexed, since, now)
+            pressure.should_wait(BACKPRESSURE_WEIGHT + more, indexed, since, now)
         };
         assert!(!holds(0, 7, 0, 0));
         assert!(holds(9, 7, 0, 0) && holds(9, 7, 0, 499));
@@ -52,7 +60,7 @@ mod tests {
         // The next batch comes on top of more than the index took in meanwhile.
         assert!(holds(200_009, 8, 501, 501) && holds(200_009, 8, 501, 1_000));
         assert!(!holds(200_009, 8, 501, 1_001));
-        let twice = WAITED_FOR;
+        let twice = BACKPRESSURE_WEIGHT;
         assert!(
             holds(twice, 8, 1_002, 1_002) && holds(twice, 8, 1_002, 2_001),
             "twice as far, twice as long"

@@ -1,10 +1,10 @@
 //! The one thread that writes the log: takes the open batch, writes and syncs it, publishes, answers. While it waits for
 //! the disk the next batch is decided by whoever brings work.
 
-use crate::engine::core::{Taken, Waiting};
+use crate::engine::core::{PendingAnswer, SealedBatch};
 use crate::log::Log;
 use crate::log::batch::Batch;
-use crate::log::sync_marker::{Acked, Mark};
+use crate::log::sync_marker::{SyncMarker, SyncedBatch};
 use crate::threads::backpressure::{self, Backpressure};
 use crate::threads::indexer::{Mailbox, Message};
 use crate::threads::shared::Shared;
@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant as Monotonic;
 use std::vec;
-use stockhold_domain::bug;
 use stockhold_store::fault;
 use stockhold_store::{Failure, Inbox};
 
@@ -22,11 +21,11 @@ use stockhold_store::{Failure, Inbox};
 pub(crate) struct Committer {
     shared: Arc<Shared>,
     log: Log,
-    acked: Acked,
+    marker: SyncMarker,
     indexer: Arc<Mailbox>,
     backpressure: Backpressure,
     /// Who waits for the batch that is being committed and is not answered yet.
-    in_flight: vec::IntoIter<Waiting>,
+    in_flight: vec::IntoIter<PendingAnswer>,
     commit_seconds: Histogram,
     /// How long batches waited for the index, those that did.
     held_seconds: Histogram,
@@ -34,11 +33,11 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    pub(crate) fn new(shared: Arc<Shared>, log: Log, acked: Acked, indexer: Arc<Mailbox>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, log: Log, marker: SyncMarker, indexer: Arc<Mailbox>) -> Self {
         Self {
             shared,
             log,
-            acked,
+            marker,
             indexer,
             backpressure: Backpressure::default(),
             held_seconds: metrics::histogram!("stockhold_commit_held_seconds"),
@@ -53,28 +52,28 @@ impl Committer {
         if catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
             tracing::error!("the committer panicked; nothing more is written");
             self.shared.poison("the committer panicked; a restart recovers".to_owned());
-            self.lose();
+            self.fail_in_flight();
         }
         if self.shared.core().poisoned().is_some() {
-            let lost = self.shared.core().abandon();
-            deliver(lost);
+            let lost = self.shared.core().fail_pending();
+            deliver_answers(lost);
             return;
         }
         // While another makes a checkpoint this one would do nothing.
-        let _copying = self.shared.copying();
+        let _checkpoint_guard = self.shared.checkpoint_lock();
         if !self.shared.abandoned.load(Ordering::Acquire)
-            && let Err(error) = self.log.checkpoint_last()
+            && let Err(error) = self.log.checkpoint_and_truncate()
         {
             tracing::warn!(%error, "the log's checkpoint has to wait for the next start");
         }
     }
 
     fn serve(&mut self) {
-        while let Some(Taken { batch, previous_sum, waiting, reads, on }) = self.next() {
+        while let Some(SealedBatch { batch, previous_sum, waiting, reads, on }) = self.next_batch() {
             self.in_flight = waiting.into_iter();
             fault!("batch.taken");
             for (pending, name) in reads {
-                self.shared.read(pending, name);
+                self.shared.queue_read(pending, name);
             }
             for pending in on {
                 self.shared.admit(pending);
@@ -83,7 +82,7 @@ impl Committer {
                 return;
             }
             if self.shared.checkpoint_wanted.swap(false, Ordering::Relaxed)
-                && let Err(error) = self.log.checkpoint_rest()
+                && let Err(error) = self.log.checkpoint_between_batches()
                 && !self.shared.checkpoint_failed("the log's", &error)
             {
                 return;
@@ -92,17 +91,11 @@ impl Committer {
     }
 
     /// What is in flight may be in the log or not.
-    fn lose(&mut self) {
-        let unknown = || {
-            if bug!("a-failed-commit-is-said-to-have-done-nothing") {
-                return Failure::Unavailable("a commit failed".to_owned());
-            }
-            Failure::OutcomeUnknown
-        };
-        deliver(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(unknown()))));
+    fn fail_in_flight(&mut self) {
+        deliver_answers(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))));
     }
 
-    fn next(&mut self) -> Option<Taken> {
+    fn next_batch(&mut self) -> Option<SealedBatch> {
         let mut held: Option<Monotonic> = None;
         let mut core = self.shared.core();
         loop {
@@ -113,25 +106,25 @@ impl Committer {
             if core.is_due(stopping) {
                 let now = Monotonic::now();
                 let since = held.unwrap_or(now);
-                let (unindexed, indexed) = (core.unindexed(), core.memory.indexed());
-                if stopping || !self.backpressure.holds(unindexed, indexed, since, now) {
+                let (unindexed, indexed) = (core.unindexed(), core.memory.indexed_batch());
+                if stopping || !self.backpressure.should_wait(unindexed, indexed, since, now) {
                     if held.is_some() {
                         self.held_seconds.record(now.duration_since(since));
                     }
-                    return Some(core.take(self.shared.clock.now()));
+                    return Some(core.seal_batch(self.shared.clock.now()));
                 }
                 held = Some(since);
                 drop(core);
-                std::thread::sleep(backpressure::LOOK);
+                std::thread::sleep(backpressure::POLL_INTERVAL);
                 core = self.shared.core();
                 continue;
             }
             if stopping {
                 return None;
             }
-            core.committer_sleeps = true;
+            core.committer_asleep = true;
             core = self.shared.wait(core);
-            core.committer_sleeps = false;
+            core.committer_asleep = false;
         }
     }
 
@@ -139,11 +132,8 @@ impl Committer {
     fn write(&mut self, batch: &Batch, previous_sum: u32) -> Result<u32, String> {
         let sum = self.log.append(batch, previous_sum).map_err(|error| error.to_string())?;
         fault!("commit.synced" => "a fault point".to_owned());
-        if bug!("the-mark-is-not-written") {
-            return Ok(sum);
-        }
-        let mark = Mark { batch: batch.number, sum };
-        self.acked.set(mark).map_err(|error| error.to_string())?;
+        let mark = SyncedBatch { batch: batch.number, sum };
+        self.marker.write(mark).map_err(|error| error.to_string())?;
         fault!("commit.marked" => "a fault point".to_owned());
         Ok(sum)
     }
@@ -151,28 +141,17 @@ impl Committer {
     /// `false` when nothing may be written any more.
     fn commit(&mut self, batch: Option<Batch>, previous_sum: u32) -> bool {
         let Some(batch) = batch else {
-            self.shared.core().passed();
-            deliver(&mut self.in_flight);
+            self.shared.core().on_empty_commit();
+            deliver_answers(&mut self.in_flight);
             return true;
         };
-        if bug!("an-answer-comes-before-the-sync") {
-            deliver(&mut self.in_flight);
-        }
-        if bug!("figures-are-published-before-the-sync") {
-            self.shared.published.publish(&batch.events);
-        }
         let begun = Monotonic::now();
-        let written = self.write(&batch, previous_sum);
-        let written = match written {
-            Err(_) if bug!("a-failed-commit-is-tried-again") => self.write(&batch, previous_sum),
-            written => written,
-        };
-        let sum = match written {
+        let sum = match self.write(&batch, previous_sum) {
             Ok(sum) => sum,
             Err(error) => {
                 tracing::error!(error, batch = batch.number, "a commit failed; nothing more is written");
                 self.shared.core().poison(format!("a commit failed ({error}); a restart recovers"));
-                self.lose();
+                self.fail_in_flight();
                 return false;
             }
         };
@@ -180,11 +159,11 @@ impl Committer {
         #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
         self.batch_answers.record(self.in_flight.len() as f64);
         self.shared.published.publish(&batch.events);
-        self.shared.published.reached(batch.next_position() - 1);
+        self.shared.published.set_newest(batch.next_position() - 1);
         fault!("commit.published");
-        self.shared.core().committed(sum);
+        self.shared.core().on_committed(sum);
         fault!("answers.due");
-        deliver(&mut self.in_flight);
+        deliver_answers(&mut self.in_flight);
         fault!("answers.delivered");
         // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.
         self.indexer.send(Message::Committed(Box::new(batch), sum));
@@ -193,7 +172,7 @@ impl Committer {
 }
 
 /// Puts every answer and wakes each inbox once.
-pub(crate) fn deliver(waiting: impl IntoIterator<Item = Waiting>) {
+pub(crate) fn deliver_answers(waiting: impl IntoIterator<Item = PendingAnswer>) {
     let mut inboxes: Vec<Arc<dyn Inbox>> = Vec::new();
     for (reply, answer) in waiting {
         reply.inbox.put(reply.ticket, answer);

@@ -11,17 +11,17 @@ use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
 /// How often due holds are looked for: well within the second that is promised.
-pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the free space is looked at, and the log's length.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Who expires what nobody asked for.
-pub(crate) const ACTOR: &str = "stockhold";
+pub(crate) const SWEEPER_ACTOR: &str = "stockhold";
 
 /// See the module.
 pub(crate) struct Housekeeper {
     pub(crate) shared: Arc<Shared>,
     pub(crate) log_file: PathBuf,
-    pub(crate) free_floor: u64,
+    pub(crate) min_free_bytes: u64,
     pub(crate) sweeps: bool,
     pub(crate) ids: IdSource,
     pub(crate) actor: Label,
@@ -30,7 +30,7 @@ pub(crate) struct Housekeeper {
 impl Housekeeper {
     /// Runs until the store stops.
     pub(crate) fn run(mut self) {
-        let answer = Arc::new(OneAnswer::default());
+        let answer = Arc::new(AnswerSlot::default());
         let mut looked: Option<Monotonic> = None;
         while !self.shared.stopping.load(Ordering::Acquire) {
             if self.shared.core().poisoned().is_some() {
@@ -42,21 +42,22 @@ impl Housekeeper {
             if self.sweeps {
                 self.sweep(&answer);
             }
-            if looked.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+            if looked.is_none_or(|at| at.elapsed() >= DISK_CHECK_INTERVAL) {
                 looked = Some(Monotonic::now());
-                self.look();
+                self.check_free_space();
             }
             // A stop cuts this short.
-            std::thread::park_timeout(SWEEP_EVERY);
+            std::thread::park_timeout(SWEEP_INTERVAL);
         }
     }
 
-    fn sweep(&mut self, answer: &Arc<OneAnswer>) {
+    fn sweep(&mut self, answer: &Arc<AnswerSlot>) {
         loop {
             let now = self.shared.clock.now();
             let due = {
                 let core = self.shared.core();
-                core.poisoned().is_none() && core.next_due().is_some_and(|due| due <= core.floor(now))
+                core.poisoned().is_none()
+                    && core.next_due().is_some_and(|due| due <= core.clamp_to_committed(now))
             };
             if !due || self.shared.stopping.load(Ordering::Acquire) {
                 return;
@@ -87,18 +88,18 @@ impl Housekeeper {
         }
     }
 
-    fn look(&self) {
+    fn check_free_space(&self) {
         fault!("space.looked_at");
         let free = free_bytes(&self.log_file);
         if let Ok(free) = free {
             #[expect(clippy::cast_precision_loss, reason = "a gauge")]
             metrics::gauge!("stockhold_free_disk_bytes").set(free as f64);
         }
-        let no_reserves = match free {
-            Ok(free) if free < self.free_floor => Some(format!(
+        let reserve_refusal = match free {
+            Ok(free) if free < self.min_free_bytes => Some(format!(
                 "{} MiB are free on the data directory's disk and {} MiB are kept for what is under way",
                 free >> 20,
-                self.free_floor >> 20
+                self.min_free_bytes >> 20
             )),
             Ok(_) => None,
             Err(error) => {
@@ -107,13 +108,13 @@ impl Housekeeper {
             }
         };
         let mut core = self.shared.core();
-        if core.no_reserves.is_some() != no_reserves.is_some() {
-            match &no_reserves {
+        if core.reserve_refusal.is_some() != reserve_refusal.is_some() {
+            match &reserve_refusal {
                 Some(why) => tracing::error!(why, "new reservations are turned away"),
                 None => tracing::info!("new reservations are taken again"),
             }
         }
-        core.no_reserves = no_reserves;
+        core.reserve_refusal = reserve_refusal;
     }
 }
 
@@ -123,12 +124,12 @@ fn free_bytes(file: &Path) -> std::io::Result<u64> {
 }
 
 #[derive(Default)]
-struct OneAnswer {
+struct AnswerSlot {
     answer: Mutex<Option<Result<Answer, Failure>>>,
     put: Condvar,
 }
 
-impl OneAnswer {
+impl AnswerSlot {
     fn wait(&self) -> Result<Answer, Failure> {
         let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -140,7 +141,7 @@ impl OneAnswer {
     }
 }
 
-impl Inbox for OneAnswer {
+impl Inbox for AnswerSlot {
     fn put(&self, _: u64, answer: Result<Answer, Failure>) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
     }

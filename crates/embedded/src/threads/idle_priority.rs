@@ -9,59 +9,59 @@ use std::time::{Duration, Instant as Monotonic};
 
 /// What no piece of work takes that gets a core and a disk now and then. One that takes longer is given up and begins anew beside
 /// everything else.
-const STARVED: Duration = Duration::from_secs(2);
+const MAX_IDLE_RUN: Duration = Duration::from_secs(2);
 /// How long no work steps back then.
-const PRESSING: Duration = Duration::from_secs(10);
+const NORMAL_PRIORITY_PERIOD: Duration = Duration::from_secs(10);
 /// How often it is looked whether work that has stepped back has to hurry now.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Quiet {
+pub(crate) struct IdlePriorityRunner {
     name: &'static str,
-    starved: Duration,
+    max_idle_run: Duration,
     /// Until when no work steps back.
-    pressing: Option<Monotonic>,
+    normal_until: Option<Monotonic>,
 }
 
-impl Quiet {
+impl IdlePriorityRunner {
     /// For work that is shown under this name.
     pub(crate) fn new(name: &'static str) -> Self {
-        Self { name, starved: STARVED, pressing: None }
+        Self { name, max_idle_run: MAX_IDLE_RUN, normal_until: None }
     }
 
-    /// Does work and waits for it: behind everything else, unless it is `hurried` or that did not get far enough of late.
-    /// `give_up`, which may be called several times, has it fail as interrupted, with nothing done; then it is done anew, not behind any
+    /// Does work and waits for it: behind everything else, unless it is `urgent` or that did not get far enough of late.
+    /// `cancel`, which may be called several times, has it fail as interrupted, with nothing done; then it is done anew, not behind any
     /// more, which it is told. It must not hold a lock that requests want: stepping back, it may hold it for seconds.
     pub(crate) fn run<T: Send>(
         &mut self,
-        give_up: impl Fn(),
-        hurried: impl Fn() -> bool,
+        cancel: impl Fn(),
+        urgent: impl Fn() -> bool,
         mut work: impl FnMut(bool) -> rusqlite::Result<T> + Send,
     ) -> rusqlite::Result<T> {
         let begun = Monotonic::now();
-        if hurried() {
-            self.pressing = Some(begun + PRESSING);
+        if urgent() {
+            self.normal_until = Some(begun + NORMAL_PRIORITY_PERIOD);
         }
-        if self.pressing.is_some_and(|until| begun < until) {
+        if self.normal_until.is_some_and(|until| begun < until) {
             return work(false);
         }
         let done = scope(|scope| {
             let (at_work, ended) = channel::<()>();
             let work = &mut work;
             let started = Builder::new().name(self.name.to_owned()).spawn_scoped(scope, move || {
-                step_back();
+                lower_priority();
                 let done = work(false);
                 drop(at_work);
                 done
             });
             let thread = started.ok()?;
-            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                let late = begun.elapsed() > self.starved;
-                if late || hurried() {
+            while ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                let late = begun.elapsed() > self.max_idle_run;
+                if late || urgent() {
                     tracing::debug!(work = self.name, late, "it does not step back any more");
-                    self.pressing = Some(Monotonic::now() + PRESSING);
-                    give_up();
+                    self.normal_until = Some(Monotonic::now() + NORMAL_PRIORITY_PERIOD);
+                    cancel();
                 }
             }
             Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -79,7 +79,7 @@ impl Quiet {
 
 /// A thread can't come forward again without privileges, so it is one for each piece of work. Where the system knows nothing
 /// of the kind, or does not allow it, the thread is as all others.
-fn step_back() {
+fn lower_priority() {
     #[cfg(target_os = "linux")]
     {
         use thread_priority::ThreadPriority;
@@ -121,8 +121,8 @@ mod tests {
         let allowed =
             Command::new("chrt").args(["--idle", "0", "true"]).status().is_ok_and(|end| end.success());
         let (own, back) = (policy(), if allowed { IDLE } else { policy() });
-        let mut quiet = Quiet::new("test");
-        let mut run = |hurried| quiet.run(|| (), || hurried, |_| Ok(policy())).unwrap();
+        let mut runner = IdlePriorityRunner::new("test");
+        let mut run = |urgent| runner.run(|| (), || urgent, |_| Ok(policy())).unwrap();
         assert_eq!((run(false), policy()), (back, own));
         assert_eq!(run(true), own);
         assert_eq!(run(false), own, "a while after work that was hurried none steps back");
@@ -137,12 +137,12 @@ mod tests {
         let waits = thread::current().id();
         // The one takes too long, the other is to hurry from when it has begun.
         for late in [Duration::ZERO, Duration::MAX] {
-            let mut quiet = Quiet::new("test");
-            quiet.starved = late;
+            let mut runner = IdlePriorityRunner::new("test");
+            runner.max_idle_run = late;
             let (begun, flag) = (AtomicBool::new(false), AtomicBool::new(false));
-            let hurried = || late > Duration::ZERO && begun.load(Ordering::Relaxed);
-            let give_up = || flag.store(true, Ordering::Relaxed);
-            let done = quiet.run(give_up, hurried, |anew| {
+            let urgent = || late > Duration::ZERO && begun.load(Ordering::Relaxed);
+            let cancel = || flag.store(true, Ordering::Relaxed);
+            let done = runner.run(cancel, urgent, |anew| {
                 assert_eq!(anew, thread::current().id() == waits);
                 begun.store(true, Ordering::Relaxed);
                 while !anew && !flag.load(Ordering::Relaxed) {
@@ -151,14 +151,14 @@ mod tests {
                 if anew { Ok("anew") } else { Err(interrupted()) }
             });
             assert_eq!(done, Ok("anew"));
-            assert!(quiet.pressing.is_some());
+            assert!(runner.normal_until.is_some());
         }
     }
 
     #[test]
     fn failures_and_panics_are_not_swallowed() {
-        let (mut quiet, mut runs) = (Quiet::new("test"), 0);
-        let failed = quiet.run(
+        let (mut runner, mut runs) = (IdlePriorityRunner::new("test"), 0);
+        let failed = runner.run(
             || (),
             || false,
             |_| -> rusqlite::Result<()> {
@@ -168,7 +168,11 @@ mod tests {
         );
         assert_eq!((failed, runs), (Err(rusqlite::Error::InvalidQuery), 1));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            Quiet::new("test").run(|| (), || false, |_| -> rusqlite::Result<()> { panic!("on purpose") })
+            IdlePriorityRunner::new("test").run(
+                || (),
+                || false,
+                |_| -> rusqlite::Result<()> { panic!("on purpose") },
+            )
         }));
         assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"on purpose"));
     }

@@ -1,7 +1,7 @@
 //! What the store's threads share: the core under its lock, the queues of the readers, the published items.
 
-use crate::engine::core::{Admitted, Core, Pending};
-use crate::engine::published::Published;
+use crate::engine::core::{Admission, Core, PendingRequest};
+use crate::engine::published::PublishedItems;
 use crate::index::postings::UnflushedPostings;
 use crate::log;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use stockhold_store::{Answer, Failure, Found, Query, ReplyTo};
 
 /// Where what needs a read waits for its reader.
 pub(crate) struct Queues {
-    pub(crate) reads: SyncSender<(Pending, Resource)>,
+    pub(crate) reads: SyncSender<(PendingRequest, Resource)>,
     pub(crate) lists: SyncSender<(Query, ReplyTo)>,
 }
 
@@ -22,23 +22,23 @@ pub(crate) struct Shared {
     core: Mutex<Core>,
     committer: Condvar,
     queues: Mutex<Option<Queues>>,
-    pub(crate) published: Published,
-    mentions: Arc<Mutex<UnflushedPostings>>,
+    pub(crate) published: PublishedItems,
+    postings: Arc<Mutex<UnflushedPostings>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stopping: AtomicBool,
     /// Whether the stop is to look like a crash.
     pub(crate) abandoned: AtomicBool,
     pub(crate) checkpoint_wanted: AtomicBool,
     /// Held while the log is copied.
-    copying: Mutex<()>,
+    checkpoint_guard: Mutex<()>,
 }
 
 impl Shared {
     pub(crate) fn new(
         core: Core,
         queues: Queues,
-        published: Published,
-        mentions: Arc<Mutex<UnflushedPostings>>,
+        published: PublishedItems,
+        postings: Arc<Mutex<UnflushedPostings>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
@@ -46,31 +46,31 @@ impl Shared {
             committer: Condvar::new(),
             queues: Mutex::new(Some(queues)),
             published,
-            mentions,
+            postings,
             clock,
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             checkpoint_wanted: AtomicBool::new(false),
-            copying: Mutex::new(()),
+            checkpoint_guard: Mutex::new(()),
         }
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(half_decided)
+        self.core.lock().unwrap_or_else(poison_half_decided)
     }
 
     pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        self.committer.wait(core).unwrap_or_else(half_decided)
+        self.committer.wait(core).unwrap_or_else(poison_half_decided)
     }
 
-    pub(crate) fn admit(&self, mut pending: Pending) {
+    pub(crate) fn admit(&self, mut pending: PendingRequest) {
         loop {
             let admitted = self.core().admit(pending, self.clock.now());
             match admitted {
-                Admitted::Waits => {}
-                Admitted::Answered(reply, answer) => reply.answer(answer),
-                Admitted::Read(pending, name) => self.read(pending, name),
-                Admitted::GoesOn(same) => {
+                Admission::Queued => {}
+                Admission::Answered(reply, answer) => reply.answer(answer),
+                Admission::Read(pending, name) => self.queue_read(pending, name),
+                Admission::Yielded(same) => {
                     pending = same;
                     continue;
                 }
@@ -80,18 +80,18 @@ impl Shared {
     }
 
     /// Keeps others from copying the log.
-    pub(crate) fn copying(&self) -> MutexGuard<'_, ()> {
-        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn checkpoint_lock(&self) -> MutexGuard<'_, ()> {
+        self.checkpoint_guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Mentions that no run of the index has yet.
-    pub(crate) fn fresh(&self) -> MutexGuard<'_, UnflushedPostings> {
-        self.mentions.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn unflushed_postings(&self) -> MutexGuard<'_, UnflushedPostings> {
+        self.postings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives an answer that was made of what memory knows, once that is durable.
-    pub(crate) fn settle(&self, reply: ReplyTo, found: Found) {
-        let settled = self.core().settle(reply, Ok(Answer::Found(found)));
+    pub(crate) fn answer_when_durable(&self, reply: ReplyTo, found: Found) {
+        let settled = self.core().answer_when_durable(reply, Ok(Answer::Found(found)));
         if let Some((reply, answer)) = settled {
             reply.answer(answer);
         }
@@ -99,7 +99,7 @@ impl Shared {
     }
 
     /// Hands something to the readers.
-    pub(crate) fn read(&self, pending: Pending, name: Resource) {
+    pub(crate) fn queue_read(&self, pending: PendingRequest, name: Resource) {
         match self.send(|queues| &queues.reads, (pending, name)) {
             Ok(()) => {}
             Err(((pending, _), failure)) => {
@@ -110,9 +110,9 @@ impl Shared {
     }
 
     /// Answers a query from what is published, or hands it to the readers.
-    pub(crate) fn query(&self, query: Query, reply: ReplyTo) {
+    pub(crate) fn queue_query(&self, query: Query, reply: ReplyTo) {
         if let Query::ItemPageRequest(shelf) = &query {
-            let found = Found::ItemPageRequest(self.published.shelf(shelf));
+            let found = Found::ItemPageRequest(self.published.page(shelf));
             return reply.answer(Ok(Answer::Found(found)));
         }
         if let Err(((_, reply), failure)) = self.send(|queues| &queues.lists, (query, reply)) {
@@ -153,14 +153,14 @@ impl Shared {
     /// A checkpoint failed: one that ran out of room or met another can be made later, which `true` says. After any other
     /// failure the disk is not to be trusted, and the store is poisoned.
     pub(crate) fn checkpoint_failed(&self, whose: &str, error: &rusqlite::Error) -> bool {
-        let can_wait = log::can_wait(error);
-        if can_wait {
+        let is_retryable = log::is_retryable(error);
+        if is_retryable {
             tracing::warn!(%error, "{whose} checkpoint has to wait");
         } else {
             tracing::error!(%error, "{whose} checkpoint failed; nothing more is written");
             self.poison(format!("{whose} checkpoint failed ({error}); a restart recovers"));
         }
-        can_wait
+        is_retryable
     }
 
     /// Nothing is decided any more, for this reason.
@@ -171,7 +171,7 @@ impl Shared {
 }
 
 /// Whoever panicked under the lock has left half a command behind: nothing is decided or committed on top of it.
-fn half_decided(broken: PoisonError<MutexGuard<'_, Core>>) -> MutexGuard<'_, Core> {
+fn poison_half_decided(broken: PoisonError<MutexGuard<'_, Core>>) -> MutexGuard<'_, Core> {
     let mut core = broken.into_inner();
     core.poison("a thread panicked while it decided; a restart recovers".to_owned());
     core

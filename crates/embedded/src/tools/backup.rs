@@ -7,10 +7,10 @@
 
 use crate::error::OpenError;
 use crate::files;
-use crate::log::sync_marker::{Acked, Mark};
-use crate::log::{Head, Log};
-use crate::start::data_dir::look_through_at_rest;
-use crate::start::data_dir::{lock, look_through, make, mark_of, sync_dir, whole_end};
+use crate::log::sync_marker::{SyncMarker, SyncedBatch};
+use crate::log::{Log, LogHead};
+use crate::start::data_dir::check_wal_unless_in_use;
+use crate::start::data_dir::{check_wal, checked_end, create_dir, lock, read_sync_marker, sync_dir};
 use crate::start::incomplete_copy;
 use std::path::Path;
 use stockhold_domain::Instant;
@@ -22,7 +22,7 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 
 /// What a backup did, and where the copy stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backup {
+pub struct BackupReport {
     /// Batches that were copied this time.
     pub batches: u64,
     /// Their bytes.
@@ -41,7 +41,7 @@ pub struct Backup {
 /// was answered before is in it. `to` is made when it is not there. Returns after the sync. `progress` is told how many
 /// batches are there and how many there will be.
 /// Until it has returned well `to` is marked as unfinished, and neither served nor recounted.
-pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<Backup, OpenError> {
+pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<BackupReport, OpenError> {
     backup_by(PAGE_BYTES, from, to, progress)
 }
 
@@ -50,26 +50,26 @@ fn backup_by(
     from: &Path,
     to: &Path,
     mut progress: impl FnMut(u64, u64),
-) -> Result<Backup, OpenError> {
+) -> Result<BackupReport, OpenError> {
     let from_file = from.join(files::LOG);
     if !from_file.exists() {
         return Err(refused(&from_file, "there is no stockhold data here"));
     }
     incomplete_copy::refuse(from)?;
-    look_through_at_rest(from, &from_file)?;
-    let mark = mark_of(from)?;
+    check_wal_unless_in_use(from, &from_file)?;
+    let mark = read_sync_marker(from)?;
     let source = Log::open_reader(&from_file)?;
     source.check_format()?;
-    let end = whole_end(from, &source, mark)?;
+    let end = checked_end(from, &source, mark)?;
 
-    make(to)?;
+    create_dir(to)?;
     if from.canonicalize().ok() == to.canonicalize().ok() {
         return Err(refused(to, "it is the data directory itself; name another one, on another disk"));
     }
     // No server starts on a copy that is being written, and no second backup runs.
     let lock = lock(to)?;
     let to_file = to.join(files::LOG);
-    look_through(&to_file)?;
+    check_wal(&to_file)?;
     if !to_file.exists() {
         incomplete_copy::begin(to)?;
     }
@@ -79,7 +79,7 @@ fn backup_by(
     let mut head = begun;
     let (mut bytes, mut unchecked) = (0, 0);
     while head.number < end {
-        let rows = source.page(head.number, head.sum, end, page_bytes)?;
+        let rows = source.read_page(head.number, head.sum, end, page_bytes)?;
         let Some(last) = rows.last() else {
             let what = format!("it ended at batch {}, and batch {end} was there before", head.number);
             return Err(OpenError::Damaged { file: from_file, what });
@@ -87,7 +87,7 @@ fn backup_by(
         if head.number == begun.number {
             incomplete_copy::begin(to)?;
         }
-        head = Head {
+        head = LogHead {
             number: last.number,
             sum: last.sum,
             next_position: last.position + last.events,
@@ -98,13 +98,14 @@ fn backup_by(
         (bytes, unchecked) = (bytes + page, unchecked + page);
         if unchecked >= CHECKPOINT_BYTES {
             unchecked = 0;
-            copy.checkpoint_rest().map_err(|error| OpenError::sqlite(&to_file, "writing", error))?;
+            copy.checkpoint_between_batches()
+                .map_err(|error| OpenError::sqlite(&to_file, "writing", error))?;
         }
         progress(head.number, end);
     }
     finish(&copy, to, head)?;
     drop(lock);
-    Ok(Backup {
+    Ok(BackupReport {
         batches: head.number - begun.number,
         bytes,
         begun_at: begun.number,
@@ -115,8 +116,8 @@ fn backup_by(
 }
 
 /// Where the copy stands, which must be where the log stood once.
-fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<Head, OpenError> {
-    let Some((number, sum)) = copy.last()? else { return Ok(Head::default()) };
+fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<LogHead, OpenError> {
+    let Some((number, sum)) = copy.last()? else { return Ok(LogHead::default()) };
     // Its own last batch is held against its checksum.
     copy.head(number)?;
     let other = "it is the copy of another log, or a server was started on it: name another directory";
@@ -134,16 +135,16 @@ fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<Head, Ope
 }
 
 /// Puts all of the copy into one file, marks its end, has everything found after a power cut, and only then calls it whole.
-fn finish(copy: &Log, to: &Path, head: Head) -> Result<(), OpenError> {
+fn finish(copy: &Log, to: &Path, head: LogHead) -> Result<(), OpenError> {
     let file = to.join(files::LOG);
-    copy.checkpoint_last().map_err(|error| OpenError::sqlite(&file, "writing", error))?;
+    copy.checkpoint_and_truncate().map_err(|error| OpenError::sqlite(&file, "writing", error))?;
     if head.number > 0 {
         // A start on a copy of this copy that lost its end notices it.
-        let path = to.join(files::ACKED);
+        let path = to.join(files::SYNC_MARKER);
         let failed = |error| OpenError::io(format!("writing {}", path.display()), error);
-        let (acked, _) = Acked::open(&path).map_err(failed)?;
-        acked.set(Mark { batch: head.number, sum: head.sum }).map_err(failed)?;
-        acked.sync().map_err(failed)?;
+        let (marker, _) = SyncMarker::open(&path).map_err(failed)?;
+        marker.write(SyncedBatch { batch: head.number, sum: head.sum }).map_err(failed)?;
+        marker.sync().map_err(failed)?;
     }
     sync_dir(to)?;
     incomplete_copy::end(to)
@@ -185,7 +186,7 @@ mod tests {
             }
         }
 
-        fn copy(&self) -> Result<Backup, OpenError> {
+        fn copy(&self) -> Result<BackupReport, OpenError> {
             backup(&self.bench.dir(), self.dir.path(), |_, _| ())
         }
     }
@@ -203,13 +204,16 @@ mod tests {
         let second = copies.copy().unwrap();
         assert_eq!((second.begun_at, second.batches), (first.batch, second.batch - first.batch));
         assert!(second.batch > first.batch && second.position > first.position);
-        assert_eq!(copies.copy().unwrap(), Backup { batches: 0, bytes: 0, begun_at: second.batch, ..second });
+        assert_eq!(
+            copies.copy().unwrap(),
+            BackupReport { batches: 0, bytes: 0, begun_at: second.batch, ..second }
+        );
         let [original, copy] = [copies.bench.dir().as_path(), copies.dir.path()]
             .map(|dir| crate::verify(dir, |_, _| ()).unwrap());
         assert_eq!((copy.drift, copy.events, copy.keys), (0, original.events, original.keys));
         // All of it is in the one file.
         let log = copies.dir.path().join(files::LOG);
-        assert_eq!(std::fs::metadata(crate::log::wal::wal_of(&log)).map_or(0, |facts| facts.len()), 0);
+        assert_eq!(std::fs::metadata(crate::log::wal::wal_path(&log)).map_or(0, |facts| facts.len()), 0);
     }
 
     /// The directory as a kill would leave it after this many batches of a copy by single batches.
@@ -240,12 +244,12 @@ mod tests {
             let refusals = [
                 crate::testing::open(image, &clock).map(|_| ()).unwrap_err(),
                 crate::verify(image, |_, _| ()).map(|_| ()).unwrap_err(),
-                crate::carry(image, |_, _, _| true).unwrap_err(),
+                crate::export_log(image, |_, _, _| true).unwrap_err(),
                 backup(image, &image.join("again"), |_, _| ()).map(|_| ()).unwrap_err(),
                 crate::inspect(image).unwrap().log.unwrap().map(|_| ()).unwrap_err(),
             ];
             for refusal in refusals {
-                assert!(matches!(&refusal, OpenError::Unfinished(dir) if dir == image), "{refusal}");
+                assert!(matches!(&refusal, OpenError::IncompleteCopy(dir) if dir == image), "{refusal}");
                 assert!(refusal.to_string().contains("stockhold backup --to"), "{refusal}");
             }
             let end = backup(&copies.bench.dir(), image, |_, _| ()).unwrap();
@@ -260,7 +264,7 @@ mod tests {
         let mut copies = Copies::new();
         copies.hold(20);
         let image = cut_after(&copies, 10);
-        std::fs::remove_file(image.path().join(files::UNFINISHED)).unwrap();
+        std::fs::remove_file(image.path().join(files::INCOMPLETE_COPY)).unwrap();
         let verdict = crate::verify(image.path(), |_, _| ()).unwrap();
         assert_eq!((verdict.findings, verdict.batches), (Vec::new(), 10));
     }
@@ -273,12 +277,12 @@ mod tests {
         let end = log.last().unwrap().unwrap().0;
         let (mut number, mut sum) = (0, 0);
         while number < end {
-            let page = log.page(number, sum, end, 1).unwrap();
+            let page = log.read_page(number, sum, end, 1).unwrap();
             assert_eq!(page.len(), 1, "one at least, and no more once there is a byte");
             (number, sum) = (page[0].number, page[0].sum);
         }
-        assert_eq!(log.page(0, 0, 3, PAGE_BYTES).unwrap().len(), 3, "not beyond the end");
-        assert!(log.page(1, 0, end, PAGE_BYTES).is_err(), "not behind another batch");
+        assert_eq!(log.read_page(0, 0, 3, PAGE_BYTES).unwrap().len(), 3, "not beyond the end");
+        assert!(log.read_page(1, 0, end, PAGE_BYTES).is_err(), "not behind another batch");
     }
 
     #[test]
@@ -292,7 +296,7 @@ mod tests {
         let file = copies.bench.dir().join(files::LOG);
         let last = good.batch + 10;
         let log = Log::open_reader(&file).unwrap();
-        let row = log.page(last - 1, log.head(last - 1).unwrap().sum, last, 1).unwrap().remove(0);
+        let row = log.read_page(last - 1, log.head(last - 1).unwrap().sum, last, 1).unwrap().remove(0);
         drop(log);
         let bytes = std::fs::read(&file).unwrap();
         let database = std::fs::File::options().write(true).open(&file).unwrap();

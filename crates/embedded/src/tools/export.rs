@@ -3,14 +3,14 @@
 use crate::error::OpenError;
 use crate::files;
 use crate::log::Log;
-use crate::start::data_dir::{lock, look_through, mark_of, whole_end};
+use crate::start::data_dir::{check_wal, checked_end, lock, read_sync_marker};
 use crate::start::incomplete_copy;
 use std::path::Path;
 use stockhold_domain::{Event, KeyRecord};
 
 /// Reads a data directory that no server uses, from the first batch to the last: `each` gets what happened and which keys were
 /// used, and how many batches are done and how many there are. It ends early when `each` says no.
-pub fn carry(
+pub fn export_log(
     dir: &Path,
     mut each: impl FnMut(Vec<Event>, Vec<KeyRecord>, (u64, u64)) -> bool,
 ) -> Result<(), OpenError> {
@@ -21,9 +21,9 @@ pub fn carry(
     // What a server answers after this would be left behind.
     let _lock = lock(dir)?;
     incomplete_copy::refuse(dir)?;
-    look_through(&file)?;
+    check_wal(&file)?;
     let log = Log::open_reader(&file)?;
     log.check_format()?;
-    let last = whole_end(dir, &log, mark_of(dir)?)?;
-    log.walk(0, 0, |batch, _| Ok(each(batch.events, batch.keys, (batch.number, last))))
+    let last = checked_end(dir, &log, read_sync_marker(dir)?)?;
+    log.for_each_batch(0, 0, |batch, _| Ok(each(batch.events, batch.keys, (batch.number, last))))
 }

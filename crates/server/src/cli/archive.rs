@@ -70,7 +70,7 @@ fn archive(args: &Args) -> Result<Archived, (u8, String)> {
     }
     let options = sql_options(&config)?;
     // What leaves the database is nowhere but here.
-    stockhold_embedded::make_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
+    stockhold_embedded::create_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
     let order = Archive { older_than: args.older_than, drop: args.drop };
     let mut files = Files { dir: args.to.clone(), first: 0, open: None };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use stockhold_embedded::{Backup as Copied, OpenError, Verdict};
+use stockhold_embedded::{BackupReport, OpenError, VerifyReport};
 
 /// What is copied, and where to.
 #[derive(clap::Args)]
@@ -93,7 +93,7 @@ fn bar(what: &'static str) -> ProgressBar {
 }
 
 impl Args {
-    fn recount(&self) -> Result<Option<Verdict>, OpenError> {
+    fn recount(&self) -> Result<Option<VerifyReport>, OpenError> {
         if self.no_verify {
             return Ok(None);
         }
@@ -111,9 +111,9 @@ impl Report {
     fn new(
         args: &Args,
         from: &std::path::Path,
-        copied: &Copied,
+        copied: &BackupReport,
         took: Duration,
-        verdict: Option<Verdict>,
+        verdict: Option<VerifyReport>,
     ) -> Self {
         Self {
             from: from.display().to_string(),

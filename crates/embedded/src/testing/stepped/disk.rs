@@ -1,24 +1,24 @@
 //! A disk that is a value: the log's rows as they are written, the marks, and what `index.db` comes to.
 
-use crate::index::backlog::Fold;
+use crate::index::backlog::EventFold;
 use crate::index::chunk::Chunk;
-use crate::index::filter::Filter;
-use crate::index::units::Change;
-use crate::log::Head;
-use crate::log::batch::{self, Batch, Row};
-use crate::log::sync_marker::Mark;
+use crate::index::filter::BloomFilter;
+use crate::index::units::UnitChange;
+use crate::log::LogHead;
+use crate::log::batch::{self, Batch, BatchRow};
+use crate::log::sync_marker::SyncedBatch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId, Unit};
 
 /// Versions of the index that a power cut may bring back: it is not synced with each of its transactions.
-const OLDER: usize = 3;
+const KEPT_VERSIONS: usize = 3;
 /// Runs that are merged into one.
-const MERGED: usize = 4;
+const MERGE_RUNS: usize = 4;
 /// Keys that stand in every filter though no run has them: each then takes one absent key in three for present.
-const CHAFF: u128 = 128;
+const EXTRA_FILTER_KEYS: u128 = 128;
 /// Far from one to the next: half of all bits, evenly spread (the golden ratio).
-const CHAFF_STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+const EXTRA_KEY_STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 /// A commit as it is read back from the disk.
 #[derive(Debug)]
 pub struct Commit {
@@ -38,7 +38,7 @@ pub struct Commit {
 
 /// What becomes of a row that was written and not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RowFate {
     /// It is there.
     Kept,
     /// It is not.
@@ -50,13 +50,13 @@ pub enum Fate {
 /// What a machine's disk holds, which outlives the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
-    pub(super) rows: Vec<Row>,
-    pub(super) unsynced: Option<Row>,
+    pub(super) rows: Vec<BatchRow>,
+    pub(super) unsynced: Option<BatchRow>,
     /// The newest mark and the one before it.
-    pub(super) marks: [Option<Mark>; 2],
-    pub(super) index: Index,
+    pub(super) marks: [Option<SyncedBatch>; 2],
+    pub(super) index: IndexImage,
     /// What the index was before, newest first.
-    older: VecDeque<Index>,
+    older: VecDeque<IndexImage>,
 }
 
 impl Disk {
@@ -93,13 +93,13 @@ impl Disk {
     /// A transaction of the index is about to be made.
     fn remember(&mut self) {
         self.older.push_front(self.index.clone());
-        self.older.truncate(OLDER);
+        self.older.truncate(KEPT_VERSIONS);
     }
 
     /// Merges and drops runs of keys. Answers how many were dropped.
-    pub(super) fn tend(&mut self, retire_before: Instant) -> usize {
+    pub(super) fn compact(&mut self, retire_before: Instant) -> usize {
         self.remember();
-        self.index.tend(retire_before)
+        self.index.compact(retire_before)
     }
 
     /// Turns a bit over in one of the commits that a start reads: the n-th from the end. Answers whether there is one.
@@ -127,13 +127,13 @@ impl Disk {
 
 /// A run of keys, with a filter so full that it takes many an absent key for present.
 #[derive(Debug)]
-struct Run {
+struct KeyRunImage {
     keys: BTreeMap<KeyHash, KeyRecord>,
-    filter: Arc<Filter>,
+    filter: Arc<BloomFilter>,
     newest: i64,
 }
 
-impl Run {
+impl KeyRunImage {
     fn of(records: impl IntoIterator<Item = KeyRecord>) -> Arc<Self> {
         let mut keys: BTreeMap<KeyHash, KeyRecord> = BTreeMap::new();
         for record in records {
@@ -141,9 +141,9 @@ impl Run {
                 keys.insert(record.hash, record);
             }
         }
-        let mut filter = Filter::for_keys(1);
-        let chaff = (1..=CHAFF).map(|n| KeyHash(n.wrapping_mul(CHAFF_STEP)));
-        for hash in keys.keys().copied().chain(chaff) {
+        let mut filter = BloomFilter::with_capacity(1);
+        let extra = (1..=EXTRA_FILTER_KEYS).map(|n| KeyHash(n.wrapping_mul(EXTRA_KEY_STEP)));
+        for hash in keys.keys().copied().chain(extra) {
             filter.insert(hash);
         }
         let newest = keys.values().map(|record| record.at.micros()).max().unwrap_or(i64::MIN);
@@ -153,7 +153,7 @@ impl Run {
 
 /// What `index.db` comes to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Index {
+pub(super) struct IndexImage {
     pub(super) indexed: u64,
     pub(super) indexed_sum: u32,
     pub(super) keyed: u64,
@@ -162,16 +162,16 @@ pub(super) struct Index {
     pub(super) pauses: BTreeSet<String>,
     pub(super) active: BTreeMap<ReservationId, Hold>,
     pub(super) closed: BTreeMap<ReservationId, Hold>,
-    runs: Vec<Arc<Run>>,
+    runs: Vec<Arc<KeyRunImage>>,
 }
 
-impl Index {
+impl IndexImage {
     /// The batch that a start reads the log from.
     pub(super) fn least(&self) -> u64 {
         self.indexed.min(self.keyed)
     }
 
-    pub(super) fn filters(&self) -> Vec<Arc<Filter>> {
+    pub(super) fn filters(&self) -> Vec<Arc<BloomFilter>> {
         self.runs.iter().map(|run| Arc::clone(&run.filter)).collect()
     }
 
@@ -182,11 +182,11 @@ impl Index {
 
     /// Merges the oldest runs, if there are enough, and drops those whose newest key was used before an instant. Answers
     /// how many were dropped.
-    fn tend(&mut self, retire_before: Instant) -> usize {
-        if self.runs.len() >= MERGED {
-            let merged: Vec<_> = self.runs.drain(..MERGED).collect();
+    fn compact(&mut self, retire_before: Instant) -> usize {
+        if self.runs.len() >= MERGE_RUNS {
+            let merged: Vec<_> = self.runs.drain(..MERGE_RUNS).collect();
             // What runs are merged into is numbered as the newest.
-            self.runs.push(Run::of(merged.iter().flat_map(|run| run.keys.values().cloned())));
+            self.runs.push(KeyRunImage::of(merged.iter().flat_map(|run| run.keys.values().cloned())));
         }
         let before = self.runs.len();
         self.runs.retain(|run| run.newest >= retire_before.micros());
@@ -206,14 +206,14 @@ impl Index {
         for ((item, id), change) in chunk.units {
             let units = self.units.entry(item).or_default();
             match change {
-                Change::Put(unit) => {
+                UnitChange::Put(unit) => {
                     units.insert(id, unit);
                 }
-                Change::Moved(status, version) => {
+                UnitChange::Moved(status, version) => {
                     let unit = units.get_mut(&id).ok_or(format!("unit {id:?} has moved and is not there"))?;
                     (unit.status, unit.version) = (status, version);
                 }
-                Change::Gone => {
+                UnitChange::Removed => {
                     units.remove(&id);
                 }
             }
@@ -235,17 +235,17 @@ impl Index {
     }
 }
 
-/// What the log has and the index lacks: as [`crate::index::backlog::Behind`], over an index that is a value.
+/// What the log has and the index lacks: as [`crate::index::backlog::IndexBacklog`], over an index that is a value.
 #[derive(Debug, Default)]
-pub(super) struct Lag {
-    pub(super) fold: Fold,
+pub(super) struct BacklogImage {
+    pub(super) fold: EventFold,
     pub(super) reached: (u64, u32),
     pub(super) taken: u64,
     pub(super) keys: Vec<KeyRecord>,
 }
 
-impl Lag {
-    pub(super) fn take(&mut self, index: &Index, batch: Batch, sum: u32) {
+impl BacklogImage {
+    pub(super) fn add_batch(&mut self, index: &IndexImage, batch: Batch, sum: u32) {
         if batch.number > index.indexed {
             self.reached = (batch.number, sum);
             for event in batch.events {
@@ -270,7 +270,7 @@ impl Lag {
         disk.remember();
         let weight = self.fold.weight;
         let mut chunk = Chunk::default();
-        self.fold.take_out(&mut chunk, item);
+        self.fold.drain_into(&mut chunk, item);
         let keyed = if self.keys.is_empty() { self.reached.0 } else { 0 };
         disk.index.write(chunk, self.reached, keyed)?;
         Ok(Some((self.reached.0, weight)))
@@ -281,19 +281,19 @@ impl Lag {
             return false;
         }
         disk.remember();
-        disk.index.runs.push(Run::of(self.keys.drain(..)));
+        disk.index.runs.push(KeyRunImage::of(self.keys.drain(..)));
         disk.index.keyed = self.taken;
         true
     }
 }
 
 /// Where the log stands after a batch, checked.
-pub(super) fn head(rows: &[Row], number: u64) -> Result<Head, String> {
+pub(super) fn head(rows: &[BatchRow], number: u64) -> Result<LogHead, String> {
     let Some(before) = number.checked_sub(1).and_then(|n| usize::try_from(n).ok()) else {
-        return Ok(Head::default());
+        return Ok(LogHead::default());
     };
     let row = rows.get(before).ok_or(format!("batch {number} is missing"))?;
     let previous = before.checked_sub(1).and_then(|n| rows.get(n)).map_or(0, |row| row.sum);
     let batch = batch::decode(row, previous)?;
-    Ok(Head { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
+    Ok(LogHead { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
 }

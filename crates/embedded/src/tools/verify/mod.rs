@@ -5,15 +5,15 @@ mod units;
 
 use self::runs::{KeySum, Lookups};
 use self::units::{Pools, differing, miscounted};
-use crate::error::Damage;
+use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::files;
-use crate::index::item_keys::SharedKeys;
+use crate::index::item_key_interner::ItemKeyInterner;
 use crate::index::segments;
 use crate::index::units as index_units;
-use crate::index::{EVERYTHING, Index, Position, load_closed, read_position};
+use crate::index::{Index, IndexState, PAUSE_EVERYTHING, load_closed, read_state};
 use crate::log::Log;
-use crate::start::data_dir::{look_through_at_rest, mark_of, missing_end};
+use crate::start::data_dir::{check_wal_unless_in_use, find_missing_end, read_sync_marker};
 use crate::start::incomplete_copy;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
@@ -33,7 +33,7 @@ const FINDINGS: usize = 100;
 
 /// What a recount found.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct VerifyReport {
     /// Batches read.
     pub batches: u64,
     /// Events folded.
@@ -54,7 +54,7 @@ pub struct Verdict {
 /// memory for every reservation there ever was: about 200 bytes for one that is closed and what it has for one that is
 /// active, twice where the index has it too, and 100 MB at most for what lists are found by.
 /// `progress` is told how many batches are done and how many there are.
-pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict, OpenError> {
+pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyReport, OpenError> {
     let log_file = dir.join(files::LOG);
     if !log_file.exists() {
         return Err(OpenError::io(
@@ -65,20 +65,20 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
     incomplete_copy::refuse(dir)?;
     // What another version has written is not to be judged by this one's rules.
     Log::open_reader(&log_file)?.check_format()?;
-    look_through_at_rest(dir, &log_file)?;
+    check_wal_unless_in_use(dir, &log_file)?;
     // The index first: it is never ahead of the log, whatever is committed meanwhile.
     let index_file = dir.join(files::INDEX);
     let index_db = Index::open_for_recount(&index_file)?;
-    let damaged = |damage: Damage| damage.into_open(&index_file);
+    let damaged = |damage: IndexError| damage.into_open_error(&index_file);
     let index = index_db.as_ref().map(IndexView::read).transpose().map_err(damaged)?.unwrap_or_default();
-    let mut lookups = Lookups::new(index.position, index.keys);
+    let mut lookups = Lookups::new(index.state, index.keys);
     let mut damage = None;
-    let mark = mark_of(dir)?;
+    let mark = read_sync_marker(dir)?;
     let log = Log::open_reader(&log_file)?;
     let last = log.last()?.map_or(0, |(number, _)| number);
 
-    let mut fold = Fold::default();
-    log.walk(0, 0, |batch, _| {
+    let mut fold = Recount::default();
+    log.for_each_batch(0, 0, |batch, _| {
         if batch.number > last {
             return Ok(false);
         }
@@ -88,17 +88,17 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
         for event in &batch.events {
             fold.event(event);
             // Items are published event by event, and the index may take them in between.
-            if batch.number > index.position.indexed {
+            if batch.number > index.state.indexed {
                 fold.newer_items(slice::from_ref(event));
             }
         }
         fold.verdict.keys += batch.keys.len() as u64;
         fold.verdict.batches = batch.number;
-        if batch.number == index.position.indexed {
+        if batch.number == index.state.indexed {
             fold.compare(&index);
         }
         if let Some(db) = &index_db {
-            damage = lookups.take(&batch, db).err();
+            damage = lookups.add_batch(&batch, db).err();
         }
         progress(batch.number, last);
         Ok(damage.is_none())
@@ -109,14 +109,14 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
     if let Some(db) = &index_db {
         lookups.end(db).map_err(damaged)?.into_iter().for_each(|what| fold.find(what));
     }
-    if index.position.indexed > last {
-        fold.find(format!("the index has seen batch {}, the log ends at {last}", index.position.indexed));
+    if index.state.indexed > last {
+        fold.find(format!("the index has seen batch {}, the log ends at {last}", index.state.indexed));
     }
     fold.unmatched_items();
     match mark {
         Err(what) => fold.find(format!("the mark of the last synced batch: {what}")),
         Ok(mark) => {
-            let wrong = missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))?;
+            let wrong = find_missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))?;
             if let Some(what) = wrong {
                 fold.find(format!("the log: {what}"));
             }
@@ -128,7 +128,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
 /// The index as one moment shows it.
 #[derive(Default)]
 struct IndexView {
-    position: Position,
+    state: IndexState,
     items: Map<ItemKey, Item>,
     pauses: HashSet<String>,
     units: Pools,
@@ -138,14 +138,14 @@ struct IndexView {
 }
 
 impl IndexView {
-    fn read(db: &Connection) -> Result<Self, Damage> {
+    fn read(db: &Connection) -> Result<Self, IndexError> {
         let snapshot = db.unchecked_transaction()?;
-        let mut view = Self { position: read_position(&snapshot)?, ..Self::default() };
+        let mut view = Self { state: read_state(&snapshot)?, ..Self::default() };
         let (mut items, mut pauses) = (Map::default(), HashSet::new());
-        let keys = SharedKeys::default();
-        crate::index::load(
+        let keys = ItemKeyInterner::default();
+        crate::index::load_items_and_pauses(
             &snapshot,
-            view.position,
+            view.state,
             &keys,
             |item| {
                 items.insert(item.key.clone(), item);
@@ -154,20 +154,20 @@ impl IndexView {
                 pauses.insert(scope.to_owned());
             },
         )?;
-        index_units::load(&snapshot, view.position.units, |item, units| {
+        index_units::load(&snapshot, view.state.units, |item, units| {
             view.units.entry(item).or_default().add(units);
         })?;
-        let mut active = segments::load(&snapshot, view.position.active.stored, &keys)?;
-        let active = active.expect(view.position.active)?;
+        let mut active = segments::load(&snapshot, view.state.active.stored, &keys)?;
+        let active = active.take_holds(view.state.active)?;
         let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
         let mut closed = Map::default();
         let totals = load_closed(&snapshot, |hold| {
             closed.insert(hold.id, digest(&hold));
         })?;
-        if totals != view.position.closed {
-            return Err(Damage::What("it lacks closed reservations, or has others".to_owned()));
+        if totals != view.state.closed {
+            return Err(IndexError::Damaged("it lacks closed reservations, or has others".to_owned()));
         }
-        view.keys = KeySum::of_runs(&snapshot, view.position.forgotten)?;
+        view.keys = KeySum::of_runs(&snapshot, view.state.dropped_before)?;
         (view.items, view.pauses, view.active, view.closed) = (items, pauses, active, closed);
         Ok(view)
     }
@@ -181,8 +181,8 @@ fn digest(hold: &Hold) -> u32 {
 
 /// What the events come to so far.
 #[derive(Default)]
-struct Fold {
-    verdict: Verdict,
+struct Recount {
+    verdict: VerifyReport,
     items: Map<ItemKey, Item>,
     units: Pools,
     paused: HashSet<String>,
@@ -203,7 +203,7 @@ struct Closed {
     returned: Box<[u32]>,
 }
 
-impl Fold {
+impl Recount {
     fn find(&mut self, what: String) {
         self.verdict.drift += 1;
         if self.verdict.findings.len() < FINDINGS {
@@ -228,7 +228,7 @@ impl Fold {
             Transition::Stock { change, item } => self.stock(change, item),
             Transition::Sale { scope, paused, .. } => {
                 let name = match scope {
-                    Scope::Everything => EVERYTHING,
+                    Scope::Everything => PAUSE_EVERYTHING,
                     Scope::Location(location) => location.as_str(),
                     Scope::Item(key) => {
                         match self.items.get_mut(key) {
@@ -445,7 +445,7 @@ impl Fold {
     }
 
     /// What every item holds is the sum over the active reservations, and what it sold over the confirmed ones.
-    fn end(mut self) -> Verdict {
+    fn end(mut self) -> VerifyReport {
         let mut sums: Map<ItemKey, (u64, u64)> = Map::default();
         for line in self.active.values().flat_map(|hold| &*hold.lines) {
             let (held, active) = sums.entry(line.item.clone()).or_default();

@@ -10,12 +10,12 @@ use stockhold_store::codec::KnownKeys;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct SharedKeys {
+pub(crate) struct ItemKeyInterner {
     known: RefCell<HashTable<ItemKey>>,
     hasher: RandomState,
 }
 
-impl KnownKeys for SharedKeys {
+impl KnownKeys for ItemKeyInterner {
     fn find(&self, location: &str, sku: &str) -> Option<ItemKey> {
         let is_it = |key: &ItemKey| key.sku() == sku && key.location() == location;
         self.known.borrow().find(self.hasher.hash_one((location, sku)), is_it).cloned()
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_by_both_texts() {
-        let keys = SharedKeys::default();
+        let keys = ItemKeyInterner::default();
         let key = |location: &str, sku: &str| {
             ItemKey::new(&Label::new(location).unwrap(), &Label::new(sku).unwrap())
         };
