@@ -35,7 +35,7 @@ pub use store::{EmbeddedStore, Options};
 pub use testing::parsers;
 #[cfg(feature = "stepped")]
 pub use testing::stepped;
-pub use tools::backup::{BackupReport, backup};
+pub use tools::backup::{BackupSummary, backup};
 pub use tools::export::export_log;
 pub use tools::inspect::{Inspection, LogStatus, inspect};
 pub use tools::verify::{VerifyReport, verify};

@@ -1,10 +1,9 @@
 //! Which store is served. The rest of the server knows a [`Store`]; what differs by store stands here: how it is opened, what
 //! its trouble means, what it tells for metrics.
 
-use crate::config::Config;
-use crate::exit;
 use std::process::ExitCode;
 use std::sync::Arc;
+use stockhold_config::{Config, exit, not_opened, sql_options};
 use stockhold_embedded::{EmbeddedStore, OpenError};
 use stockhold_store::Store;
 use stockhold_store::clock::Clock;
@@ -93,42 +92,6 @@ impl Backend {
     }
 }
 
-/// What a database is opened with.
-pub(crate) fn sql_options(config: &Config) -> Result<stockhold_sql::Options, (u8, String)> {
-    let options = config.options().map_err(|error| (exit::USAGE, error))?;
-    Ok(stockhold_sql::Options {
-        rules: options.rules,
-        batch: config.store_batch,
-        key_retention: options.key_retention,
-        replica: config.replica.as_ref().map(|replica| stockhold_sql::Replica {
-            url: replica.url().to_owned(),
-            staleness: stockhold_sql::Replica::STALENESS,
-        }),
-        ..stockhold_sql::Options::default()
-    })
-}
-
 fn open_sql(config: &Config, options: stockhold_sql::Options) -> Result<Arc<dyn Store>, (u8, String)> {
     stockhold_sql::open(config.store.url(), options).map_err(|error| not_opened(config, &error))
-}
-
-/// Which exit code a database that can't be opened means, and what is said. The address is told without its password.
-pub(crate) fn not_opened(config: &Config, error: &stockhold_sql::OpenError) -> (u8, String) {
-    use stockhold_sql::OpenError as Why;
-    match error {
-        Why::Address(_) | Why::Option(_) => (exit::USAGE, format!("store: {error}")),
-        Why::NewerSchema { .. } | Why::OlderSchema { .. } | Why::Unfinished => {
-            (exit::DATA, format!("{}: {error}", config.store))
-        }
-        _ => (exit::FAILED, format!("{}: {error}", config.store)),
-    }
-}
-
-/// The same for the books.
-pub(crate) fn books_failed(config: &Config, error: &stockhold_sql::BooksError) -> (u8, String) {
-    match error {
-        stockhold_sql::BooksError::Open(error) => not_opened(config, error),
-        stockhold_sql::BooksError::Asked(_) => (exit::USAGE, error.to_string()),
-        _ => (exit::FAILED, error.to_string()),
-    }
 }

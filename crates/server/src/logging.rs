@@ -1,28 +1,12 @@
 //! Where log lines go: standard error, one line per event, as text or JSON.
 
-use crate::config::LogFormat;
 use std::panic;
+use stockhold_config::{LogFormat, check_log_level};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
-
-/// Whether it is a level or a list of `target=level`. A word that is neither would be taken for a target, and silence all
-/// others.
-pub(crate) fn check(level: &str) -> Result<(), String> {
-    let words = level.split(',').map(str::trim).filter(|word| !word.is_empty() && !word.contains(['=', '[']));
-    for word in words {
-        if word.parse::<LevelFilter>().is_err() {
-            return Err(format!(
-                "log_level {level:?}: {word:?} is no level: error, warn, info, debug, trace or off, or target=level for one \
-                 target"
-            ));
-        }
-    }
-    Ok(())
-}
 
 /// Starts logging. `level` is a level or a list of `target=level`.
 pub(crate) fn start(level: &str, format: LogFormat) -> Result<(), String> {
-    check(level)?;
+    check_log_level(level)?;
     let filter = EnvFilter::try_new(level).map_err(|error| format!("log_level {level:?}: {error}"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match format {

@@ -1,11 +1,6 @@
 //! `stockhold`: the service and the tools to run it.
 
-mod address;
-mod advice;
 mod backend;
-mod cli;
-mod config;
-mod exit;
 mod http;
 mod logging;
 mod serve;
@@ -14,5 +9,5 @@ mod serve;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    cli::run()
+    stockhold_cli::run(serve::serve)
 }

@@ -1,9 +1,6 @@
 //! `stockhold serve`: opens the store, serves, and ends in order.
 
-use crate::advice;
 use crate::backend::Backend;
-use crate::config::Config;
-use crate::exit;
 use crate::http::{self, Admin, Http};
 use crate::logging;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -12,6 +9,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_config::{Config, advice, exit};
 use stockhold_domain::Label;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};

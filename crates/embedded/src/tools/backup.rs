@@ -22,7 +22,7 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 
 /// What a backup did, and where the copy stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackupReport {
+pub struct BackupSummary {
     /// Batches that were copied this time.
     pub batches: u64,
     /// Their bytes.
@@ -41,7 +41,7 @@ pub struct BackupReport {
 /// was answered before is in it. `to` is made when it is not there. Returns after the sync. `progress` is told how many
 /// batches are there and how many there will be.
 /// Until it has returned well `to` is marked as unfinished, and neither served nor recounted.
-pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<BackupReport, OpenError> {
+pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<BackupSummary, OpenError> {
     backup_by(PAGE_BYTES, from, to, progress)
 }
 
@@ -50,7 +50,7 @@ fn backup_by(
     from: &Path,
     to: &Path,
     mut progress: impl FnMut(u64, u64),
-) -> Result<BackupReport, OpenError> {
+) -> Result<BackupSummary, OpenError> {
     let from_file = from.join(files::LOG);
     if !from_file.exists() {
         return Err(refused(&from_file, "there is no stockhold data here"));
@@ -105,7 +105,7 @@ fn backup_by(
     }
     finish(&copy, to, head)?;
     drop(lock);
-    Ok(BackupReport {
+    Ok(BackupSummary {
         batches: head.number - begun.number,
         bytes,
         begun_at: begun.number,
@@ -186,7 +186,7 @@ mod tests {
             }
         }
 
-        fn copy(&self) -> Result<BackupReport, OpenError> {
+        fn copy(&self) -> Result<BackupSummary, OpenError> {
             backup(&self.bench.dir(), self.dir.path(), |_, _| ())
         }
     }
@@ -206,7 +206,7 @@ mod tests {
         assert!(second.batch > first.batch && second.position > first.position);
         assert_eq!(
             copies.copy().unwrap(),
-            BackupReport { batches: 0, bytes: 0, begun_at: second.batch, ..second }
+            BackupSummary { batches: 0, bytes: 0, begun_at: second.batch, ..second }
         );
         let [original, copy] = [copies.bench.dir().as_path(), copies.dir.path()]
             .map(|dir| crate::verify(dir, |_, _| ()).unwrap());

@@ -1,0 +1,212 @@
+//! `stockhold archive`: what is old and over, as JSON lines, and out of the database.
+
+use super::plural::counted;
+use crate::audit_errors::books_failed;
+use clap::Args;
+use indicatif::ProgressBar;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use stockhold_api::encode;
+use stockhold_config::StorePlace;
+use stockhold_config::exit;
+use stockhold_config::sql_options;
+use stockhold_domain::Hold;
+use stockhold_sql::{Archive, Archived, Sink};
+use stockhold_store::EventRow;
+
+/// Files that may have the same first position.
+const MOST_OF_A_NAME: u32 = 100;
+
+#[derive(Args)]
+pub(super) struct ArchiveArgs {
+    #[command(flatten)]
+    place: StorePlace,
+    /// What happened longer ago: 90d or 36h, never less than idempotency keys are kept
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    older_than: Duration,
+    /// Directory to write to; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Let it leave the database once it is written and synced
+    #[arg(long)]
+    drop: bool,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Days, or hours.
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no age: say days (90d) or hours (36h)");
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let hours = match unit {
+        "d" => 24,
+        "h" => 1,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let seconds = number.checked_mul(hours).and_then(|hours| hours.checked_mul(3_600));
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
+}
+
+/// Archives and reports.
+pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
+    match archive(args) {
+        Ok(archived) => {
+            tell(args, &archived);
+            ExitCode::from(exit::DONE)
+        }
+        Err((code, why)) => exit::because(code, why),
+    }
+}
+
+fn archive(args: &ArchiveArgs) -> Result<Archived, (u8, String)> {
+    let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
+    if config.store.is_embedded() {
+        let why = "the embedded store keeps everything in one log: archive is for databases, so name one with --store";
+        return Err((exit::USAGE, why.to_owned()));
+    }
+    let options = sql_options(&config)?;
+    // What leaves the database is nowhere but here.
+    stockhold_embedded::create_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
+    let bar = ProgressBar::new_spinner();
+    let order = Archive { older_than: args.older_than, drop: args.drop };
+    let mut files = ArchiveFiles { dir: args.to.clone(), first: 0, open: None };
+    let done = stockhold_sql::archive(config.store.url(), &options, order, &mut files, |done| {
+        bar.set_message(format!("{} events up to position {}", done.events, done.through));
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    done.map_err(|error| books_failed(&config, &error))
+}
+
+fn tell(args: &ArchiveArgs, archived: &Archived) {
+    let Archived { after, through, events, reservations, keys } = archived;
+    if args.json {
+        println!(
+            "{:#}",
+            serde_json::json!({
+                "after": after, "through": through, "events": events, "reservations": reservations,
+                "idempotency_keys": keys, "dropped": args.drop, "to": args.to,
+            })
+        );
+        return;
+    }
+    if *events == 0 {
+        println!("nothing is that old; events after position {after} are all there");
+        return;
+    }
+    println!(
+        "{} (positions {} to {through}) and {} are in {}",
+        counted(*events, "event", "events"),
+        after + 1,
+        counted(*reservations, "reservation", "reservations"),
+        args.to.display()
+    );
+    if args.drop {
+        let keys = counted(*keys, "old idempotency key", "old idempotency keys");
+        println!("they have left the database, and {keys} with them");
+    } else {
+        println!("they are in the database still; with --drop they leave it");
+    }
+}
+
+/// Two files for every archive, named by the position of its first event. A file that is there is never written to: it may be
+/// the only place where something is. One that is there because an archive was cut off before anything left has what comes
+/// again in another one, under the same positions.
+struct ArchiveFiles {
+    dir: PathBuf,
+    first: u64,
+    open: Option<[JsonLinesFile; 2]>,
+}
+
+struct JsonLinesFile {
+    path: PathBuf,
+    out: BufWriter<File>,
+    line: Vec<u8>,
+}
+
+impl JsonLinesFile {
+    fn create(dir: &Path, name: &str) -> Result<Self, String> {
+        for number in 1..=MOST_OF_A_NAME {
+            let path = match number {
+                1 => dir.join(format!("{name}.jsonl")),
+                _ => dir.join(format!("{name}.{number}.jsonl")),
+            };
+            match File::create_new(&path) {
+                Ok(file) => return Ok(Self { path, out: BufWriter::new(file), line: Vec::new() }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(format!("{}: {error}", path.display())),
+            }
+        }
+        Err(format!("{}: there are {MOST_OF_A_NAME} files called {name}: clear up", dir.display()))
+    }
+
+    fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {
+        self.line.clear();
+        write(&mut self.line);
+        self.line.push(b'\n');
+        self.out.write_all(&self.line).map_err(|error| self.failed(&error))
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        let synced = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
+        synced.map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &std::io::Error) -> String {
+        format!("writing {}: {error}", self.path.display())
+    }
+}
+
+impl ArchiveFiles {
+    /// Made when there is something to write.
+    fn open(&mut self) -> Result<&mut [JsonLinesFile; 2], String> {
+        if self.open.is_none() {
+            let create = |what: &str| JsonLinesFile::create(&self.dir, &format!("{what}-{:020}", self.first));
+            self.open = Some([create("events")?, create("reservations")?]);
+        }
+        self.open.as_mut().ok_or_else(|| "nothing was begun".to_owned())
+    }
+}
+
+impl Sink for ArchiveFiles {
+    fn begin(&mut self, after: u64) -> Result<(), String> {
+        self.first = after + 1;
+        Ok(())
+    }
+
+    fn event(&mut self, row: &EventRow) -> Result<(), String> {
+        let [events, _] = self.open()?;
+        events.put(|line| encode::event(line, row))
+    }
+
+    fn reservation(&mut self, hold: &Hold) -> Result<(), String> {
+        let [_, reservations] = self.open()?;
+        reservations.put(|line| encode::reservation(line, hold))
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        self.open()?.iter_mut().try_for_each(JsonLinesFile::sync)?;
+        // A new file is there after a power cut only when its directory is synced as well.
+        stockhold_embedded::sync_dir(&self.dir).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages() {
+        assert_eq!(age("90d"), Ok(Duration::from_hours(90 * 24)));
+        assert_eq!(age("36h"), Ok(Duration::from_hours(36)));
+        for wrong in ["", "d", "90", "90m", "-1d", "1.5d", "99999999999999999999d", "9999999999999999d", "1ä"]
+        {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
+}

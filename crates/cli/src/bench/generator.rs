@@ -1,0 +1,253 @@
+//! The connections. In a closed loop each asks again when it has its answer. In an open loop requests have their
+//! times, whatever the server does, and latency counts from the time that a request was meant to leave: a stall is felt
+//! by everything that should have been sent during it.
+
+use super::requests::{RequestGenerator, Tally, Workload};
+use crate::latency::Latencies;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper_util::rt::TokioIo;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::LocalSet;
+
+/// How long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest answer that is read.
+const ANSWER_BYTES: usize = 16 << 20;
+/// Pause before a connection that was lost is made again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// Longest sleep of the pacer.
+const NAP: Duration = Duration::from_millis(20);
+
+/// When what is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MeasurementWindow {
+    /// The first requests leave.
+    pub(super) begin: Instant,
+    /// What was meant to leave from here on is timed, with what came of it, and what is answered from here on is counted.
+    pub(super) warm: Instant,
+    /// What was meant to leave from here on is not sent, and what is answered from here on is not counted.
+    pub(super) end: Instant,
+}
+
+/// When requests leave.
+#[derive(Clone)]
+pub(super) enum LoopMode {
+    /// When the answer before has come.
+    Closed,
+    /// At their times.
+    Open(Arc<Schedule>),
+}
+
+/// The times of an open loop, for all threads.
+pub(super) struct Schedule {
+    per_second: f64,
+    begin: Instant,
+    /// Requests that are due and not taken.
+    due: Semaphore,
+    taken: AtomicU64,
+}
+
+impl Schedule {
+    pub(super) fn new(per_second: f64, begin: Instant) -> Self {
+        Self { per_second, begin, due: Semaphore::new(0), taken: AtomicU64::new(0) }
+    }
+
+    fn time(&self, number: u64) -> Instant {
+        self.begin + Duration::from_secs_f64(to_f64(number) / self.per_second)
+    }
+
+    /// Lets requests go when they are due, until the end. For a thread of its own: a runtime's timers are a millisecond
+    /// wide.
+    pub(super) fn pace(&self, end: Instant) {
+        let mut number = 0;
+        loop {
+            let now = Instant::now();
+            let mut let_go = 0;
+            while self.time(number) <= now.min(end) && self.time(number) < end {
+                (number, let_go) = (number + 1, let_go + 1);
+            }
+            self.due.add_permits(let_go);
+            if now >= end {
+                self.due.close();
+                return;
+            }
+            std::thread::sleep(self.time(number).saturating_duration_since(Instant::now()).min(NAP));
+        }
+    }
+
+    /// Waits for a turn: the time that it was meant for. `None` at the end.
+    async fn turn(&self) -> Option<Instant> {
+        self.due.acquire().await.ok()?.forget();
+        Some(self.time(self.taken.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Requests that were due and never sent.
+    pub(super) fn left(&self) -> u64 {
+        self.due.available_permits() as u64
+    }
+}
+
+/// What a thread's connections have seen.
+pub(super) struct ThreadResult {
+    /// All of it, warm-up included: what the books must show.
+    pub(super) told: Tally,
+    /// Without the warm-up: of what is timed.
+    pub(super) warm: Tally,
+    /// Requests that were answered while it was measured, and what of them was done.
+    pub(super) requests: u64,
+    pub(super) done: u64,
+    pub(super) latencies: Latencies,
+}
+
+impl ThreadResult {
+    fn new(latencies: Latencies) -> Self {
+        Self { told: Tally::default(), warm: Tally::default(), requests: 0, done: 0, latencies }
+    }
+
+    fn add(&mut self, told: &Tally, warm: bool) {
+        self.told.merge(told);
+        if warm {
+            self.warm.merge(told);
+        }
+    }
+}
+
+/// One thread of the generator.
+pub(super) struct GeneratorThread {
+    pub(super) authority: String,
+    pub(super) prefix: String,
+    pub(super) connections: usize,
+    /// How many connections other threads have, so that each begins with another SKU.
+    pub(super) first: usize,
+    pub(super) load: Workload,
+    pub(super) times: MeasurementWindow,
+    pub(super) turns: LoopMode,
+}
+
+impl GeneratorThread {
+    /// Runs until the end of the run, and until what is under way is answered.
+    pub(super) fn run(self) -> Result<ThreadResult, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("starting a runtime: {error}"))?;
+        let latencies = Latencies::new(self.load.mix.kinds())?;
+        let seen = Rc::new(RefCell::new(ThreadResult::new(latencies)));
+        let this = Rc::new(self);
+        LocalSet::new().block_on(&runtime, async {
+            let mut running = tokio::task::JoinSet::new();
+            for number in 0..this.connections {
+                let traffic = RequestGenerator::new(this.load.clone(), this.first + number)?;
+                running.spawn_local(Rc::clone(&this).connection(traffic, Rc::clone(&seen)));
+            }
+            while let Some(ended) = running.join_next().await {
+                ended.map_err(|error| format!("a connection's task ended early: {error}"))?;
+            }
+            Ok::<_, String>(())
+        })?;
+        Rc::into_inner(seen).map(RefCell::into_inner).ok_or_else(|| "a connection goes on".to_owned())
+    }
+
+    async fn connection(self: Rc<Self>, mut traffic: RequestGenerator, seen: Rc<RefCell<ThreadResult>>) {
+        let mut wire = None;
+        tokio::time::sleep_until(self.times.begin.into()).await;
+        loop {
+            let intended = match &self.turns {
+                LoopMode::Closed => Some(Instant::now()).filter(|now| *now < self.times.end),
+                LoopMode::Open(schedule) => schedule.turn().await,
+            };
+            let Some(intended) = intended else { return };
+            let ask = traffic.next();
+            let kind = ask.kind;
+            let answer = match tokio::time::timeout(ANSWER_TIMEOUT, self.ask(&mut wire, ask)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(format!("no answer within {ANSWER_TIMEOUT:?}")),
+            };
+            let took = intended.elapsed();
+            let mut told = Tally::default();
+            match answer {
+                Ok((status, body)) => {
+                    let answered = intended + took;
+                    let done = traffic.answered(kind, status, &body, &mut told);
+                    let seen = &mut *seen.borrow_mut();
+                    if answered >= self.times.warm && answered < self.times.end {
+                        seen.requests += 1;
+                        seen.done += done;
+                    }
+                    if intended >= self.times.warm {
+                        seen.latencies.add(kind, took);
+                    }
+                }
+                Err(what) => {
+                    told.failed.insert(what, 1);
+                    wire = None;
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+            seen.borrow_mut().add(&told, intended >= self.times.warm);
+        }
+    }
+
+    async fn ask(
+        &self,
+        wire: &mut Option<SendRequest<Full<Bytes>>>,
+        ask: super::requests::BenchRequest,
+    ) -> Result<(u16, Bytes), String> {
+        if wire.is_none() {
+            *wire = Some(self.connect().await.map_err(|error| format!("connecting: {error}"))?);
+        }
+        let Some(sender) = wire else { return Err("no connection".to_owned()) };
+        let mut request = hyper::Request::builder()
+            .method(ask.method)
+            .uri(format!("{}{}", self.prefix, ask.path))
+            .header(HOST, self.authority.as_str());
+        if !ask.body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(ask.body)).map_err(|error| error.to_string())?;
+        let lost = |error: hyper::Error| format!("connection lost: {error}");
+        sender.ready().await.map_err(lost)?;
+        let answer = sender.send_request(request).await.map_err(lost)?;
+        let status = answer.status().as_u16();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES).collect().await;
+        Ok((status, body.map_err(|error| format!("connection lost: {error}"))?.to_bytes()))
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
+        let stream = TcpStream::connect(&self.authority).await.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let (sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        tokio::task::spawn_local(async move {
+            // Whoever asks hears of it.
+            let _ = connection.await;
+        });
+        Ok(sender)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+pub(super) fn to_f64(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_lets_go_of_what_is_due_before_the_end_and_of_no_more() {
+        let begin = Instant::now();
+        let schedule = Schedule::new(1_000.0, begin);
+        schedule.pace(begin + Duration::from_millis(50));
+        assert_eq!(schedule.left(), 50, "at 0, 1, … 49 ms");
+        assert_eq!(schedule.time(25), begin + Duration::from_millis(25));
+    }
+}

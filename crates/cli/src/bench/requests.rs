@@ -1,0 +1,318 @@
+//! What one connection asks for, and what it makes of the answers. Every command has a key of its own and a time to
+//! live, as a shop's would.
+
+use crate::client::{RESERVATIONS, item_path};
+use crate::latency::RequestKind;
+use bytes::Bytes;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use stockhold_api::problem::Reason;
+use stockhold_domain::Label;
+use stockhold_store::ids::IdSource;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Mix {
+    /// One unit is held; nobody does anything with it.
+    Reserve,
+    /// One unit is held, then sold.
+    ReserveConfirm,
+    /// What is to be had is read.
+    Available,
+    /// Many reserves in one request, then their confirmations in one.
+    Commands,
+}
+
+impl Mix {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Reserve => "reserve",
+            Self::ReserveConfirm => "reserve-confirm",
+            Self::Available => "available",
+            Self::Commands => "commands",
+        }
+    }
+
+    /// The kinds of request that are timed.
+    pub(super) fn kinds(self) -> &'static [RequestKind] {
+        match self {
+            Self::Reserve => &[RequestKind::Reserve],
+            Self::ReserveConfirm => &[RequestKind::Reserve, RequestKind::Confirm],
+            Self::Available => &[RequestKind::Available],
+            Self::Commands => &[RequestKind::Commands],
+        }
+    }
+}
+
+/// What a run asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Workload {
+    pub(super) mix: Mix,
+    pub(super) skus: Vec<String>,
+    pub(super) ttl: u64,
+    /// Commands in one request.
+    pub(super) batch: usize,
+}
+
+/// What a run has been told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Commands and reads that succeeded.
+    pub(super) done: u64,
+    pub(super) reserved: u64,
+    pub(super) confirmed: u64,
+    /// Commands that were refused, by reason.
+    pub(super) refused: BTreeMap<String, u64>,
+    /// Requests that got no answer, by what happened. Their commands may have taken effect.
+    pub(super) failed: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.done += other.done;
+        self.reserved += other.reserved;
+        self.confirmed += other.confirmed;
+        for (ours, theirs) in [(&mut self.refused, &other.refused), (&mut self.failed, &other.failed)] {
+            for (what, count) in theirs {
+                *ours.entry(what.clone()).or_default() += count;
+            }
+        }
+    }
+
+    /// Requests that may have taken effect though nobody was told so: those without an answer, and those whose answer does not
+    /// know.
+    pub(super) fn unknown(&self) -> u64 {
+        let open = |reason: &str| {
+            let reason = Reason::from_name(reason);
+            reason.is_none_or(|reason| matches!(reason, Reason::OutcomeUnknown | Reason::Internal))
+        };
+        let refused = self.refused.iter().filter(|(reason, _)| open(reason));
+        self.failed.values().sum::<u64>() + refused.map(|(_, count)| count).sum::<u64>()
+    }
+
+    fn refuse(&mut self, body: &[u8], status: u16) {
+        let reason =
+            serde_json::from_slice::<ProblemReason<'_>>(body).map(|refusal| refusal.reason.to_owned());
+        *self.refused.entry(reason.unwrap_or_else(|_| format!("status {status}"))).or_default() += 1;
+    }
+}
+
+#[derive(Deserialize)]
+struct ProblemReason<'a> {
+    reason: &'a str,
+}
+
+#[derive(Deserialize)]
+struct ReservationRef<'a> {
+    reservation_id: &'a str,
+}
+
+#[derive(Deserialize)]
+struct BatchResults<'a> {
+    #[serde(borrow)]
+    results: Vec<CommandResult<'a>>,
+}
+
+#[derive(Deserialize)]
+struct CommandResult<'a> {
+    status: u16,
+    #[serde(borrow)]
+    reservation: Option<ReservationRef<'a>>,
+    #[serde(borrow)]
+    problem: Option<ProblemReason<'a>>,
+}
+
+/// A request.
+pub(super) struct BenchRequest {
+    pub(super) kind: RequestKind,
+    pub(super) method: hyper::Method,
+    pub(super) path: String,
+    pub(super) body: Bytes,
+}
+
+/// See the module.
+pub(super) struct RequestGenerator {
+    load: Workload,
+    ids: IdSource,
+    next_sku: usize,
+    /// Reservations that are to be confirmed.
+    held: Vec<String>,
+}
+
+impl RequestGenerator {
+    pub(super) fn new(load: Workload, first_sku: usize) -> std::result::Result<Self, String> {
+        let ids = IdSource::from_system().map_err(|error| format!("no random numbers: {error}"))?;
+        Ok(Self { load, ids, next_sku: first_sku, held: Vec::new() })
+    }
+
+    /// The next request.
+    pub(super) fn next(&mut self) -> BenchRequest {
+        match self.load.mix {
+            Mix::Available => {
+                let path = item_path(self.sku(), Label::DEFAULT_LOCATION, "/available");
+                BenchRequest {
+                    kind: RequestKind::Available,
+                    method: hyper::Method::GET,
+                    path,
+                    body: Bytes::new(),
+                }
+            }
+            Mix::Commands => self.batch(),
+            Mix::Reserve | Mix::ReserveConfirm => match self.held.pop() {
+                Some(id) => post(
+                    RequestKind::Confirm,
+                    format!("{RESERVATIONS}/{id}/confirm"),
+                    format!(r#"{{"idempotency_key":"{:032x}"}}"#, self.ids.random()),
+                ),
+                None => {
+                    let (ttl, owner, key) = (self.load.ttl, self.ids.random(), self.ids.random());
+                    let body = format!(
+                        r#"{{"owner_id":"{owner:032x}","quantity":1,"ttl_seconds":{ttl},"idempotency_key":"{key:032x}"}}"#
+                    );
+                    post(
+                        RequestKind::Reserve,
+                        item_path(self.sku(), Label::DEFAULT_LOCATION, "/reserve"),
+                        body,
+                    )
+                }
+            },
+        }
+    }
+
+    fn batch(&mut self) -> BenchRequest {
+        let mut body = r#"{"commands":["#.to_owned();
+        let confirms = std::mem::take(&mut self.held);
+        // Writing to a String does not fail.
+        for id in &confirms {
+            let key = self.ids.random();
+            let _ =
+                write!(body, r#"{{"op":"confirm","reservation_id":"{id}","idempotency_key":"{key:032x}"}},"#);
+        }
+        if confirms.is_empty() {
+            for _ in 0..self.load.batch {
+                let (ttl, owner, key) = (self.load.ttl, self.ids.random(), self.ids.random());
+                let sku = self.sku();
+                let _ = write!(
+                    body,
+                    r#"{{"op":"reserve","owner_id":"{owner:032x}","lines":[{{"sku":"{sku}"}}],"ttl_seconds":{ttl},"idempotency_key":"{key:032x}"}},"#
+                );
+            }
+        }
+        body.pop();
+        body.push_str("]}");
+        post(RequestKind::Commands, "/v1/commands".to_owned(), body)
+    }
+
+    /// Our own SKUs by turns. Their names need no escapes.
+    fn sku(&mut self) -> &str {
+        let at = self.next_sku % self.load.skus.len().max(1);
+        self.next_sku = at + 1;
+        self.load.skus.get(at).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Takes an answer: how many commands or reads of it succeeded.
+    pub(super) fn answered(&mut self, kind: RequestKind, status: u16, body: &[u8], told: &mut Tally) -> u64 {
+        let done = if (200..300).contains(&status) {
+            match kind {
+                RequestKind::Commands => self.results(body, told),
+                RequestKind::Confirm => {
+                    told.confirmed += 1;
+                    1
+                }
+                RequestKind::Reserve => {
+                    told.reserved += 1;
+                    if self.load.mix == Mix::ReserveConfirm
+                        && let Ok(made) = serde_json::from_slice::<ReservationRef<'_>>(body)
+                    {
+                        self.held.push(made.reservation_id.to_owned());
+                    }
+                    1
+                }
+                _ => 1,
+            }
+        } else {
+            told.refuse(body, status);
+            0
+        };
+        told.done += done;
+        done
+    }
+
+    fn results(&mut self, body: &[u8], told: &mut Tally) -> u64 {
+        let Ok(results) = serde_json::from_slice::<BatchResults<'_>>(body) else {
+            *told.failed.entry("results that can't be read".to_owned()).or_default() += 1;
+            return 0;
+        };
+        let mut done = 0;
+        for result in results.results {
+            match (result.status, result.reservation) {
+                // As the single routes answer: a reservation that was made, one that was confirmed.
+                (201, Some(made)) => {
+                    told.reserved += 1;
+                    self.held.push(made.reservation_id.to_owned());
+                }
+                (200, Some(_)) => told.confirmed += 1,
+                (status, _) => {
+                    let reason = result
+                        .problem
+                        .map_or_else(|| format!("status {status}"), |why| why.reason.to_owned());
+                    *told.refused.entry(reason).or_default() += 1;
+                    continue;
+                }
+            }
+            done += 1;
+        }
+        done
+    }
+}
+
+fn post(kind: RequestKind, path: String, body: String) -> BenchRequest {
+    BenchRequest { kind, method: hyper::Method::POST, path, body: body.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(mix: Mix) -> RequestGenerator {
+        RequestGenerator::new(
+            Workload { mix, skus: vec!["b-0".to_owned(), "b-1".to_owned()], ttl: 60, batch: 3 },
+            0,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_was_held_is_confirmed_next() {
+        let mut told = Tally::default();
+        let mut traffic = traffic(Mix::ReserveConfirm);
+        let first = traffic.next();
+        assert!(first.path.starts_with("/v1/inventory/b-0/reserve"), "{}", first.path);
+        assert_eq!(traffic.answered(first.kind, 200, br#"{"reservation_id":"x-1"}"#, &mut told), 1);
+        let second = traffic.next();
+        assert_eq!(
+            (second.kind, second.path.as_str()),
+            (RequestKind::Confirm, "/v1/reservations/x-1/confirm")
+        );
+        assert_eq!(traffic.answered(second.kind, 409, br#"{"reason":"reservation_expired"}"#, &mut told), 0);
+        assert!(traffic.next().path.starts_with("/v1/inventory/b-1/reserve"));
+        assert_eq!((told.done, told.reserved, told.confirmed), (1, 1, 0));
+        assert_eq!(told.refused["reservation_expired"], 1);
+    }
+
+    #[test]
+    fn a_batch_is_read_result_by_result() {
+        let mut told = Tally::default();
+        let mut traffic = traffic(Mix::Commands);
+        let ask = traffic.next();
+        let sent: serde_json::Value = serde_json::from_slice(&ask.body).unwrap();
+        assert_eq!(sent["commands"].as_array().unwrap().len(), 3);
+        let answer = br#"{"results":[{"status":201,"reservation":{"reservation_id":"a"}},{"status":409,"problem":{"reason":"insufficient_inventory"}},{"status":201,"reservation":{"reservation_id":"b"}}]}"#;
+        assert_eq!(traffic.answered(ask.kind, 200, answer, &mut told), 2);
+        let confirms: serde_json::Value = serde_json::from_slice(&traffic.next().body).unwrap();
+        assert_eq!(confirms["commands"].as_array().unwrap().len(), 2);
+        assert_eq!(confirms["commands"][0]["op"], "confirm");
+        assert_eq!((told.reserved, told.refused["insufficient_inventory"]), (2, 1));
+    }
+}

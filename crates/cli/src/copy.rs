@@ -1,0 +1,108 @@
+//! `stockhold copy`: everything that a store has, into an empty database.
+
+use super::plural::counted;
+use super::verify::may_read;
+use crate::audit_errors::books_failed;
+use clap::Args;
+use indicatif::ProgressBar;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use stockhold_config::exit;
+use stockhold_config::sql_options;
+use stockhold_config::{Config, StorePlace};
+use stockhold_embedded::OpenError;
+use stockhold_sql::{Carried, Taken};
+use tokio::sync::mpsc::{Sender, channel};
+
+/// Batches that wait between whoever reads and whoever writes.
+const AHEAD: usize = 4;
+
+#[derive(Args)]
+pub(super) struct CopyArgs {
+    #[command(flatten)]
+    place: StorePlace,
+    /// Address of the database: empty, and of a user who may make tables there. A password stands better in the variable
+    #[arg(long, value_name = "URL", env = "STOCKHOLD_COPY_TO", hide_env_values = true)]
+    to: String,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why it was not done: the exit code, and the words.
+type ExitError = (u8, String);
+
+/// Copies, recounts and reports.
+pub(super) fn run(args: &CopyArgs) -> ExitCode {
+    match copy(args) {
+        Ok(Taken { events, keys, reservations }) => {
+            if args.json {
+                let report = serde_json::json!({
+                    "events": events, "idempotency_keys": keys, "reservations": reservations, "adds_up": true,
+                });
+                println!("{report:#}");
+            } else {
+                println!(
+                    "{}, {} and {} are there; it adds up",
+                    counted(events, "event", "events"),
+                    counted(reservations, "reservation", "reservations"),
+                    counted(keys, "idempotency key", "idempotency keys")
+                );
+            }
+            ExitCode::from(exit::DONE)
+        }
+        Err((code, why)) => exit::because(code, why),
+    }
+}
+
+fn copy(args: &CopyArgs) -> Result<Taken, ExitError> {
+    let usage = |why: String| (exit::USAGE, why);
+    let (from, to) = (args.place.load().map_err(usage)?, args.place.load_for(&args.to).map_err(usage)?);
+    if to.store.is_embedded() {
+        return Err(usage("--to: only a database can take over what another store has".to_owned()));
+    }
+    if from.store.url() == to.store.url() {
+        return Err(usage("--to: it is the store itself: name another database".to_owned()));
+    }
+    let options = sql_options(&to)?;
+    let bar = ProgressBar::new_spinner();
+    let (sender, source) = channel(AHEAD);
+    let (sent, taken) = std::thread::scope(|scope| {
+        let sending = scope.spawn(move || {
+            let sent = catch_unwind(AssertUnwindSafe(|| send(&from, &sender)));
+            let sent = sent.unwrap_or_else(|_| Err((exit::FAILED, "reading panicked".to_owned())));
+            if let Err((_, why)) = &sent {
+                // Silence would be the end of all that there is. If nobody listens any more, whoever listened says why.
+                let _ = sender.blocking_send(Err(why.clone()));
+            }
+            sent
+        });
+        let taken =
+            stockhold_sql::take_over(to.store.url(), &options, source, |Taken { events, keys, .. }| {
+                bar.set_message(format!("{events} events, {keys} keys"));
+                bar.tick();
+            });
+        (sending.join(), taken)
+    });
+    bar.finish_and_clear();
+    // Whoever reads was cut off when the other could not write: that is why, then.
+    if matches!(taken, Err(stockhold_sql::BooksError::Sink(_)) | Ok(_)) {
+        sent.unwrap_or_else(|_| Err((exit::FAILED, "reading panicked".to_owned())))?;
+    }
+    taken.map_err(|error| books_failed(&to, &error))
+}
+
+/// Sends all that a store has.
+fn send(from: &Config, to: &Sender<Result<Carried, String>>) -> Result<(), ExitError> {
+    if from.store.is_embedded() {
+        may_read(&from.data_dir)?;
+        let each = |events, keys, _| to.blocking_send(Ok(Carried { events, keys })).is_ok();
+        stockhold_embedded::export_log(&from.data_dir, each).map_err(|error| {
+            let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
+            (code, error.to_string())
+        })
+    } else {
+        let sent = stockhold_sql::hand_over(from.store.url(), &sql_options(from)?, to);
+        sent.map_err(|error| books_failed(from, &error))
+    }
+}

@@ -1,0 +1,256 @@
+//! `stockhold ctl`: a server's commands and lists from a shell. Every command is one request of the HTTP API; what is
+//! answered goes to standard output, everything else to standard error.
+
+mod events;
+mod requests;
+mod show;
+mod units;
+
+use super::client::{CallError, RetryClient};
+use super::server::{self, ServerArgs};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::Duration;
+use stockhold_api::client::Raw;
+use stockhold_config::exit;
+
+#[derive(Args)]
+#[command(arg_required_else_help = true)]
+pub(super) struct CtlArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// The server's answer as it came, as JSON; of a refusal, the problem
+    #[arg(long, global = true)]
+    json: bool,
+    /// How long to wait for a server that does not answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, global = true)]
+    patience: u64,
+    #[command(subcommand)]
+    command: CtlCommand,
+}
+
+#[derive(Subcommand)]
+enum CtlCommand {
+    /// Hold units for somebody until they confirm, release or run out of time
+    ///
+    ///   stockhold ctl reserve shirt --quantity 2 --owner cart-1 --ttl 600
+    ///   stockhold ctl reserve --line shirt=2 --line mug --owner cart-1 --partial
+    ///   stockhold ctl reserve concert --quantity 4 --owner cart-1 --adjacent --section stalls
+    #[command(verbatim_doc_comment)]
+    Reserve(Box<requests::ReserveArgs>),
+    /// Turn a hold into a sale
+    Confirm(requests::ConfirmArgs),
+    /// Give a hold's units back
+    Release(requests::ReleaseArgs),
+    /// Move a hold's deadline away: to now and so many seconds, within the item's longest hold
+    Extend(requests::ExtendArgs),
+    /// Take sold units back: all of a reservation, or what --line or --unit says
+    ///
+    ///   stockhold ctl return RESERVATION --reason broken --line shirt=1
+    ///   stockhold ctl return RESERVATION --reason ill --unit A-12
+    #[command(verbatim_doc_comment)]
+    Return(requests::ReturnArgs),
+    /// Show a reservation
+    Get(requests::GetArgs),
+    /// List reservations, the newest first
+    ///
+    ///   stockhold ctl list --owner cart-1 --status active
+    #[command(verbatim_doc_comment)]
+    List(requests::ListArgs),
+    /// Set, move, show and list stock
+    #[command(subcommand)]
+    Stock(StockCommand),
+    /// Add, list, show, draw and retire units with ids: seats, slots, serial numbers
+    #[command(subcommand)]
+    Units(units::UnitsCommand),
+    /// Show what is to be had of some SKUs
+    Available(requests::AvailableArgs),
+    /// Stop selling an item, a location or everything; what is held can still be confirmed
+    ///
+    ///   stockhold ctl pause shirt --reason "wrong price"
+    ///   stockhold ctl pause --location hub-7
+    ///   stockhold ctl pause --everything
+    #[command(verbatim_doc_comment)]
+    Pause(requests::PauseArgs),
+    /// Go on selling it
+    Resume(requests::PauseArgs),
+    /// Show what is paused: everything, or locations; an item says it of itself
+    ///
+    ///   stockhold ctl sale
+    ///   stockhold ctl sale --location hub-7
+    #[command(verbatim_doc_comment)]
+    Sale(requests::SaleStatusArgs),
+    /// Show what has happened, or follow what happens
+    ///
+    ///   stockhold ctl events --reservation 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e
+    ///   stockhold ctl events --after 1000 --limit 50
+    ///   stockhold ctl events --follow --json
+    #[command(verbatim_doc_comment)]
+    Events(events::EventsArgs),
+}
+
+#[derive(Subcommand)]
+enum StockCommand {
+    /// Create an item, or set what is named of it; the rest stays
+    ///
+    ///   stockhold ctl stock set shirt --total 100 --safety-stock 5
+    ///   stockhold ctl stock set shirt --unset default-ttl
+    ///   stockhold ctl stock set concert --mode units
+    #[command(verbatim_doc_comment)]
+    Set(requests::SetStockArgs),
+    /// Move an item's total: deliveries up, losses down
+    ///
+    ///   stockhold ctl stock adjust shirt 24 --reason "delivery 4711"
+    ///   stockhold ctl stock adjust shirt -3 --reason broken
+    #[command(verbatim_doc_comment)]
+    Adjust(requests::AdjustStockArgs),
+    /// Show an item
+    Get(requests::GetItemArgs),
+    /// List items in order of location and SKU
+    List(requests::ListItemsArgs),
+}
+
+/// A request, and how its answer is shown to people.
+pub(super) struct ApiRequest {
+    method: &'static str,
+    path: String,
+    body: Option<Value>,
+    if_match: Option<u64>,
+    key: Option<String>,
+    show: fn(&Value) -> String,
+}
+
+impl ApiRequest {
+    fn get(path: String, show: fn(&Value) -> String) -> Self {
+        Self { method: "GET", path, body: None, if_match: None, key: None, show }
+    }
+
+    fn post(path: String, body: Value, show: fn(&Value) -> String) -> Self {
+        Self { method: "POST", path, body: Some(body), if_match: None, key: None, show }
+    }
+
+    /// With the caller's idempotency key, or a fresh one.
+    fn keyed(mut self, key: Option<&String>) -> Result<Self, String> {
+        let key = match key {
+            Some(key) => key.clone(),
+            None => fresh_key()?,
+        };
+        if let Some(Value::Object(body)) = &mut self.body {
+            body.insert("idempotency_key".to_owned(), json!(key));
+        }
+        self.key = Some(key);
+        Ok(self)
+    }
+}
+
+/// 128 bits that no other key has.
+fn fresh_key() -> Result<String, String> {
+    let ids = stockhold_store::ids::IdSource::from_system();
+    let mut ids = ids.map_err(|error| format!("no random numbers for an idempotency key: {error}"))?;
+    Ok(format!("ctl-{:032x}", ids.random()))
+}
+
+/// Does one command.
+pub(super) fn run(args: &CtlArgs) -> ExitCode {
+    let url = match args.server.url() {
+        Ok(url) => url,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let say = |what: &str| eprintln!("stockhold: {what}");
+    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+        Ok(caller) => caller,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    if let CtlCommand::Events(events) = &args.command {
+        return server::block_on(events.run(&url, &caller, args.json));
+    }
+    match args.command.request() {
+        Ok(request) => server::block_on(args.ask(&url, &caller, request)),
+        Err(why) => exit::because(exit::USAGE, why),
+    }
+}
+
+impl CtlArgs {
+    async fn ask(&self, url: &str, caller: &RetryClient, request: ApiRequest) -> ExitCode {
+        if let Some(key) = &request.key {
+            eprintln!("idempotency key: {key}");
+        }
+        match send(caller, &request).await {
+            Ok(raw) => self.show(&request, &raw),
+            Err(failed) => {
+                if self.json
+                    && let CallError::Refused(problem) = &failed
+                {
+                    println!("{}", server::problem_json(problem));
+                }
+                let mut why = server::explain(url, &failed);
+                match (&failed, &request.key) {
+                    (CallError::TimedOut { nothing_done: true, .. }, _) => {
+                        why.push_str("\nNothing was done.")
+                    }
+                    (CallError::TimedOut { .. }, Some(key)) => {
+                        why.push_str("\nThe command may have taken effect. Give it again with --key ");
+                        why.push_str(key);
+                        why.push_str(": it takes effect once.");
+                    }
+                    _ => {}
+                }
+                exit::because(server::exit_code(&failed), why)
+            }
+        }
+    }
+
+    fn show(&self, request: &ApiRequest, raw: &Raw) -> ExitCode {
+        if raw.headers.contains_key("idempotent-replayed") {
+            eprintln!("this key was used before: the same answer again, nothing new was done");
+        }
+        if self.json {
+            let body = if raw.body.is_empty() { "{}".into() } else { String::from_utf8_lossy(&raw.body) };
+            println!("{body}");
+            return ExitCode::from(exit::DONE);
+        }
+        let value = if raw.body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&raw.body) };
+        match value {
+            Ok(value) => {
+                print!("{}", (request.show)(&value));
+                ExitCode::from(exit::DONE)
+            }
+            Err(error) => exit::because(exit::FAILED, format!("the answer is no JSON: {error}")),
+        }
+    }
+}
+
+async fn send(caller: &RetryClient, request: &ApiRequest) -> Result<Raw, CallError> {
+    let body = match &request.body {
+        Some(body) => body.to_string(),
+        None => String::new(),
+    };
+    let tag = request.if_match.map(stockhold_api::encode::etag);
+    let headers: Vec<(&str, &str)> = tag.iter().map(|tag| ("if-match", tag.as_str())).collect();
+    caller.send_with(request.method, &request.path, &headers, body.as_bytes()).await
+}
+
+impl CtlCommand {
+    fn request(&self) -> Result<ApiRequest, String> {
+        match self {
+            Self::Reserve(ask) => ask.request(),
+            Self::Confirm(ask) => ask.request(),
+            Self::Release(ask) => Ok(ask.request()),
+            Self::Extend(ask) => ask.request(),
+            Self::Return(ask) => ask.request(),
+            Self::Get(ask) => Ok(ask.request()),
+            Self::List(ask) => Ok(ask.request()),
+            Self::Stock(StockCommand::Set(ask)) => ask.request(),
+            Self::Stock(StockCommand::Adjust(ask)) => ask.request(),
+            Self::Stock(StockCommand::Get(ask)) => Ok(ask.request()),
+            Self::Stock(StockCommand::List(ask)) => Ok(ask.request()),
+            Self::Units(ask) => ask.request(),
+            Self::Available(ask) => Ok(ask.request()),
+            Self::Pause(ask) => ask.request(true),
+            Self::Resume(ask) => ask.request(false),
+            Self::Sale(ask) => Ok(ask.request()),
+            Self::Events(_) => Err("events are read, not asked for once".to_owned()),
+        }
+    }
+}

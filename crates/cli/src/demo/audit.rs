@@ -1,0 +1,63 @@
+//! The demo's verdict: what buyers were told, against what the server has.
+
+use super::sale::{BuyerOutcome, DemoSale};
+use crate::client::CallError;
+use stockhold_api::wire::Status;
+
+/// One thing that must hold, and whether it does.
+pub(super) struct AuditCheck {
+    pub(super) right: bool,
+    pub(super) says: String,
+}
+
+/// Compares. Every hold must have ended.
+pub(super) async fn audit(sale: &DemoSale, units: u64) -> Result<Vec<AuditCheck>, CallError> {
+    let item = sale.item().await?;
+    let given = sale.given.borrow().clone();
+    let mut ended = [0_u64; 3];
+    let mut wrong = Vec::new();
+    for hold in &given {
+        let now = sale.caller.ask(async |client| client.reservation(hold.id).await).await?.status;
+        let expected = match hold.told {
+            BuyerOutcome::Sold => Status::Confirmed,
+            BuyerOutcome::Released => Status::Cancelled,
+            BuyerOutcome::Abandoned | BuyerOutcome::Expired => Status::Expired,
+        };
+        match now {
+            Status::Confirmed => ended[0] += 1,
+            Status::Cancelled => ended[1] += 1,
+            Status::Expired => ended[2] += 1,
+            Status::Active => {}
+        }
+        if now != expected {
+            wrong.push(format!("buyer {} was told {:?}, the server has {now:?}", hold.buyer, hold.told));
+        }
+    }
+    let sold = sale.sold.get();
+    let [confirmed, released, expired] = ended;
+    let holds = given.len() as u64;
+    let check = |right: bool, says: String| AuditCheck { right, says };
+    Ok(vec![
+        check(
+            sold == item.confirmed_sold,
+            format!("{sold} sales were acknowledged, the ledger says confirmed_sold {}", item.confirmed_sold),
+        ),
+        check(
+            item.confirmed_sold + item.held_units <= units && item.total_units == units,
+            format!(
+                "of {units} units never more than {units}: {} are sold, {} held",
+                item.confirmed_sold, item.held_units
+            ),
+        ),
+        check(
+            item.held_units == 0 && item.active_reservations == 0 && confirmed + released + expired == holds,
+            format!(
+                "{holds} holds were given: {confirmed} sold, {released} released, {expired} expired, none is open"
+            ),
+        ),
+        check(
+            wrong.is_empty(),
+            wrong.first().map_or_else(|| "each hold ended as its buyer was told".to_owned(), Clone::clone),
+        ),
+    ])
+}

@@ -1,0 +1,139 @@
+//! `stockhold doctor`: looks at the machine, the configuration, the data directory and a server that may be running, and
+//! says for each finding what to do. It changes nothing; it writes one file beside the data to time the disk, and
+//! removes it.
+
+mod data;
+mod disk;
+mod machine;
+mod network;
+
+use super::server;
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+use serde::Serialize;
+use std::process::ExitCode;
+use stockhold_config::exit;
+use stockhold_config::{Flags, Loaded};
+
+#[derive(Args)]
+pub(super) struct DoctorArgs {
+    #[command(flatten)]
+    flags: Flags,
+    /// Don't time the disk
+    #[arg(long)]
+    no_disk: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    /// As it should be.
+    Ok,
+    /// Works, and may not for long or not as well as it could.
+    Look,
+    /// Does not work.
+    Wrong,
+}
+
+/// What one check found. Field names are part of the interface.
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    grade: Severity,
+    says: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+fn ok(check: &'static str, says: impl Into<String>) -> Finding {
+    Finding { check, grade: Severity::Ok, says: says.into(), advice: None }
+}
+
+fn look(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Finding {
+    Finding { check, grade: Severity::Look, says: says.into(), advice: Some(advice.into()) }
+}
+
+fn wrong(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Finding {
+    Finding { check, grade: Severity::Wrong, says: says.into(), advice: Some(advice.into()) }
+}
+
+/// Looks, tells, and says by the exit code whether something is wrong.
+pub(super) fn run(args: &DoctorArgs) -> ExitCode {
+    server::block_on(async {
+        let findings = args.findings().await;
+        let wrong = findings.iter().filter(|finding| finding.grade == Severity::Wrong).count();
+        let look = findings.iter().filter(|finding| finding.grade == Severity::Look).count();
+        if args.json {
+            let report = serde_json::json!({ "healthy": wrong == 0, "wrong": wrong, "look": look, "findings": findings });
+            println!("{report:#}");
+        } else {
+            findings.iter().for_each(Finding::tell);
+            match (wrong, look) {
+                (0, 0) => println_styled!("\nnothing is wrong"),
+                (0, look) => println_styled!("\nnothing is wrong; {look} to look at"),
+                (wrong, look) => println_styled!("\n{wrong} wrong, {look} to look at"),
+            }
+        }
+        ExitCode::from(if wrong == 0 { exit::DONE } else { exit::FAILED })
+    })
+}
+
+impl DoctorArgs {
+    async fn findings(&self) -> Vec<Finding> {
+        let mut findings = vec![machine::version()];
+        let loaded = match self.flags.load() {
+            Ok(loaded) => loaded,
+            Err(why) => {
+                let advice = "correct it; the rest was not looked at, since it depends on the settings";
+                findings.push(wrong("config", why, advice));
+                return findings;
+            }
+        };
+        findings.push(settings(&loaded));
+        let config = &loaded.config;
+        findings.push(machine::processors(config));
+        findings.push(machine::open_files());
+        if config.store.is_embedded() {
+            findings.extend(disk::check(config, !self.no_disk));
+            findings.extend(data::check(&config.data_dir));
+        } else {
+            findings.extend(data::elsewhere(&config.store));
+        }
+        findings.extend(network::check(config).await);
+        findings
+    }
+}
+
+/// What is not as it would be by default, and where that comes from.
+fn settings(loaded: &Loaded) -> Finding {
+    let entries = loaded.entries();
+    let own = entries.iter().filter(|(.., from)| from != "default");
+    let told: Vec<String> = own.map(|(key, value, from)| format!("{key} = {value} ({from})")).collect();
+    if told.is_empty() {
+        return ok("config", "all defaults; `stockhold config` prints them");
+    }
+    ok("config", format!("understood: {}", told.join(", ")))
+}
+
+impl Finding {
+    fn tell(&self) {
+        let (word, colour) = match self.grade {
+            Severity::Ok => ("ok", AnsiColor::Green),
+            Severity::Look => ("look", AnsiColor::Yellow),
+            Severity::Wrong => ("WRONG", AnsiColor::Red),
+        };
+        let style = Style::new().fg_color(Some(colour.into()));
+        println_styled!("{style}{word:<5}{style:#}  {:<12} {}", self.check, self.says);
+        if let Some(advice) = &self.advice {
+            println_styled!("       {:<12} → {advice}", "");
+        }
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}

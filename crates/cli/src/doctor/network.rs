@@ -1,0 +1,122 @@
+//! The two addresses: free, or who answers there, and whether that is well.
+
+use super::{Finding, look, ok, wrong};
+use crate::admin::{AdminClient, ServerInfo};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroU32;
+use std::time::Duration;
+use stockhold_api::client::Client;
+use stockhold_config::Config;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How the API's own page begins.
+const OURS: &str = "Stockhold";
+
+pub(super) async fn check(config: &Config) -> Vec<Finding> {
+    let (api, admin) = (state(config.listen), state(config.admin_listen));
+    let mut findings = Vec::new();
+    match &api {
+        PortState::Free => {
+            findings.push(ok("api port", format!("{} is free: no server is running there", config.listen)));
+        }
+        PortState::Taken if answers(config.listen).await => {
+            findings.push(ok("api port", format!("a Stockhold answers on {}", config.listen)));
+        }
+        PortState::Taken => findings.push(wrong(
+            "api port",
+            format!("something else listens on {}", config.listen),
+            format!("see what (`ss -ltnp 'sport = :{}'`), or choose another --listen", config.listen.port()),
+        )),
+        PortState::Impossible(why) => findings.push(impossible("api port", config.listen, why)),
+    }
+    match &admin {
+        PortState::Free if matches!(api, PortState::Free) => {
+            findings.push(ok("admin port", format!("{} is free", config.admin_listen)));
+        }
+        PortState::Free => findings.push(look(
+            "admin port",
+            format!("nothing listens on {}, though the API's port is taken", config.admin_listen),
+            "is it a server with another --admin-listen? name the same here",
+        )),
+        PortState::Taken => findings.extend(running(config).await),
+        PortState::Impossible(why) => findings.push(impossible("admin port", config.admin_listen, why)),
+    }
+    findings
+}
+
+/// What can be done with an address.
+enum PortState {
+    Free,
+    Taken,
+    Impossible(String),
+}
+
+fn state(address: SocketAddr) -> PortState {
+    match TcpListener::bind(address) {
+        Ok(_) => PortState::Free,
+        Err(error) if error.kind() == ErrorKind::AddrInUse => PortState::Taken,
+        Err(error) => PortState::Impossible(error.to_string()),
+    }
+}
+
+fn impossible(check: &'static str, address: SocketAddr, why: &str) -> Finding {
+    wrong(
+        check,
+        format!("{address} can't be listened on: {why}"),
+        "choose an address and port of this machine, above 1023",
+    )
+}
+
+async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+    let client = Client::new(&format!("http://{address}")).ok()?.with_patience(NonZeroU32::MIN, PATIENCE);
+    let raw = client.send_raw("GET", path, b"").await.ok()?;
+    Some((raw.status, String::from_utf8_lossy(&raw.body).trim().to_owned()))
+}
+
+async fn answers(address: SocketAddr) -> bool {
+    get(address, "/").await.is_some_and(|(status, page)| status == 200 && page.starts_with(OURS))
+}
+
+/// The server behind the admin listener.
+async fn running(config: &Config) -> Vec<Finding> {
+    let address = config.admin_listen;
+    let mut findings = Vec::new();
+    match get(address, "/readyz").await {
+        Some((200, _)) => findings.push(ok("ready", format!("the server on {address} is ready"))),
+        Some((503, why)) => {
+            let advice = "its log says more; a store that failed is recovered by a restart";
+            findings.push(wrong("ready", why, advice));
+        }
+        _ => {
+            let says = format!("something else listens on {address}, or it does not answer");
+            let advice = format!(
+                "see what (`ss -ltnp 'sport = :{}'`), or choose another --admin-listen",
+                address.port()
+            );
+            findings.push(wrong("admin port", says, advice));
+            return findings;
+        }
+    }
+    let info = match AdminClient::new(&format!("http://{address}")) {
+        Some(side) => side.scrape().await.and_then(|scrape| scrape.info()),
+        None => None,
+    };
+    let own = env!("CARGO_PKG_VERSION");
+    match info {
+        Some(ServerInfo { version, .. }) if version != own => findings.push(look(
+            "running",
+            format!("the server is version {version}, this is {own}"),
+            "restart it to bring the new version in",
+        )),
+        Some(ServerInfo { version, store, durability, .. }) => {
+            findings
+                .push(ok("running", format!("version {version}, store {store}, durability {durability}")));
+        }
+        None => {
+            findings.push(look("running", "the server does not say what it is", "is it an older version?"));
+        }
+    }
+    findings
+}

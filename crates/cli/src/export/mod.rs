@@ -1,0 +1,325 @@
+//! `stockhold export`: items, reservations and events of a running server into a file, page by page through its API.
+//!
+//! Memory holds one page. What an answer has goes into JSON lines as it came; CSV has the fields that are named here.
+
+mod columns;
+mod pages;
+mod target;
+
+use super::client::{RetryClient, item_path};
+use super::import::FileFormat;
+use super::out;
+use super::plural::counted;
+use super::server::{self, ServerArgs};
+use clap::{Args, Subcommand};
+use columns::CsvColumns;
+use indicatif::ProgressBar;
+use pages::{ListQuery, PageReader};
+use serde::Serialize;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use stockhold_config::exit;
+use stockhold_domain::Label;
+use target::ExportTarget;
+
+/// Where most lists are told to go on.
+const CURSOR_PARAMETER: &str = "starting_after";
+
+#[derive(Args)]
+#[command(arg_required_else_help = true)]
+pub(super) struct ExportArgs {
+    #[command(subcommand)]
+    what: ExportCommand,
+}
+
+#[derive(Subcommand)]
+enum ExportCommand {
+    /// Items with their stock and settings; `import` takes them
+    Items {
+        /// Only those here
+        #[arg(long)]
+        location: Option<String>,
+        #[command(flatten)]
+        how: OutputArgs,
+    },
+    /// Units with ids of one item, in the order of their claims; `import --units` takes them
+    Units {
+        /// Of what
+        sku: String,
+        /// Where
+        #[arg(long, default_value = Label::DEFAULT_LOCATION)]
+        location: String,
+        /// Only those that are this: available, held or sold
+        #[arg(long, value_parser = ["available", "held", "sold"])]
+        status: Option<String>,
+        /// Only those of this section
+        #[arg(long)]
+        section: Option<String>,
+        #[command(flatten)]
+        how: OutputArgs,
+    },
+    /// Reservations, the newest first; in CSV one row a line of a basket
+    Reservations {
+        /// Only those of this owner
+        #[arg(long, value_name = "ID")]
+        owner: Option<String>,
+        /// Only those with a line of this SKU
+        #[arg(long)]
+        sku: Option<String>,
+        /// Only those with a line at this location
+        #[arg(long)]
+        location: Option<String>,
+        /// Only those that have become this: active, confirmed, cancelled or expired
+        #[arg(long, value_parser = ["active", "confirmed", "cancelled", "expired"])]
+        status: Option<String>,
+        #[command(flatten)]
+        how: OutputArgs,
+    },
+    /// Events, oldest first; in CSV one row a line of a basket
+    Events {
+        #[command(flatten)]
+        how: OutputArgs,
+    },
+}
+
+#[derive(Args)]
+struct OutputArgs {
+    /// Where to [default: standard output]. A file is written as FILE.part and renamed when it is whole; a new one is its
+    /// owner's alone
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How rows are written [default: by the name of --out: .csv, .jsonl or .ndjson; else jsonl]
+    #[arg(long)]
+    format: Option<FileFormat>,
+    /// Go on where an export stopped: the cursor that it printed; for events, a position
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    /// CSV without the line that names the columns, to be put behind an earlier export
+    #[arg(long)]
+    no_header: bool,
+    /// How long to wait for a server that does not answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+    /// The report, which goes to standard error, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// What an export ends with. Field names are part of the interface.
+#[derive(Debug, Serialize)]
+struct ExportReport {
+    entries: u64,
+    rows: u64,
+    bytes: u64,
+    seconds: f64,
+    out: Option<String>,
+}
+
+/// Exports and reports.
+pub(super) fn run(args: &ExportArgs) -> ExitCode {
+    let (list, shape, how) = args.what.list();
+    let url = match how.server.url() {
+        Ok(url) => url,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let bar = ProgressBar::new_spinner();
+    let notices = bar.clone();
+    let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
+    let caller = match RetryClient::new(&url, Duration::from_secs(how.patience), Box::new(say)) {
+        Ok(caller) => caller,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let sink = match how.sink(shape) {
+        Ok(sink) => sink,
+        Err(why) => return exit::because(exit::FAILED, why),
+    };
+    server::block_on(how.export(&url, &caller, list, sink, &bar))
+}
+
+impl ExportCommand {
+    fn list(&self) -> (ListQuery, CsvColumns, &OutputArgs) {
+        match self {
+            Self::Items { location, how } => {
+                let list = ListQuery::new("/v1/inventory", CURSOR_PARAMETER);
+                (list.filtered("location", location.as_ref()), CsvColumns::ITEMS, how)
+            }
+            Self::Units { sku, location, status, section, how } => {
+                let list = ListQuery::new(item_path(sku, location, "/units"), CURSOR_PARAMETER);
+                let list = list.filtered("status", status.as_ref()).filtered("section", section.as_ref());
+                (list, CsvColumns::UNITS, how)
+            }
+            Self::Reservations { owner, sku, location, status, how } => {
+                let list = ListQuery::new("/v1/reservations", CURSOR_PARAMETER);
+                let list = list.filtered("owner_id", owner.as_ref()).filtered("sku", sku.as_ref());
+                (
+                    list.filtered("location", location.as_ref()).filtered("status", status.as_ref()),
+                    CsvColumns::RESERVATIONS,
+                    how,
+                )
+            }
+            Self::Events { how } => (ListQuery::new("/v1/events", "after"), CsvColumns::EVENTS, how),
+        }
+    }
+}
+
+impl OutputArgs {
+    async fn export(
+        &self,
+        url: &str,
+        caller: &RetryClient,
+        list: ListQuery,
+        mut sink: RowWriter,
+        bar: &ProgressBar,
+    ) -> ExitCode {
+        let begun = Instant::now();
+        let mut pages = PageReader::new(list, self.after.clone());
+        let mut entries = 0;
+        if let Err(failed) = caller.check_reachable().await {
+            return exit::because(server::exit_code(&failed), server::explain(url, &failed));
+        }
+        loop {
+            let page = match pages.next(caller).await {
+                Ok(Some(page)) => page,
+                Ok(None) => break,
+                Err(failed) => {
+                    let mut why = server::explain(url, &failed);
+                    // Where there is nothing yet, there is nothing to go on behind.
+                    if entries > 0 {
+                        why.push('\n');
+                        why.push_str(&self.advice(entries, &pages, &sink.name()));
+                        sink.keep();
+                    }
+                    return exit::because(server::exit_code(&failed), why);
+                }
+            };
+            for entry in page.entries() {
+                if let Err(why) = sink.put(entry) {
+                    return exit::because(exit::FAILED, why);
+                }
+                entries += 1;
+            }
+            // What is before the cursor is written: whoever goes on there misses nothing.
+            if let Err(why) = sink.flush() {
+                return exit::because(exit::FAILED, why);
+            }
+            if out::is_closed() {
+                return ExitCode::from(exit::DONE);
+            }
+            bar.set_message(format!("{entries} exported"));
+            bar.tick();
+        }
+        bar.finish_and_clear();
+        match sink.finish() {
+            Ok((rows, bytes)) => {
+                self.tell(&ExportReport {
+                    entries,
+                    rows,
+                    bytes,
+                    seconds: begun.elapsed().as_secs_f64(),
+                    out: self.out.as_ref().map(|out| out.display().to_string()),
+                });
+                ExitCode::from(exit::DONE)
+            }
+            Err(why) => exit::because(exit::FAILED, why),
+        }
+    }
+
+    fn sink(&self, shape: CsvColumns) -> Result<RowWriter, String> {
+        let format =
+            self.format.or_else(|| self.out.as_deref().and_then(FileFormat::of)).unwrap_or(FileFormat::Jsonl);
+        let out = BufWriter::with_capacity(1 << 16, ExportTarget::open(self.out.as_deref())?);
+        let mut sink = RowWriter { out, format, shape, rows: 0, bytes: 0 };
+        if format == FileFormat::Csv && !self.no_header {
+            let header: Vec<String> = sink.shape.header().map(str::to_owned).collect();
+            sink.csv(&header)?;
+            sink.rows = 0;
+        }
+        Ok(sink)
+    }
+
+    /// How to go on after a cut, behind what is written to `name`.
+    fn advice(&self, entries: u64, pages: &PageReader, name: &str) -> String {
+        let at = pages.cursor().map(|cursor| format!(" --after {cursor}")).unwrap_or_default();
+        let written = counted(entries, "entry was", "entries were");
+        match &self.out {
+            Some(_) => format!(
+                "{written} written to {name}. Go on with{at} --no-header into another file, or begin again."
+            ),
+            None => format!("{written} written. Go on with{at} --no-header, behind them."),
+        }
+    }
+
+    fn tell(&self, report: &ExportReport) {
+        if self.json {
+            eprintln!("{}", serde_json::json!(report));
+            return;
+        }
+        let ExportReport { entries, rows, bytes, seconds, .. } = report;
+        let to = report.out.as_deref().unwrap_or("standard output");
+        let rows =
+            if rows == entries { String::new() } else { format!(" in {}", counted(*rows, "row", "rows")) };
+        eprintln!("{entries} exported{rows}, {} to {to} in {seconds:.2} s", indicatif::HumanBytes(*bytes));
+    }
+}
+
+/// Where rows go.
+struct RowWriter {
+    out: BufWriter<ExportTarget>,
+    format: FileFormat,
+    shape: CsvColumns,
+    rows: u64,
+    bytes: u64,
+}
+
+impl RowWriter {
+    fn put(&mut self, entry: &str) -> Result<(), String> {
+        if self.format == FileFormat::Jsonl {
+            self.rows += 1;
+            self.bytes += entry.len() as u64 + 1;
+            let written = self.out.write_all(entry.as_bytes()).and_then(|()| self.out.write_all(b"\n"));
+            return written.map_err(|error| self.failed(&error));
+        }
+        for row in self.shape.rows(entry)? {
+            self.csv(&row)?;
+        }
+        Ok(())
+    }
+
+    fn csv(&mut self, row: &[String]) -> Result<(), String> {
+        let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
+        let written = writer.write_record(row).map_err(|error| error.to_string());
+        written.map_err(|error| format!("writing: {error}"))?;
+        let bytes = writer.into_inner().map_err(|error| format!("writing: {error}"))?;
+        self.rows += 1;
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(&bytes).map_err(|error| self.failed(&error))
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        self.out.flush().map_err(|error| self.failed(&error))
+    }
+
+    /// Rows and bytes.
+    fn finish(mut self) -> Result<(u64, u64), String> {
+        self.flush()?;
+        self.out.get_mut().finish().map_err(|error| self.failed(&error))?;
+        Ok((self.rows, self.bytes))
+    }
+
+    /// What is written so far stays, though it is not all.
+    fn keep(&mut self) {
+        self.out.get_mut().keep();
+    }
+
+    fn name(&self) -> String {
+        self.out.get_ref().name()
+    }
+
+    fn failed(&self, error: &io::Error) -> String {
+        format!("writing {}: {error}", self.name())
+    }
+}

@@ -1,0 +1,530 @@
+//! `stockhold import`: items from a file into a running server, through its API.
+//!
+//! Memory holds what is under way and nothing else, however long the file is. Two rows of one item are applied in
+//! their order; those of different items in any.
+
+mod apply;
+mod csv_records;
+mod prediction;
+mod row;
+mod source;
+mod state;
+mod strict_json;
+mod units;
+
+pub(super) use source::FileFormat;
+
+use super::client::{CallError, RetryClient};
+use super::plural::counted;
+use super::server::{self, ServerArgs};
+use apply::{ApplyOptions, ExistingItems, RowOutcome, StockMeaning};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use row::{ItemField, ItemRow, RowError};
+use serde::Serialize;
+use source::{ItemSource, ReadOptions};
+use state::{ImportCounts, ImportState};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use stockhold_config::exit;
+use stockhold_domain::Label;
+use tokio::task::{JoinError, JoinSet};
+
+/// Most requests that are under way at once.
+const MOST_CONNECTIONS: usize = 256;
+/// How often the state is written.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+/// Bad rows that the report repeats.
+const REPORTED: usize = 1_000;
+
+#[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(super) struct ImportArgs {
+    /// A file of items, - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// The rows are units of this item, one each: unit_id, section, row, number, position and attributes (a JSON object)
+    #[arg(long, value_name = "SKU")]
+    units: Option<String>,
+    /// How rows are written [default: by the file's name: .csv, .jsonl or .ndjson]
+    #[arg(long)]
+    format: Option<FileFormat>,
+    /// What separates the fields of a CSV file: one character, or \t
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
+    delimiter: u8,
+    /// Another name for a field, like total_units=Qty; repeat it for more
+    #[arg(long, value_name = "FIELD=NAME", value_parser = renaming, conflicts_with = "units")]
+    column: Vec<(ItemField, String)>,
+    /// A column to pass over; repeat it for more
+    #[arg(long, value_name = "NAME")]
+    ignore: Vec<String>,
+    /// Where items are stocked whose rows don't say
+    #[arg(long, default_value = Label::DEFAULT_LOCATION)]
+    location: String,
+    /// What total_units counts. total: units that exist, sold ones included. on-hand: units that are not sold; what is sold here
+    /// is added, what the row has as confirmed_sold is taken off
+    #[arg(long, default_value = "total", conflicts_with = "units")]
+    stock: StockMeaning,
+    /// What to do with items that are there. update: set what the row names. keep: leave them as they are
+    #[arg(long, default_value = "update", conflicts_with = "units")]
+    existing: ExistingItems,
+    /// Change nothing: check every row, and say what would become of it
+    #[arg(long)]
+    dry_run: bool,
+    /// Stop after so many bad rows
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    max_errors: u64,
+    /// Pass over the rows before this line of the file
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["restart", "units"])]
+    from_line: Option<u64>,
+    /// Begin with the first row, whatever an earlier run has done
+    #[arg(long)]
+    restart: bool,
+    /// Where to note how far it is [default: beside the file, with .stockhold-import behind its name]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_state", "units"])]
+    state: Option<PathBuf>,
+    /// Note nothing: a run that is cut begins with the first row again
+    #[arg(long)]
+    no_state: bool,
+    /// Requests under way at once
+    #[arg(long, value_name = "N", default_value_t = 32, conflicts_with = "units")]
+    connections: usize,
+    /// How long to wait for a server that does not answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("must be one ASCII character, or \\t for a tab".to_owned()),
+    }
+}
+
+fn renaming(text: &str) -> Result<(ItemField, String), String> {
+    let known = || format!("must be FIELD=NAME, with one of {} as FIELD", ItemField::SETTABLE);
+    let (field, name) = text.split_once('=').ok_or_else(known)?;
+    let field = ItemField::named(field).filter(|field| *field != ItemField::Ignored).ok_or_else(known)?;
+    Ok((field, name.to_owned()))
+}
+
+/// What an import ends with. Field names are part of the interface.
+#[derive(Debug, Serialize)]
+struct ImportReport {
+    file: String,
+    dry_run: bool,
+    /// Whether the end of the file was reached.
+    finished: bool,
+    /// The line that an earlier run had come to.
+    resumed_after_line: u64,
+    /// The last line before which everything is done.
+    last_line: u64,
+    rows: u64,
+    #[serde(flatten)]
+    counts: ImportCounts,
+    /// Rows whose items were paused where the file comes from.
+    paused_elsewhere: u64,
+    /// Rows whose SKU begins or ends with a blank, which belongs to it.
+    blank_ended_skus: u64,
+    seconds: f64,
+    rows_per_second: f64,
+    errors: Vec<RowError>,
+}
+
+/// Why an import ended before its file.
+enum StopReason {
+    TooManyErrors,
+    Interrupted,
+    File(String),
+    Server(CallError),
+}
+
+/// Imports, reports, and says by the exit code whether all of it is in.
+pub(super) fn run(args: &ImportArgs) -> ExitCode {
+    if let Some(sku) = &args.units {
+        return units::run(args, sku);
+    }
+    let prepared = args.check().and_then(|format| Ok((format, args.server.url()?)));
+    let (format, url) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let reading = ReadOptions {
+        format,
+        delimiter: args.delimiter,
+        location: &args.location,
+        renamed: &args.column,
+        ignored: &args.ignore,
+    };
+    let source = match ItemSource::open(&args.file, &reading) {
+        Ok(source) => source,
+        Err(why) => return exit::because(exit::USAGE, format!("{}: {why}", args.file.display())),
+    };
+    let (place, state) = match args.state(&url, format) {
+        Ok(state) => state,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let bar = args.bar();
+    let notices = bar.clone();
+    let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
+    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+        Ok(caller) => Rc::new(caller),
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let mut import = ItemImport {
+        args,
+        caller,
+        rules: ApplyOptions { stock: args.stock, existing: args.existing, dry_run: args.dry_run },
+        bar,
+        place,
+        resumed: state.line,
+        bad: state.counts.bad,
+        before: state.counts.rows(),
+        state,
+        under_way: BTreeSet::new(),
+        ahead: BTreeMap::new(),
+        items: HashSet::new(),
+        running: JoinSet::new(),
+        errors: Vec::new(),
+        paused: 0,
+        blank_ended: 0,
+        predicted: prediction::PredictedItems::default(),
+    };
+    server::block_on(async {
+        let begun = Instant::now();
+        let cut = match import.caller.check_reachable().await {
+            Ok(()) => match import.all(source).await.err() {
+                // Nothing more is to be had from the server.
+                cut @ (None | Some(StopReason::Server(_))) => cut,
+                Some(cut) => {
+                    import.finish_requests().await;
+                    Some(cut)
+                }
+            },
+            Err(failed) => Some(StopReason::Server(failed)),
+        };
+        import.end(&url, cut, begun.elapsed())
+    })
+}
+
+impl ImportArgs {
+    fn check(&self) -> Result<FileFormat, String> {
+        if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
+            return Err(format!("--connections {}: must be 1 to {MOST_CONNECTIONS}", self.connections));
+        }
+        Label::check(&self.location).map_err(|why| format!("--location {:?} {why}", self.location))?;
+        let known = self.format.or_else(|| FileFormat::of(&self.file));
+        known.ok_or_else(|| format!("{}: say --format csv or --format jsonl", self.file.display()))
+    }
+
+    /// Where to go on, and where that is noted.
+    fn state(&self, url: &str, format: FileFormat) -> Result<(Option<PathBuf>, ImportState), String> {
+        let shape = format!(
+            "{url} {} {:?} {:?} {:?} {:?} {:?} {:?}",
+            format.name(),
+            self.delimiter,
+            self.column,
+            self.ignore,
+            self.location,
+            self.stock,
+            self.existing
+        );
+        let stdin = self.file.as_os_str() == "-";
+        let fresh =
+            |digest| ImportState { digest, import: shape.clone(), line: 0, counts: ImportCounts::default() };
+        let from_line = |mut state: ImportState| {
+            state.line = self.from_line.unwrap_or(1).saturating_sub(1);
+            state
+        };
+        if self.no_state || self.dry_run || (stdin && self.state.is_none()) {
+            return Ok((None, from_line(fresh(String::new()))));
+        }
+        let place = self.state.clone().unwrap_or_else(|| state::place(&self.file));
+        let digest = if stdin { Ok("standard input".to_owned()) } else { state::digest(&self.file) };
+        let digest = digest.map_err(|error| format!("{}: {error}", self.file.display()))?;
+        let fresh = fresh(digest);
+        let earlier =
+            if self.restart || self.from_line.is_some() { None } else { ImportState::read(&place)? };
+        let state = match earlier {
+            Some(earlier) if earlier.line == 0 => fresh,
+            Some(earlier) if earlier.digest == fresh.digest && earlier.import == fresh.import => {
+                eprintln!("stockhold: going on after line {}, where an earlier run stopped", earlier.line);
+                earlier
+            }
+            Some(_) => {
+                eprintln!(
+                    "stockhold: an earlier run that stopped was of another content, another server or with other \
+                     options: beginning with the first row"
+                );
+                fresh
+            }
+            None => from_line(fresh),
+        };
+        // Now, and not after the first million rows.
+        state.write(&place)?;
+        Ok((Some(place), state))
+    }
+
+    fn bar(&self) -> ProgressBar {
+        let length = std::fs::metadata(&self.file).map(|facts| facts.len()).unwrap_or_default();
+        let bar = if length > 0 { ProgressBar::new(length) } else { ProgressBar::new_spinner() };
+        let style = "{wide_bar} {bytes}/{total_bytes} {msg} {eta}";
+        if length > 0
+            && let Ok(style) = ProgressStyle::with_template(style)
+        {
+            bar.set_style(style);
+        }
+        bar
+    }
+}
+
+/// What a row's task ends with.
+type RowResult = Result<(ItemRow, RowOutcome), CallError>;
+
+/// An import under way.
+struct ItemImport<'a> {
+    args: &'a ImportArgs,
+    caller: Rc<RetryClient>,
+    rules: ApplyOptions,
+    bar: ProgressBar,
+    place: Option<PathBuf>,
+    state: ImportState,
+    /// The line that an earlier run had come to.
+    resumed: u64,
+    /// Rows that an earlier run had dealt with.
+    before: u64,
+    /// Bad rows so far.
+    bad: u64,
+    /// Lines that are sent and not answered.
+    under_way: BTreeSet<u64>,
+    /// What became of lines behind one that is under way.
+    ahead: BTreeMap<u64, fn(&mut ImportCounts) -> &mut u64>,
+    /// Their items: the next row of one of them waits.
+    items: HashSet<(String, String)>,
+    running: JoinSet<RowResult>,
+    errors: Vec<RowError>,
+    paused: u64,
+    blank_ended: u64,
+    /// What a dry run would have done so far.
+    predicted: prediction::PredictedItems,
+}
+
+impl ItemImport<'_> {
+    async fn all(&mut self, mut source: ItemSource<'_>) -> Result<(), StopReason> {
+        let mut noted = Instant::now();
+        let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+        loop {
+            let row = match source.next().map_err(StopReason::File)? {
+                None => break,
+                Some(Ok(row)) => Ok(row),
+                Some(Err(bad)) => Err(bad),
+            };
+            let line = row.as_ref().map_or_else(|bad| bad.line, |row| row.line);
+            if line <= self.resumed {
+                continue;
+            }
+            match row {
+                Err(bad) => self.bad(bad)?,
+                Ok(row) => {
+                    let item = (row.location.clone(), row.sku.clone());
+                    while self.running.len() >= self.args.connections || self.items.contains(&item) {
+                        tokio::select! {
+                            answer = self.running.join_next() => self.answered(answer)?,
+                            _ = &mut interrupt => return Err(StopReason::Interrupted),
+                        }
+                    }
+                    self.items.insert(item);
+                    self.under_way.insert(line);
+                    self.paused += u64::from(row.paused);
+                    self.blank_ended += u64::from(row.sku.trim() != row.sku);
+                    let (caller, rules) = (Rc::clone(&self.caller), self.rules);
+                    let earlier = self.predicted.before(&row);
+                    self.running.spawn_local(async move {
+                        let fate = rules.apply(&caller, &row, earlier).await?;
+                        Ok((row, fate))
+                    });
+                }
+            }
+            if noted.elapsed() >= NOTE_EVERY {
+                noted = Instant::now();
+                self.note();
+            }
+            self.bar.set_position(source.bytes());
+        }
+        while !self.running.is_empty() {
+            let answer = self.running.join_next().await;
+            self.answered(answer)?;
+        }
+        Ok(())
+    }
+
+    /// What is under way is waited for, so that the state says as much as it can.
+    async fn finish_requests(&mut self) {
+        while let Some(answer) = self.running.join_next().await {
+            // It stops already: one more bad row changes nothing, and is told.
+            let _ = self.answered(Some(answer));
+        }
+    }
+
+    fn answered(&mut self, answer: Option<Result<RowResult, JoinError>>) -> Result<(), StopReason> {
+        let Some(answer) = answer else { return Ok(()) };
+        let broken =
+            |error| StopReason::Server(CallError::Unexpected(format!("a row's task ended early: {error}")));
+        let (row, fate) = answer.map_err(broken)?.map_err(StopReason::Server)?;
+        self.under_way.remove(&row.line);
+        if self.rules.dry_run {
+            self.predicted.note(&row, &fate);
+        }
+        self.items.remove(&(row.location, row.sku));
+        match fate {
+            RowOutcome::Created => self.became(row.line, |counts| &mut counts.created),
+            RowOutcome::Updated => self.became(row.line, |counts| &mut counts.updated),
+            RowOutcome::Unchanged => self.became(row.line, |counts| &mut counts.kept),
+            RowOutcome::Rejected(bad) => return self.bad(bad),
+        }
+        Ok(())
+    }
+
+    fn became(&mut self, line: u64, count: fn(&mut ImportCounts) -> &mut u64) {
+        self.ahead.insert(line, count);
+    }
+
+    fn bad(&mut self, bad: RowError) -> Result<(), StopReason> {
+        self.bar.suspend(|| eprintln!("{}:{bad}", self.args.file.display()));
+        self.became(bad.line, |counts| &mut counts.bad);
+        self.bad += 1;
+        if self.errors.len() < REPORTED {
+            self.errors.push(bad);
+        }
+        if self.bad > self.args.max_errors { Err(StopReason::TooManyErrors) } else { Ok(()) }
+    }
+
+    /// Counts the lines before the first that is under way: those are done, for a later run too.
+    fn settle(&mut self) {
+        let open = self.under_way.first().copied().unwrap_or(u64::MAX);
+        while let Some(line) = self.ahead.first_entry().filter(|line| *line.key() < open) {
+            self.state.line = self.state.line.max(*line.key());
+            *line.remove()(&mut self.state.counts) += 1;
+        }
+    }
+
+    fn note(&mut self) {
+        self.settle();
+        self.bar.set_message(counted(self.state.counts.rows(), "row", "rows"));
+        if let Some(place) = &self.place
+            && let Err(why) = self.state.write(place)
+        {
+            self.bar.suspend(|| eprintln!("stockhold: {why}"));
+        }
+    }
+
+    fn end(&mut self, url: &str, cut: Option<StopReason>, took: Duration) -> ExitCode {
+        self.note();
+        self.bar.finish_and_clear();
+        let mut counts = self.state.counts;
+        self.ahead.values().for_each(|count| *count(&mut counts) += 1);
+        let report = ImportReport {
+            file: self.args.file.display().to_string(),
+            dry_run: self.args.dry_run,
+            finished: cut.is_none(),
+            resumed_after_line: self.resumed,
+            last_line: self.state.line,
+            rows: counts.rows(),
+            counts,
+            paused_elsewhere: self.paused,
+            blank_ended_skus: self.blank_ended,
+            seconds: took.as_secs_f64(),
+            rows_per_second: per_second(counts.rows() - self.before, took),
+            errors: std::mem::take(&mut self.errors),
+        };
+        if self.args.json {
+            println!("{:#}", serde_json::json!(report));
+        } else {
+            report.tell();
+        }
+        if let Some(place) = &self.place
+            && (cut.is_none() || self.state.line == 0)
+        {
+            ImportState::remove(place);
+        }
+        let Some(cut) = cut else {
+            return ExitCode::from(if counts.bad > 0 { exit::PARTLY } else { exit::DONE });
+        };
+        let (code, why) = match cut {
+            StopReason::TooManyErrors => (exit::FAILED, too_many(self.args.max_errors)),
+            StopReason::Interrupted => (exit::FAILED, "stopped by an interrupt".to_owned()),
+            StopReason::File(why) => (exit::USAGE, format!("{}: {why}", self.args.file.display())),
+            StopReason::Server(failed) => (server::exit_code(&failed), server::explain(url, &failed)),
+        };
+        exit::because(code, format!("{why}\n{}", self.advice()))
+    }
+
+    /// How to go on after a cut.
+    fn advice(&self) -> String {
+        let line = self.state.line;
+        match (&self.place, self.args.dry_run) {
+            (_, true) => "Nothing was changed.".to_owned(),
+            _ if line == 0 => "The same command begins with the first row again.".to_owned(),
+            (Some(_), _) => format!(
+                "Everything up to line {line} is done. The same command goes on after it; after a change to the file it \
+                 begins with the first row, unless you say --from-line {}.",
+                line + 1
+            ),
+            (None, _) => {
+                format!("Everything up to line {line} is done. Go on with --from-line {}.", line + 1)
+            }
+        }
+    }
+}
+
+impl ImportReport {
+    fn tell(&self) {
+        let ImportCounts { created, updated, kept, bad } = self.counts;
+        let rows = counted(self.rows, "row", "rows");
+        if self.dry_run {
+            println!(
+                "{rows}: {created} would create an item, {updated} would change one, {kept} would change nothing, {bad} \
+                 can't be used"
+            );
+            println!("nothing was changed (--dry-run)");
+        } else {
+            println!(
+                "{rows}: {} created, {updated} set, {kept} left as {}, {} left out",
+                counted(created, "item", "items"),
+                if kept == 1 { "it was" } else { "they were" },
+                counted(bad, "row", "rows")
+            );
+        }
+        println!("{:.2} s, {:.0} rows/s", self.seconds, self.rows_per_second);
+        if self.blank_ended_skus > 0 {
+            println!(
+                "{} with a blank: it belongs to the name, and without it it is another",
+                counted(self.blank_ended_skus, "SKU begins or ends", "SKUs begin or end")
+            );
+        }
+        if self.paused_elsewhere > 0 {
+            println!(
+                "{} paused where the file comes from; a pause is not carried over: `stockhold ctl pause`",
+                counted(self.paused_elsewhere, "item was", "items were")
+            );
+        }
+    }
+}
+
+/// Why an import stops before its file ends.
+fn too_many(most: u64) -> String {
+    format!("stopped: more than --max-errors {most} {} bad", if most == 1 { "row is" } else { "rows are" })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn per_second(rows: u64, took: Duration) -> f64 {
+    rows as f64 / took.as_secs_f64().max(f64::EPSILON)
+}

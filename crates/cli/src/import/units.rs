@@ -1,0 +1,343 @@
+//! `stockhold import --units SKU`: the units of one item from a CSV file, many at a time. Units that are there and the same
+//! stay, so a run that was cut is simply run again.
+
+use super::csv_records::{CsvRecords, input};
+use super::prediction::PredictedUnits;
+use super::row::{COUNTED, RowError, first_segment};
+use super::strict_json::StrictJson;
+use super::{ImportArgs, too_many};
+use crate::client::{CallError, RetryClient, encoded, item_path};
+use crate::plural::counted;
+use crate::server;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use stockhold_api::problem::Reason;
+use stockhold_api::wire::{Item, UnitsAdded};
+use stockhold_config::exit;
+use stockhold_domain::Label;
+
+/// Units that are sent at a time.
+pub(super) const UNITS_PER_REQUEST: usize = 1_000;
+/// Columns that a file may have; the first it must.
+const COLUMNS: [&str; 6] = ["unit_id", "section", "row", "number", "position", "attributes"];
+/// What an export has beside them, which is passed over: where a unit stood there.
+const EXPORTED: [&str; 3] = ["status", "reservation_id", "version"];
+
+/// What an import of units ends with. Field names are part of the interface.
+#[derive(Debug, Default, Serialize)]
+struct UnitsReport {
+    file: String,
+    dry_run: bool,
+    finished: bool,
+    rows: u64,
+    added: u64,
+    unchanged: u64,
+    bad: u64,
+    seconds: f64,
+    errors: Vec<RowError>,
+}
+
+/// Why it ended before its file.
+enum UnitsStopReason {
+    TooManyErrors,
+    File(String),
+    Server(CallError),
+    /// The item has no units with ids.
+    Counted,
+}
+
+impl From<CallError> for UnitsStopReason {
+    fn from(failed: CallError) -> Self {
+        Self::Server(failed)
+    }
+}
+
+/// Imports, reports, and says by the exit code whether all of it is in.
+pub(super) fn run(args: &ImportArgs, sku: &str) -> ExitCode {
+    let prepared = check(args, sku).and_then(|()| args.server.url()).and_then(|url| Ok((open(args)?, url)));
+    let (records, url) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let say = |what: &str| eprintln!("stockhold: {what}");
+    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+        Ok(caller) => caller,
+        Err(why) => return exit::because(exit::USAGE, why),
+    };
+    let file = args.file.display().to_string();
+    let report = UnitsReport { file, dry_run: args.dry_run, ..UnitsReport::default() };
+    let mut import = UnitsImport { args, sku, caller, report, predicted: PredictedUnits::default() };
+    server::block_on(async {
+        let begun = Instant::now();
+        let cut = match import.begin().await {
+            Ok(()) => import.all(records).await.err(),
+            Err(cut) => Some(cut),
+        };
+        import.report.seconds = begun.elapsed().as_secs_f64();
+        import.end(&url, cut)
+    })
+}
+
+fn check(args: &ImportArgs, sku: &str) -> Result<(), String> {
+    Label::check(sku).map_err(|why| format!("--units {sku:?} {why}"))?;
+    Label::check(&args.location).map_err(|why| format!("--location {:?} {why}", args.location))?;
+    if args.format.is_none_or(|format| format.name() == "csv") {
+        return Ok(());
+    }
+    Err("--units takes a CSV file with the columns unit_id, section, row, number, position and attributes; --format jsonl is \
+         for items"
+        .to_owned())
+}
+
+/// A column; none is passed over.
+type UnitColumn = Option<&'static str>;
+
+/// The file, and what its columns are.
+fn open(args: &ImportArgs) -> Result<CsvRecords<UnitColumn>, String> {
+    let records = input(&args.file).and_then(|input| {
+        CsvRecords::open(input, Rc::default(), args.delimiter, |names| columns(names, args))
+    });
+    records.map_err(|why| format!("{}: {why}", args.file.display()))
+}
+
+fn columns(names: &[String], args: &ImportArgs) -> Result<Vec<UnitColumn>, String> {
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let known = COLUMNS.into_iter().find(|known| known == name);
+        if known.is_none() && !EXPORTED.contains(&name.as_str()) && !args.ignore.contains(name) {
+            let known = COLUMNS.join(", ");
+            return Err(format!(
+                "column {name:?} is not known; units have {known} (--ignore passes a column over)"
+            ));
+        }
+        if known.is_some() && columns.contains(&known) {
+            return Err(format!("column {name:?} is there twice"));
+        }
+        columns.push(known);
+    }
+    if !columns.contains(&Some("unit_id")) {
+        return Err("there is no column unit_id, which every unit needs".to_owned());
+    }
+    Ok(columns)
+}
+
+/// A unit that is being read.
+struct UnitBuilder {
+    line: u64,
+    unit: Map<String, Value>,
+}
+
+impl UnitBuilder {
+    fn new(line: u64) -> Self {
+        Self { line, unit: Map::new() }
+    }
+
+    /// Takes one field. An empty one is as good as none.
+    fn put(&mut self, column: UnitColumn, text: &str) -> Result<(), String> {
+        let Some(column) = column.filter(|_| !text.is_empty()) else { return Ok(()) };
+        let value =
+            match column {
+                "position" => json!(text.trim().parse::<u64>().map_err(|_| {
+                    format!("must be a whole number that is not negative, found {text:?}")
+                })?),
+                "attributes" => {
+                    let read = serde_json::from_str(text).map(|StrictJson(value)| value);
+                    read.map_err(|error| format!("must be a JSON object: {error}"))?
+                }
+                _ => json!(text),
+            };
+        self.unit.insert(column.to_owned(), value);
+        Ok(())
+    }
+
+    /// The unit as the API takes it, at its line. What is valid is asked of the API's own decoder.
+    fn unit(self, sku: &str) -> Result<(u64, Value), RowError> {
+        let unit = Value::Object(self.unit);
+        let body = json!({ "units": [unit] }).to_string();
+        match stockhold_api::decode::add_units(&encoded(sku), None, body.as_bytes()) {
+            Ok(_) => Ok((self.line, unit)),
+            Err(invalid) => {
+                let (pointer, what) =
+                    invalid.errors.first().map_or(("", String::new()), |e| (&*e.pointer, e.detail.clone()));
+                let column = first_segment(pointer.strip_prefix("/units/0").unwrap_or(pointer)).to_owned();
+                Err(RowError { line: self.line, column, what })
+            }
+        }
+    }
+}
+
+/// Where reading units stopped.
+#[derive(PartialEq, Eq)]
+enum ChunkEnd {
+    /// At as many as are sent together.
+    Full,
+    /// At the end of the file.
+    EndOfFile,
+}
+
+struct UnitsImport<'a> {
+    args: &'a ImportArgs,
+    sku: &'a str,
+    caller: RetryClient,
+    report: UnitsReport,
+    /// What a dry run would have added so far.
+    predicted: PredictedUnits,
+}
+
+impl UnitsImport<'_> {
+    /// Sees whether the server answers, and in a dry run whether its item would take units.
+    async fn begin(&mut self) -> Result<(), UnitsStopReason> {
+        self.caller.check_reachable().await?;
+        if !self.args.dry_run {
+            return Ok(());
+        }
+        match self.caller.send("GET", &item_path(self.sku, &self.args.location, ""), b"").await {
+            Ok(raw) => {
+                let item: Item = serde_json::from_slice(&raw.body)
+                    .map_err(|error| CallError::Unexpected(format!("an item that can't be read: {error}")))?;
+                if item.mode == COUNTED {
+                    return Err(UnitsStopReason::Counted);
+                }
+                let units = counted(item.total_units, "unit", "units");
+                eprintln!("stockhold: item {:?} has {units}", self.sku);
+            }
+            Err(CallError::Refused(problem)) if problem.reason == Reason::UnknownItem.name() => {
+                eprintln!("stockhold: item {:?} is not there and would be made", self.sku);
+            }
+            Err(other) => return Err(other.into()),
+        }
+        Ok(())
+    }
+
+    async fn all(&mut self, mut records: CsvRecords<UnitColumn>) -> Result<(), UnitsStopReason> {
+        while !self.report.finished {
+            let mut chunk = Vec::new();
+            let read = self.read(&mut records, &mut chunk);
+            // Those before a row that ends it go in.
+            self.send(chunk).await?;
+            self.report.finished = read? == ChunkEnd::EndOfFile;
+        }
+        Ok(())
+    }
+
+    /// Reads units that are sent together.
+    fn read(
+        &mut self,
+        records: &mut CsvRecords<UnitColumn>,
+        chunk: &mut Vec<(u64, Value)>,
+    ) -> Result<ChunkEnd, UnitsStopReason> {
+        while chunk.len() < UNITS_PER_REQUEST {
+            let draft = records.next(UnitBuilder::new, |draft, column, text| draft.put(*column, text));
+            let Some(draft) = draft.map_err(UnitsStopReason::File)? else { return Ok(ChunkEnd::EndOfFile) };
+            self.report.rows += 1;
+            match draft.and_then(|draft| draft.unit(self.sku)) {
+                Ok((line, unit)) => match self.predict(line, &unit) {
+                    Ok(()) => chunk.push((line, unit)),
+                    Err(bad) => self.bad(bad)?,
+                },
+                Err(bad) => self.bad(bad)?,
+            }
+        }
+        Ok(ChunkEnd::Full)
+    }
+
+    /// In a dry run, what the file's own units would make of this one.
+    fn predict(&mut self, line: u64, unit: &Value) -> Result<(), RowError> {
+        if !self.args.dry_run {
+            return Ok(());
+        }
+        let taken = self.predicted.take(line, unit);
+        taken.map_err(|what| RowError { line, column: "unit_id".to_owned(), what })
+    }
+
+    /// Sends units; one that the server does not take is told and left out, the others are sent again.
+    async fn send(&mut self, mut units: Vec<(u64, Value)>) -> Result<(), UnitsStopReason> {
+        let path = item_path(self.sku, &self.args.location, "/units");
+        while !units.is_empty() && !self.args.dry_run {
+            let body = json!({ "units": units.iter().map(|(_, unit)| unit).collect::<Vec<_>>() });
+            match self.caller.post::<UnitsAdded>(&path, &body).await {
+                Ok(answer) => {
+                    self.report.added += answer.body.added;
+                    self.report.unchanged += answer.body.unchanged;
+                    return Ok(());
+                }
+                Err(CallError::Refused(problem)) if problem.reason == Reason::UnknownItem.name() => {
+                    let item = item_path(self.sku, &self.args.location, "");
+                    let made = self.caller.send("PUT", &item, br#"{"mode":"units"}"#).await?;
+                    eprintln!("stockhold: item {:?} is new (status {})", self.sku, made.status);
+                }
+                Err(CallError::Refused(problem)) => {
+                    let error = problem.errors.first();
+                    let number = error.and_then(|error| {
+                        error.pointer.strip_prefix("/units/")?.split('/').next()?.parse().ok()
+                    });
+                    let (Some(error), Some(number)) = (error, number.filter(|number| *number < units.len()))
+                    else {
+                        return Err(CallError::Refused(problem).into());
+                    };
+                    let (line, _) = units.remove(number);
+                    self.bad(RowError { line, column: "unit_id".to_owned(), what: error.detail.clone() })?;
+                }
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn bad(&mut self, bad: RowError) -> Result<(), UnitsStopReason> {
+        eprintln!("{}:{bad}", self.args.file.display());
+        self.report.bad += 1;
+        if self.report.errors.len() < super::REPORTED {
+            self.report.errors.push(bad);
+        }
+        if self.report.bad > self.args.max_errors { Err(UnitsStopReason::TooManyErrors) } else { Ok(()) }
+    }
+
+    fn end(&self, url: &str, cut: Option<UnitsStopReason>) -> ExitCode {
+        let UnitsReport { rows, added, unchanged, bad, seconds, .. } = &self.report;
+        if self.args.json {
+            println!("{:#}", json!(self.report));
+        } else {
+            let rows = counted(*rows, "row", "rows");
+            if self.args.dry_run {
+                println!(
+                    "{rows}: {bad} can't be used; nothing was changed, nor held against units that are there (--dry-run)"
+                );
+            } else {
+                println!(
+                    "{rows}: {} added, {unchanged} there already, {} left out ({seconds:.2} s)",
+                    counted(*added, "unit", "units"),
+                    counted(*bad, "row", "rows")
+                );
+            }
+        }
+        match cut {
+            None if *bad > 0 => ExitCode::from(exit::PARTLY),
+            None => ExitCode::from(exit::DONE),
+            Some(UnitsStopReason::TooManyErrors) => {
+                exit::because(exit::FAILED, too_many(self.args.max_errors))
+            }
+            Some(UnitsStopReason::File(why)) => {
+                let rest = if self.args.dry_run {
+                    "Nothing was changed."
+                } else {
+                    "Everything before that line is in."
+                };
+                exit::because(exit::USAGE, format!("{}: {why}\n{rest}", self.args.file.display()))
+            }
+            Some(UnitsStopReason::Counted) => exit::because(
+                exit::FAILED,
+                format!(
+                    "{:?} at {:?} counts its units (mode counted), which have no ids: --units is for another item",
+                    self.sku, self.args.location
+                ),
+            ),
+            Some(UnitsStopReason::Server(failed)) => {
+                exit::because(server::exit_code(&failed), server::explain(url, &failed))
+            }
+        }
+    }
+}

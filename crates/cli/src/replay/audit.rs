@@ -1,0 +1,92 @@
+//! The verdict: what the server's ledger says, against what the replay was told, SKU by SKU.
+
+use super::drive::for_each;
+use super::ledger::SkuTotals;
+use super::steps::ReplayRun;
+use crate::client::CallError;
+use serde::Serialize;
+use std::rc::Rc;
+use stockhold_api::client::At;
+use stockhold_api::wire::Item;
+
+/// One figure that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Difference {
+    /// The SKU.
+    pub(super) sku: String,
+    /// The figure's name in the API.
+    pub(super) figure: &'static str,
+    /// As the replay was told.
+    pub(super) told: i128,
+    /// As the server has it.
+    pub(super) server: i128,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct ReplayAudit {
+    /// Whether nothing differs.
+    pub(super) balanced: bool,
+    /// SKUs that were compared.
+    pub(super) skus: u64,
+    /// Units sold and not returned, as the server has them.
+    pub(super) confirmed_sold: u64,
+    /// Units held, as the server has them.
+    pub(super) held_units: u64,
+    /// Units that exist, as the server has them.
+    pub(super) total_units: u64,
+    /// What differs.
+    pub(super) differences: Vec<Difference>,
+}
+
+/// Reads every item and compares.
+pub(super) async fn audit(run: &Rc<ReplayRun>, at_once: usize) -> Result<ReplayAudit, CallError> {
+    let skus: Vec<(String, SkuTotals)> =
+        run.ledger.borrow().skus.iter().map(|(sku, figures)| (sku.clone(), *figures)).collect();
+    let mut verdict = ReplayAudit::default();
+    let ask = |(sku, figures): (String, SkuTotals)| {
+        let run = Rc::clone(run);
+        async move {
+            let at = At { sku: &sku, location: Some(&run.location) };
+            let item = run.caller.ask(async |client| client.item(at).await).await?;
+            Ok((sku, figures, item))
+        }
+    };
+    for_each(skus.into_iter(), at_once, ask, |(sku, told, item)| verdict.compare(&sku, &told, &item)).await?;
+    verdict.differences.sort_by(|a, b| (&a.sku, a.figure).cmp(&(&b.sku, b.figure)));
+    verdict.balanced = verdict.differences.is_empty();
+    Ok(verdict)
+}
+
+impl ReplayAudit {
+    fn compare(&mut self, sku: &str, told: &SkuTotals, item: &Item) {
+        self.skus += 1;
+        self.confirmed_sold += item.confirmed_sold;
+        self.held_units += item.held_units;
+        self.total_units += item.total_units;
+        let figures = [
+            ("confirmed_sold", i128::from(told.confirmed) - i128::from(told.returned), item.confirmed_sold),
+            ("held_units", i128::from(told.held), item.held_units),
+            ("total_units", i128::from(told.stock) + i128::from(told.adjusted), item.total_units),
+        ];
+        for (figure, told, server) in figures {
+            if told != i128::from(server) {
+                self.differences.push(Difference {
+                    sku: sku.to_owned(),
+                    figure,
+                    told,
+                    server: server.into(),
+                });
+            }
+        }
+        let promised = item.confirmed_sold + item.held_units;
+        if promised > item.total_units {
+            self.differences.push(Difference {
+                sku: sku.to_owned(),
+                figure: "oversold: sold and held, against total_units",
+                told: promised.into(),
+                server: item.total_units.into(),
+            });
+        }
+    }
+}

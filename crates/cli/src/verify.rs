@@ -1,0 +1,168 @@
+//! `stockhold verify`: recounts everything and says whether it adds up, whatever the store is.
+
+use super::plural::counted;
+use crate::audit_errors::books_failed;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::ExitCode;
+use stockhold_config::exit;
+use stockhold_config::sql_options;
+use stockhold_config::{Config, StorePlace};
+use stockhold_embedded::{OpenError, files};
+use stockhold_sql::Progress;
+
+/// What is recounted, and how it is told.
+#[derive(Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    place: StorePlace,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How often the bar moves, in batches.
+const BAR_STEP: u64 = 256;
+
+/// What any store's recount comes to.
+struct VerifyResult {
+    batches: u64,
+    events: u64,
+    /// Up to which position events have left for an archive.
+    archived: u64,
+    items: u64,
+    /// Units with ids, where they were counted.
+    units: Option<u64>,
+    reservations: [u64; 4],
+    keys: u64,
+    findings: Vec<String>,
+    drift: u64,
+}
+
+impl VerifyArgs {
+    pub(crate) fn run(&self) -> ExitCode {
+        let config = match self.place.load() {
+            Ok(config) => config,
+            Err(error) => return exit::because(exit::USAGE, error),
+        };
+        let verdict = if config.store.is_embedded() { embedded(&config) } else { sql(&config) };
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err((code, why)) => return exit::because(code, why),
+        };
+        if self.json {
+            println!("{:#}", json(&verdict));
+        } else {
+            tell(&verdict);
+        }
+        ExitCode::from(if verdict.drift == 0 { exit::DONE } else { exit::FAILED })
+    }
+}
+
+/// Says so when the data is there and not for this user to read.
+pub(super) fn may_read(data_dir: &Path) -> Result<(), (u8, String)> {
+    let log = data_dir.join(files::LOG);
+    match File::open(&log) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let why = format!("opening {}: {error}. Run it as the user that serves", log.display());
+            Err((exit::FAILED, why))
+        }
+        // Anything else is told by whoever reads it.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn embedded(config: &Config) -> Result<VerifyResult, (u8, String)> {
+    may_read(&config.data_dir)?;
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("recounting {wide_bar} {pos}/{len} batches") {
+        bar.set_style(style);
+    }
+    let verdict = stockhold_embedded::verify(&config.data_dir, |done, all| {
+        if done.is_multiple_of(BAR_STEP) {
+            bar.set_length(all);
+            bar.set_position(done);
+        }
+    });
+    bar.finish_and_clear();
+    let stockhold_embedded::VerifyReport { batches, events, items, reservations, keys, findings, drift } =
+        verdict.map_err(|error| {
+            let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
+            (code, error.to_string())
+        })?;
+    Ok(VerifyResult { batches, events, archived: 0, items, units: None, reservations, keys, findings, drift })
+}
+
+fn sql(config: &Config) -> Result<VerifyResult, (u8, String)> {
+    let options = sql_options(config)?;
+    let bar = ProgressBar::new_spinner();
+    let verdict = stockhold_sql::verify(config.store.url(), &options, |progress| {
+        bar.set_message(match progress {
+            Progress::Events(done, all) => format!("recounting: event {done} of {all}"),
+            Progress::Reservations(done) => format!("recounting: {done} reservations"),
+            Progress::Keys(done) => format!("recounting: {done} keys"),
+        });
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    let stockhold_sql::Verdict {
+        batches,
+        events,
+        archived,
+        items,
+        units,
+        reservations,
+        keys,
+        findings,
+        drift,
+    } = verdict.map_err(|error| books_failed(config, &error))?;
+    let units = Some(units);
+    Ok(VerifyResult { batches, events, archived, items, units, reservations, keys, findings, drift })
+}
+
+fn json(verdict: &VerifyResult) -> serde_json::Value {
+    let [active, confirmed, cancelled, expired] = verdict.reservations;
+    let mut told = serde_json::json!({
+        "adds_up": verdict.drift == 0,
+        "drift": verdict.drift,
+        "findings": verdict.findings,
+        "batches": verdict.batches,
+        "events": verdict.events,
+        "archived_through": verdict.archived,
+        "items": verdict.items,
+        "idempotency_keys": verdict.keys,
+        "reservations": { "active": active, "confirmed": confirmed, "cancelled": cancelled, "expired": expired },
+    });
+    if let Some(units) = verdict.units {
+        told["units"] = units.into();
+    }
+    told
+}
+
+fn tell(verdict: &VerifyResult) {
+    let [active, confirmed, cancelled, expired] = verdict.reservations;
+    println!(
+        "{} in {}, {}, {}",
+        counted(verdict.events, "event", "events"),
+        counted(verdict.batches, "batch", "batches"),
+        counted(verdict.items, "item", "items"),
+        counted(verdict.keys, "key", "keys")
+    );
+    if verdict.archived > 0 {
+        println!("events up to position {} have been archived; what they came to is kept", verdict.archived);
+    }
+    println!(
+        "reservations: {active} active, {confirmed} confirmed, {cancelled} cancelled, {expired} expired"
+    );
+    for finding in &verdict.findings {
+        println!("drift: {finding}");
+    }
+    let unlisted = verdict.drift.saturating_sub(verdict.findings.len() as u64);
+    if unlisted > 0 {
+        println!("drift: and {unlisted} more");
+    }
+    println!("{}", if verdict.drift == 0 { "it adds up" } else { "it does not add up" });
+}

@@ -1,0 +1,46 @@
+//! Settings that are understood and yet hardly meant: said at a start and by `stockhold config`. Nothing is refused here.
+
+use stockhold_domain::HoldLimits;
+
+/// What to look at, a sentence each.
+pub fn of(rules: &HoldLimits) -> Vec<String> {
+    let service = (String::new(), Some(rules.default_ttl), Some(rules.max_hold));
+    let locations =
+        rules.locations.iter().map(|(name, default, max)| (format!("locations.{name}."), *default, *max));
+    let above = std::iter::once(service).chain(locations).filter_map(|(place, default, max)| {
+        let (default, max) = (default?.get(), max?.get());
+        (default > max).then(|| {
+            format!(
+                "{place}default_ttl_seconds {default} is above {place}max_hold_seconds {max}: holds that name no time get \
+                 {max} s"
+            )
+        })
+    });
+    above.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stockhold_domain::{Label, Seconds};
+
+    #[test]
+    fn a_default_above_the_longest_hold() {
+        let seconds = |seconds| Seconds::new(seconds).unwrap();
+        let at = |name, default: Option<u64>, max: Option<u64>| {
+            (Label::new(name).unwrap(), default.map(seconds), max.map(seconds))
+        };
+        let rules = HoldLimits {
+            default_ttl: seconds(600),
+            max_hold: seconds(600),
+            locations: vec![at("a", Some(31), Some(30)), at("b", None, Some(30)), at("c", Some(900), None)],
+        };
+        let [only] = &of(&rules)[..] else { panic!("{:?}", of(&rules)) };
+        assert!(
+            only.starts_with("locations.a.default_ttl_seconds 31 is above locations.a.max_hold"),
+            "{only}"
+        );
+        let rules = HoldLimits { max_hold: seconds(599), locations: Vec::new(), ..rules };
+        assert!(of(&rules)[0].ends_with("get 599 s"));
+    }
+}
