@@ -27,10 +27,10 @@ const _: () = assert!(
 pub(crate) const UNINDEXED_RECORDS_LIMIT: usize = 2_000_000;
 
 /// Keys that make a run.
-pub(crate) const RUN_KEYS: usize = if fault::ON { 256 } else { 65_536 };
+pub(crate) const RUN_KEYS: usize = if fault::ENABLED { 256 } else { 65_536 };
 
 /// Bytes in a write-ahead log that are worth copying.
-pub(crate) const CHECKPOINT_AFTER_BYTES: u64 = if fault::ON { 1 << 20 } else { 32 << 20 };
+pub(crate) const CHECKPOINT_AFTER_BYTES: u64 = if fault::ENABLED { 1 << 20 } else { 32 << 20 };
 /// What is written between two checkpoints, with as much again for what comes while one is made.
 pub(crate) const WAL_PREALLOCATION: u64 = 64 << 20;
 const _: () = assert!(CHECKPOINT_AFTER_BYTES * 2 <= WAL_PREALLOCATION);

@@ -157,9 +157,9 @@ impl Maker {
 
     fn op(&mut self) -> (Op, Option<u16>) {
         let any = if self.hall {
-            Op::random_with_a_hall(&mut self.random)
+            Op::random_with_unit_item(&mut self.random)
         } else {
-            Op::random(&mut self.random, true)
+            Op::random(&mut self.random)
         };
         let op = match any {
             // Nothing is sold while everything is paused: most pauses are over soon.

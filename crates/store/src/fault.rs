@@ -9,7 +9,7 @@
 //!   done there (`name action`), before it is done.
 
 /// Whether faults can be injected: some bounds are smaller then, so that what happens behind them happens often.
-pub const ON: bool = cfg!(feature = "faults");
+pub const ENABLED: bool = cfg!(feature = "faults");
 
 /// A step by its name: `fault!("commit.encoded")`, or `fault!("commit.encoded" => error)` where the step can fail; then the
 /// function around it returns `Err(error)` when it is told to. Names are literals, each used in one place.

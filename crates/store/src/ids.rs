@@ -42,7 +42,7 @@ impl IdSource {
     }
 
     /// Ids for what a command may make.
-    pub fn fresh(&mut self, now: Instant, bucket: u16) -> GeneratedIds {
+    pub fn generate(&mut self, now: Instant, bucket: u16) -> GeneratedIds {
         GeneratedIds {
             reservation: ReservationId::new(now, self.random(), bucket),
             event: EventId::new(now, self.random()),

@@ -1,7 +1,7 @@
 //! What goes into a store and what comes out of it: a question with the place that its answer is put in, so that nobody
 //! waits in a call.
 
-use crate::query::{Found, Query};
+use crate::query::{Query, QueryResult};
 use core::fmt;
 use std::sync::Arc;
 use stockhold_domain::{Envelope, Outcome};
@@ -9,7 +9,7 @@ use stockhold_domain::{Envelope, Outcome};
 /// Something asked of a store, and where its answer goes.
 pub struct Job {
     /// What is asked.
-    pub ask: Request,
+    pub request: Request,
     /// Where the answer goes.
     pub reply: ReplyTo,
 }
@@ -34,7 +34,7 @@ pub enum Answer {
     /// To commands: what became of each, in their order.
     Outcomes(Vec<Result<Outcome, Failure>>),
     /// To a query.
-    Found(Found),
+    QueryResult(QueryResult),
 }
 
 /// Why a store could not answer. Never a business refusal.

@@ -19,17 +19,17 @@ pub mod unit_transitions;
 
 #[cfg(feature = "model")]
 pub mod conformance;
-#[cfg(feature = "testing")]
-pub mod mangle;
 #[cfg(feature = "model")]
 pub mod model;
+#[cfg(feature = "testing")]
+pub mod mutate;
 #[cfg(feature = "testing")]
 pub mod parsers;
 
 pub use job::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 pub use query::{
-    Cursor, Filter, Found, ItemPageRequest, Page, Pauses, Query, SeatMap, UNITS_LOOKED_AT, UnitFilter,
-    UnitPage, UnitState,
+    Cursor, ItemPageRequest, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
+    ReservationPage, SeatMap, UnitFilter, UnitPage, UnitState,
 };
 pub use store::{EventRow, Store};
-pub use unit_history::{UNIT_HISTORY, UnitHistory, each_unit};
+pub use unit_history::{UNIT_HISTORY_LIMIT, UnitHistory, for_each_unit};

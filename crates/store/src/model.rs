@@ -6,24 +6,24 @@
 //!
 //! [`decide`]: stockhold_domain::decide
 
+mod agreement;
 mod audit;
 mod find;
 mod holds;
 mod naive_state;
-mod same;
 mod stock;
 mod units;
 
+pub use agreement::{holds_agree, outcomes_agree};
 pub use audit::{audit, successor};
 pub use find::find;
 pub use naive_state::NaiveState;
-pub use same::{same, same_hold};
 
 use stockhold_domain::{
-    Command, Envelope, EventId, Extras, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, Instant, Item,
-    ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
-    ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, Terms,
-    UnavailableUnits, limits,
+    Command, Envelope, EventId, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, HoldTerms, Instant,
+    Item, ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
+    ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, UnavailableUnits,
+    limits,
 };
 
 /// All that a model knows of an item. What is held and sold is not here: it is counted from the reservations.
@@ -97,7 +97,7 @@ impl Model {
 
     /// Runs a command as if its key had never been used, as a store may when it has kept the key for its time. Where that
     /// does not use the key anew, it may be known again later.
-    pub fn run_afresh(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
+    pub fn run_without_key_record(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
         let known =
             |used: &(KeyHash, Fingerprint, KeyTarget)| envelope.key.is_some_and(|key| key.hash == used.0);
         let forgotten: Vec<_> = self.used.extract_if(.., |used| known(used)).collect();
@@ -227,9 +227,6 @@ impl Model {
         if asked.ttl.is_some_and(|ttl| ttl > max) {
             return Err(invalid("/ttl_seconds"));
         }
-        if asked.pool.is_some() {
-            return Err(invalid("/pool"));
-        }
         for (n, want) in wants.iter().enumerate() {
             let counts = |record: Record| record.mode == Mode::Counted;
             if asked.basket.selection(n).is_some() && record_of(self, &want.item).is_some_and(counts) {
@@ -300,11 +297,10 @@ impl Model {
             id,
             status: Status::Active,
             expires_at: now.deadline(ttl),
-            terms: Terms {
-                owner_id: asked.owner_id.clone(),
+            terms: HoldTerms {
+                reserve: asked.terms.clone(),
                 created_at: now,
                 max_expires_at: now.deadline(max),
-                extras: extras(asked),
             }
             .into(),
             lines: lines.into(),
@@ -379,20 +375,4 @@ const NO_EVENT: EventId = EventId::from_u128(0);
 
 fn invalid(pointer: &str) -> Rejection {
     Rejection::InvalidRequest(FieldError { pointer: pointer.into(), detail: String::new() })
-}
-
-fn extras(asked: &Reserve) -> Option<Box<Extras>> {
-    if asked.channel.is_none()
-        && asked.customer_id.is_none()
-        && asked.session_id.is_none()
-        && asked.metadata.is_none()
-    {
-        return None;
-    }
-    Some(Box::new(Extras {
-        channel: asked.channel.clone(),
-        customer_id: asked.customer_id.clone(),
-        session_id: asked.session_id.clone(),
-        metadata: asked.metadata.clone(),
-    }))
 }

@@ -1,7 +1,7 @@
-//! The parsers of this crate, for [`crate::mangle`] and for `fuzz/`. What is read is written again as the same bytes.
+//! The parsers of this crate, for [`crate::mutate`] and for `fuzz/`. What is read is written again as the same bytes.
 
 use crate::codec::{self, DecodeError, Reader};
-use crate::mangle::Parser;
+use crate::mutate::Parser;
 
 /// Reads one record, and holds that it is written as it was read.
 fn again<T>(bytes: &[u8], read: fn(&mut Reader<'_>) -> Result<T, DecodeError>, write: fn(&mut Vec<u8>, &T)) {

@@ -14,7 +14,7 @@ pub enum Query {
     /// Items, in the order asked for.
     Items(Vec<ItemKey>),
     /// All items, in order of (location, SKU).
-    ItemPageRequest(ItemPageRequest),
+    ItemPage(ItemPageRequest),
     /// Units of an item, in the order of their claims.
     Units(UnitFilter),
     /// One unit of an item.
@@ -24,7 +24,7 @@ pub enum Query {
         /// Which of its units.
         unit: Label,
     },
-    /// The events that moved a unit since it was added, oldest first: the newest [`crate::UNIT_HISTORY`] at most.
+    /// The events that moved a unit since it was added, oldest first: the newest [`crate::UNIT_HISTORY_LIMIT`] at most.
     UnitHistory {
         /// Which item.
         item: ItemKey,
@@ -39,7 +39,7 @@ pub enum Query {
         layout: bool,
     },
     /// Reservations, the newest first.
-    Reservations(Filter),
+    Reservations(ReservationFilter),
     /// The events of one reservation, oldest first.
     History(ReservationId),
     /// Committed events after a position, oldest first.
@@ -97,7 +97,7 @@ impl UnitFilter {
         let mut page = UnitPage::default();
         let mut last = None;
         let mut rest = pool.after(after);
-        for unit in rest.by_ref().take(UNITS_LOOKED_AT) {
+        for unit in rest.by_ref().take(MAX_UNITS_SCANNED) {
             last = Some(unit);
             if self.matches(unit) {
                 page.units.push(unit.clone());
@@ -112,7 +112,7 @@ impl UnitFilter {
 }
 
 /// Units that are looked at for one page at most: whoever waits for the store meanwhile does not wait for long.
-pub const UNITS_LOOKED_AT: usize = 4_096;
+pub const MAX_UNITS_SCANNED: usize = 4_096;
 
 /// Some of the units that were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl SeatMap {
 
 /// A page of reservations: those that all that is given applies to.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct ReservationFilter {
     /// Whose they are.
     pub owner_id: Option<Label>,
     /// One of their lines is of this SKU; with a location as well, that line is there.
@@ -169,14 +169,14 @@ pub struct Filter {
     pub limit: usize,
 }
 
-impl Filter {
+impl ReservationFilter {
     /// Whether a reservation belongs on the page, leaving aside where the page begins.
     pub fn matches(&self, hold: &Hold) -> bool {
         let line = |key: &ItemKey| {
             self.sku.as_ref().is_none_or(|sku| sku.as_str() == key.sku())
                 && self.location.as_ref().is_none_or(|location| location.as_str() == key.location())
         };
-        self.owner_id.as_ref().is_none_or(|owner| *owner == hold.terms.owner_id)
+        self.owner_id.as_ref().is_none_or(|owner| *owner == hold.terms.reserve.owner_id)
             && self.status.is_none_or(|status| status == hold.status)
             && hold.lines.iter().any(|found| line(&found.item))
     }
@@ -188,7 +188,7 @@ pub struct Cursor(pub u128);
 
 /// Some of the reservations that were asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct ReservationPage {
     /// The newest first. May be fewer than there was room for, even none, though there are more.
     pub holds: Vec<Hold>,
     /// Where to go on; `None` when there are no more.
@@ -206,13 +206,13 @@ pub struct Pauses {
 
 /// What a store answers to a [`Query`], kind by kind.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum QueryResult {
     /// To [`Query::Reservation`].
     Reservation(Option<Hold>),
     /// To [`Query::Items`].
     Items(Vec<Option<Item>>),
-    /// To [`Query::ItemPageRequest`]: fewer than the limit only at the end.
-    ItemPageRequest(Vec<Item>),
+    /// To [`Query::ItemPage`]: fewer than the limit only at the end.
+    ItemPage(Vec<Item>),
     /// To [`Query::Units`]; `None` when there is no such item, or its units are counted.
     Units(Option<UnitPage>),
     /// To [`Query::Unit`]; `None` when there is no such unit, be it that there is no such item.
@@ -222,7 +222,7 @@ pub enum Found {
     /// To [`Query::SeatMap`]; `None` as for units.
     SeatMap(Option<Box<SeatMap>>),
     /// To [`Query::Reservations`].
-    Reservations(Page),
+    Reservations(ReservationPage),
     /// To [`Query::History`]; `None` when there is no such reservation.
     History(Option<Vec<EventRow>>),
     /// To [`Query::Events`]: fewer than the limit only at the end.

@@ -35,7 +35,7 @@ pub trait Store: Send + Sync {
 
     /// An item from published memory, at most as new as what is durable and at least as new as what was answered.
     /// `None` when this store publishes nothing and has to be asked by [`crate::Query::Items`].
-    fn published(&self, item: &ItemKey) -> Option<Option<Item>>;
+    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>>;
 
     /// Position of an event that is committed: the newest one, or one a moment older. What is after it can be asked for
     /// by [`crate::Query::Events`].

@@ -4,10 +4,13 @@ use crate::store::EventRow;
 use stockhold_domain::{ItemKey, Label, StockChange, Transition, moved};
 
 /// Most transitions that the history of a unit shows: the newest ones.
-pub const UNIT_HISTORY: usize = 64;
+pub const UNIT_HISTORY_LIMIT: usize = 64;
 
 /// Calls back for every unit that a transition is about, with the version that it has after it; `None` where it went.
-pub fn each_unit<'a>(transition: &'a Transition, mut each: impl FnMut(&'a ItemKey, &'a Label, Option<u64>)) {
+pub fn for_each_unit<'a>(
+    transition: &'a Transition,
+    mut each: impl FnMut(&'a ItemKey, &'a Label, Option<u64>),
+) {
     match transition {
         Transition::Hold { change, hold, .. } => {
             for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
@@ -45,12 +48,12 @@ impl<'a> UnitHistory<'a> {
     }
 
     /// Takes an event in that is older than those before, if it belongs here.
-    pub fn look_at(&mut self, row: EventRow) {
-        if self.is_whole() {
+    pub fn add_older(&mut self, row: EventRow) {
+        if self.is_complete() {
             return;
         }
         let mut led_to = None;
-        each_unit(&row.event.transition, |item, unit, version| {
+        for_each_unit(&row.event.transition, |item, unit, version| {
             if unit == self.unit && item == self.item {
                 led_to = Some(version);
             }
@@ -61,8 +64,8 @@ impl<'a> UnitHistory<'a> {
     }
 
     /// Whether older events add nothing.
-    pub fn is_whole(&self) -> bool {
-        self.begun || self.moves.len() >= UNIT_HISTORY
+    pub fn is_complete(&self) -> bool {
+        self.begun || self.moves.len() >= UNIT_HISTORY_LIMIT
     }
 
     /// Whether each event leads from where the one before it led to.

@@ -6,7 +6,7 @@
 use super::body::{self, LineBody};
 use super::field::FulfilmentWord;
 use super::field::{Flag, Id, Key, Object, Op, Quantity, Text, Together, Ttl, given};
-use super::metadata::Metadata;
+use super::terms::{self, body_with_terms};
 use super::units::{AttributesField, Wish};
 use super::{DEFAULT_LOCATION, Invalid, Keyed, basket, both, path, single};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::{Command, Confirm, Extend, ItemKey, Release, Reserve};
+use stockhold_domain::{Command, Confirm, Extend, ItemKey, OptionalTerms, Release, Reserve, ReserveTerms};
 
 /// Longest body of `POST /v1/commands` in bytes.
 pub const COMMANDS_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -156,9 +156,8 @@ struct ItemBody {
     location: Option<Text>,
 }
 
-/// The fields of all commands: which of them belong to one, its `op` says.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+// The fields of all commands. `op` says which of them a command has.
+body_with_terms! {
 struct CommandBody<'a> {
     op: Op,
     #[serde(default, deserialize_with = "given")]
@@ -190,19 +189,10 @@ struct CommandBody<'a> {
     #[serde(default, deserialize_with = "given")]
     attributes: Option<AttributesField>,
     #[serde(default, deserialize_with = "given")]
-    channel: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pool: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    customer_id: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    session_id: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    metadata: Option<Metadata>,
-    #[serde(default, deserialize_with = "given")]
     order_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
     reason: Option<Text>,
+}
 }
 
 impl CommandBody<'_> {
@@ -222,20 +212,16 @@ impl CommandBody<'_> {
 fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
     let op = body.op;
     let wish = body.take_wish();
+    let terms = body.take_terms();
     let of_reserves = [
         ("owner_id", body.owner_id.is_some()),
         ("lines", body.lines.is_some()),
         ("sku", body.sku.is_some()),
         ("location", body.location.is_some()),
     ];
-    let of_reserves = of_reserves.into_iter().chain(wish.given()).chain([
-        ("fulfilment", body.fulfilment.is_some()),
-        ("channel", body.channel.is_some()),
-        ("pool", body.pool.is_some()),
-        ("customer_id", body.customer_id.is_some()),
-        ("session_id", body.session_id.is_some()),
-        ("metadata", body.metadata.is_some()),
-    ]);
+    let of_reserves = of_reserves.into_iter().chain(wish.given());
+    let of_reserves =
+        of_reserves.chain([("fulfilment", body.fulfilment.is_some())]).chain(terms::present(&terms));
     let others = [
         ("reservation_id", body.reservation_id.is_some() && op == Op::Reserve),
         ("ttl_seconds", body.ttl_seconds.is_some() && !matches!(op, Op::Reserve | Op::Extend)),
@@ -251,7 +237,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         ));
     }
     let command = match op {
-        Op::Reserve => return reserve(body, wish),
+        Op::Reserve => return reserve(body, wish, terms),
         Op::Confirm => {
             let order_id = body.order_id.map(|text| text.0);
             Command::Confirm(Confirm { id: required(body.reservation_id, "/reservation_id")?.0, order_id })
@@ -268,7 +254,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
 
-fn reserve(body: CommandBody<'_>, wish: Wish) -> Result<Keyed<'_>, Invalid> {
+fn reserve(body: CommandBody<'_>, wish: Wish, terms: OptionalTerms) -> Result<Keyed<'_>, Invalid> {
     let owner_id = required(body.owner_id, "/owner_id")?.0;
     let basket = match (body.lines, body.sku) {
         (Some(_), Some(_)) => {
@@ -286,15 +272,10 @@ fn reserve(body: CommandBody<'_>, wish: Wish) -> Result<Keyed<'_>, Invalid> {
         (None, Some(sku)) => single(super::key_at(body.location.as_ref().map(|text| &text.0), &sku.0), wish)?,
     };
     let command = Command::Reserve(Reserve {
-        owner_id,
         basket,
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
-        pool: body.pool.map(|text| text.0),
-        channel: body.channel.map(|text| text.0),
-        customer_id: body.customer_id.map(|text| text.0),
-        session_id: body.session_id.map(|text| text.0),
-        metadata: body.metadata.map(|metadata| metadata.0),
+        terms: ReserveTerms::new(owner_id, terms),
     });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }

@@ -6,7 +6,8 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::wire;
 use stockhold_domain::{
-    Basket, Command, Confirm, Extend, Fulfilment, Release, RequestId, RequestedLine, Reserve, Seconds,
+    Basket, Command, Confirm, Extend, Fulfilment, OptionalTerms, Release, RequestId, RequestedLine, Reserve,
+    ReserveTerms, Seconds,
 };
 
 fn all(body: &str) -> Vec<Result<Keyed<'_>, Invalid>> {
@@ -27,7 +28,7 @@ fn commands_as_they_are_meant() {
     let body = format!(
         r#" {{ "commands" : [
             {{"op":"reserve","owner_id":"o","lines":[{{"sku":"a","quantity":2}},{{"sku":"b","location":"hub"}},{{"sku":"a"}}],
-              "ttl_seconds":60,"fulfilment":"partial","channel":"web","pool":"vip","customer_id":"c","session_id":"s",
+              "ttl_seconds":60,"fulfilment":"partial","channel":"web","customer_id":"c","session_id":"s",
               "metadata":{{"b":1,"a":[]}},"idempotency_key":"k\"1"}},
             {{"sku":"a","owner_id":"o","location":"hub","quantity":3,"op":"reserve"}},
             {{"op":"confirm","reservation_id":"{ID}","order_id":"7","idempotency_key":"k2"}},
@@ -40,26 +41,24 @@ fn commands_as_they_are_meant() {
         |location: &str, sku: &str, quantity: u64| RequestedLine { item: key(location, sku), quantity };
     let basket = |wants: Vec<RequestedLine>| Basket::new(wants).unwrap();
     let full = Reserve {
-        owner_id: label("o"),
         basket: basket(vec![want("default", "a", 3), want("hub", "b", 1)]),
         ttl: Some(Seconds::new(60).unwrap()),
         fulfilment: Fulfilment::Partial,
-        pool: Some(label("vip")),
-        channel: Some(label("web")),
-        customer_id: Some(label("c")),
-        session_id: Some(label("s")),
-        metadata: Some(r#"{"a":[],"b":1}"#.into()),
+        terms: ReserveTerms::new(
+            label("o"),
+            OptionalTerms {
+                channel: Some(label("web")),
+                customer_id: Some(label("c")),
+                session_id: Some(label("s")),
+                metadata: Some(r#"{"a":[],"b":1}"#.into()),
+            },
+        ),
     };
     let short = Reserve {
         basket: basket(vec![want("hub", "a", 3)]),
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
-        ..full.clone()
+        terms: ReserveTerms { optional: None, ..full.terms.clone() },
     };
     let expected = [
         (Command::Reserve(full), Some("k\"1")),

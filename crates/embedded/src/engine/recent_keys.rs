@@ -13,7 +13,7 @@ pub(crate) type KeyMap = HashMap<KeyHash, KeyRecord, RandomState>;
 
 /// Keys that one map takes before the next one begins. With the 8,192 commands of one call on top they fit into a table of
 /// 65,536 places at a load of seven eighths. More keys would double the table.
-const KEYS_PER_MAP: usize = if fault::ON { 256 } else { 49_152 };
+const KEYS_PER_MAP: usize = if fault::ENABLED { 256 } else { 49_152 };
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use stockhold_store::conformance::maker::{
     add_units, confirm, label, reserve_named, retire, return_units, row, set_hall,
 };
 use stockhold_store::conformance::{Maker, World};
-use stockhold_store::{Failure, Found, Query, UnitFilter};
+use stockhold_store::{Failure, Query, QueryResult, UnitFilter};
 
 /// Seats of the hall.
 const SEATS: usize = 500;
@@ -15,7 +15,7 @@ const SEATS: usize = 500;
 fn units(bench: &mut Bench, item: &ItemKey) -> Vec<Unit> {
     let filter = UnitFilter { item: item.clone(), status: None, section: None, after: None, limit: SEATS };
     match bench.find(Query::Units(filter)) {
-        Ok(Found::Units(Some(page))) => page.units,
+        Ok(QueryResult::Units(Some(page))) => page.units,
         other => panic!("{other:?}"),
     }
 }
@@ -92,7 +92,7 @@ fn a_unit_that_changed_or_is_gone_in_the_index_is_damage() {
 
 fn history(bench: &mut Bench, item: &ItemKey, unit: &str) -> usize {
     match bench.find(Query::UnitHistory { item: item.clone(), unit: label(unit) }) {
-        Ok(Found::UnitHistory(rows)) => rows.unwrap_or_default().len(),
+        Ok(QueryResult::UnitHistory(rows)) => rows.unwrap_or_default().len(),
         other => panic!("{other:?}"),
     }
 }

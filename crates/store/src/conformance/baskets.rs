@@ -1,33 +1,34 @@
 //! What a basket may hold and what becomes of its lines.
 
+use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{
     self, confirm, reserve, reserve_for, reserve_of, reserve_partial, seconds, set_stock, stock_of,
 };
-use super::stage::{Checked, SECOND, Stage, after, deadline};
-use super::{Case, World, every};
+use super::{Case, World, case};
 use stockhold_domain::{
-    Command, Extras, Fulfilment, ItemKey, Outcome, Patch, Rejection, Reserve, SetStock, Shortage, limits,
+    Command, Fulfilment, ItemKey, OptionalTerms, Outcome, Patch, Rejection, Reserve, ReserveTerms, SetStock,
+    Shortage, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
-    every("lines on the same item are summed and answered as one", same_item_twice),
-    every("lines on the same item are judged by their sum", sum_is_judged),
-    every("a basket is held in full or not at all", all_or_nothing),
-    every("partial grants what there is and leaves empty lines out", partial),
-    every("what partial leaves out does not bound the time of what is held", times_of_what_is_held),
-    every("partial that would grant nothing is refused", partial_of_nothing),
-    every("partial expires what is due before it grants less", partial_reclaims),
-    every("a refusal for lack of stock tells what there is and when to look again", shortage),
-    every("unknown items are named and nothing is held", unknown_items),
-    every("SKUs are compared byte by byte", bytes_of_skus),
-    every("the same SKU at two locations is two items", locations),
-    every("a basket may have two thousand lines", two_thousand_lines),
-    every("a hundred lines that fall short", hundred_short),
-    every("what a reservation was made with stays with it", terms),
+    case("lines on the same item are summed and answered as one", same_item_twice),
+    case("lines on the same item are judged by their sum", sum_is_judged),
+    case("a basket is held in full or not at all", all_or_nothing),
+    case("partial grants what there is and leaves empty lines out", partial),
+    case("what partial leaves out does not bound the time of what is held", times_of_what_is_held),
+    case("partial that would grant nothing is refused", partial_of_nothing),
+    case("partial expires what is due before it grants less", partial_reclaims),
+    case("a refusal for lack of stock tells what there is and when to look again", shortage),
+    case("unknown items are named and nothing is held", unknown_items),
+    case("SKUs are compared byte by byte", bytes_of_skus),
+    case("the same SKU at two locations is two items", locations),
+    case("a basket may have two thousand lines", two_thousand_lines),
+    case("a hundred lines that fall short", hundred_short),
+    case("what a reservation was made with stays with it", terms),
 ];
 
 fn same_item_twice(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 10)?;
     let b = stage.stocked("b", 10)?;
     let hold = stage.hold(reserve(&[(&a, 2), (&b, 1), (&a, 3)]))?;
@@ -42,7 +43,7 @@ fn same_item_twice(world: &mut dyn World) -> Checked {
 }
 
 fn sum_is_judged(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 4)?;
     let refused = stage.refused(reserve(&[(&a, 3), (&a, 3)]))?;
     let short = Shortage { item: a.clone(), requested: 6, available: 4, next_expiry_at: None };
@@ -54,7 +55,7 @@ fn sum_is_judged(world: &mut dyn World) -> Checked {
 }
 
 fn all_or_nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let b = stage.stocked("b", 1)?;
     let refused = stage.refused(reserve(&[(&a, 5), (&b, 2)]))?;
@@ -68,7 +69,7 @@ fn all_or_nothing(world: &mut dyn World) -> Checked {
 }
 
 fn partial(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 2)?;
     let b = stage.stocked("b", 0)?;
     let c = stage.stocked("c", 9)?;
@@ -83,7 +84,7 @@ fn partial(world: &mut dyn World) -> Checked {
 }
 
 fn times_of_what_is_held(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let [kept, gone] = ["a", "b"].map(|name| stage.maker.item(name));
     let with = |item, units, ttl, max| {
         let (default_ttl, max_hold) = (Patch::Set(seconds(ttl)), Patch::Set(seconds(max)));
@@ -117,7 +118,7 @@ fn times_of_what_is_held(world: &mut dyn World) -> Checked {
 }
 
 fn partial_of_nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 1)?;
     let b = stage.stocked("b", 0)?;
     let first = stage.hold(reserve_for(60, &[(&a, 1)]))?;
@@ -129,7 +130,7 @@ fn partial_of_nothing(world: &mut dyn World) -> Checked {
 }
 
 fn partial_reclaims(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 3)?;
     let first = stage.hold(reserve_for(1, &[(&a, 1)]))?;
     let second = stage.hold(reserve_for(100, &[(&a, 1)]))?;
@@ -141,7 +142,7 @@ fn partial_reclaims(world: &mut dyn World) -> Checked {
 }
 
 fn shortage(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let b = stage.stocked("b", 2)?;
     let late = stage.hold(reserve_for(100, &[(&a, 1)]))?;
@@ -163,7 +164,7 @@ fn shortage(world: &mut dyn World) -> Checked {
 }
 
 fn unknown_items(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let (x, y) = (stage.maker.item("x"), stage.maker.item("y"));
     let refused = stage.refused(reserve_partial(60, &[(&y, 1), (&a, 1), (&x, 1), (&y, 1)]))?;
@@ -177,7 +178,7 @@ fn unknown_items(world: &mut dyn World) -> Checked {
 }
 
 fn bytes_of_skus(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let names = ["abc", "ABC", "abc ", "ábc", "a\u{301}bc"];
     let mut items = Vec::new();
     for (name, total) in names.iter().zip(1..) {
@@ -194,7 +195,7 @@ fn bytes_of_skus(world: &mut dyn World) -> Checked {
 }
 
 fn locations(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let here = stage.maker.item_at("here", "a");
     let there = stage.maker.item_at("There", "a");
     stage.done(set_stock(&here, 1))?;
@@ -207,7 +208,7 @@ fn locations(world: &mut dyn World) -> Checked {
 }
 
 fn two_thousand_lines(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let items: Vec<_> = (0..limits::BASKET_LINES).map(|n| stage.maker.item(&n.to_string())).collect();
     for some in items.chunks(250) {
         for outcome in stage.all(some.iter().map(|item| set_stock(item, 7)).collect())? {
@@ -227,21 +228,17 @@ fn two_thousand_lines(world: &mut dyn World) -> Checked {
 }
 
 fn terms(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
-    let extras = Extras {
+    let optional = OptionalTerms {
         channel: Some(maker::label("web")),
         customer_id: Some(maker::label("customer 7")),
         session_id: Some(maker::label("session 7")),
         metadata: Some(r#"{"gift":true}"#.into()),
     };
     let asked = Reserve {
-        owner_id: maker::label("cart 7"),
         ttl: Some(maker::seconds(60)),
-        channel: extras.channel.clone(),
-        customer_id: extras.customer_id.clone(),
-        session_id: extras.session_id.clone(),
-        metadata: extras.metadata.clone(),
+        terms: ReserveTerms::new(maker::label("cart 7"), optional.clone()),
         ..reserve_of(&[(&a, 1)])
     };
     stage.at(after(stage.now(), 1));
@@ -251,8 +248,8 @@ fn terms(world: &mut dyn World) -> Checked {
     stage.world.restart();
     let hold = stage.kept(id)?;
     ensure_eq!(hold.id, id, "the id that the caller gave");
-    ensure_eq!(hold.terms.owner_id.as_str(), "cart 7", "owner");
-    ensure_eq!(hold.terms.extras.as_deref(), Some(&extras), "the optional parts");
+    ensure_eq!(hold.terms.reserve.owner_id.as_str(), "cart 7", "owner");
+    ensure_eq!(hold.terms.reserve.optional.as_deref(), Some(&optional), "the optional parts");
     ensure_eq!(hold.terms.created_at, stage.now(), "created at");
     ensure_eq!(hold.expires_at, deadline(stage.now(), 60), "deadline");
     ensure_eq!(hold.expires_at.micros() % 1_000, 0, "a deadline is whole milliseconds");
@@ -264,7 +261,7 @@ fn terms(world: &mut dyn World) -> Checked {
 
 fn hundred_short(world: &mut dyn World) -> Checked {
     const ITEMS: usize = 100;
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let items: Vec<ItemKey> = (0..ITEMS).map(|n| stage.maker.item(&format!("{n:03}"))).collect();
     stage.all(items.iter().map(|item| set_stock(item, 1)).collect())?;
     let each = |ttl| items.iter().map(|item| reserve_for(ttl, &[(item, 1)])).collect();

@@ -1,25 +1,25 @@
 //! Clocks that step: time never runs backwards for an item, and nothing expires before its deadline. Whether the floor is
 //! the item's or the whole store's is the store's to choose, so these cases hold for both.
 
+use super::case_context::{CaseContext, Checked, MILLI, SECOND, after, deadline};
 use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume};
-use super::stage::{Checked, MILLI, SECOND, Stage, after, deadline};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Event, Instant, Rejection, Scope, Status, Transition};
 
 pub(super) const CASES: &[Case] = &[
-    every("a clock that steps back expires nothing early", back_expires_nothing),
-    every("a clock that steps back revives nothing", back_revives_nothing),
-    every("time never runs backwards for an item", no_item_runs_backwards),
-    every("a restart with an earlier clock changes nothing", restart_with_an_earlier_clock),
-    every("a clock that jumps ahead and back again counts as having been ahead", ahead_and_back),
-    complete("the pause of an item under an earlier clock counts as the item's newest instant", paused_later),
-    complete("an extension under a clock that stepped back never shortens", extend_under_an_earlier_clock),
+    case("a clock that steps back expires nothing early", back_expires_nothing),
+    case("a clock that steps back revives nothing", back_revives_nothing),
+    case("time never runs backwards for an item", no_item_runs_backwards),
+    case("a restart with an earlier clock changes nothing", restart_with_an_earlier_clock),
+    case("a clock that jumps ahead and back again counts as having been ahead", ahead_and_back),
+    case("the pause of an item under an earlier clock counts as the item's newest instant", paused_later),
+    case("an extension under a clock that stepped back never shortens", extend_under_an_earlier_clock),
 ];
 
 const HOUR: i64 = 3_600 * SECOND;
 
 fn back_expires_nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     let hold = stage.hold(reserve_for(60, &[(&item, 1)]))?;
     for step in [-HOUR, MILLI, -1, HOUR - SECOND, -2 * HOUR] {
@@ -36,7 +36,7 @@ fn back_expires_nothing(world: &mut dyn World) -> Checked {
 }
 
 fn back_revives_nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     let expired = stage.hold(reserve_for(60, &[(&item, 1)]))?;
     // Due, but nobody has said so yet, when the item moves on at a later instant.
@@ -53,7 +53,7 @@ fn back_revives_nothing(world: &mut dyn World) -> Checked {
 }
 
 fn no_item_runs_backwards(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     stage.pass(HOUR);
     let first = stage.hold(reserve_for(600, &[(&item, 1)]))?;
@@ -74,7 +74,7 @@ fn no_item_runs_backwards(world: &mut dyn World) -> Checked {
 }
 
 fn paused_later(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     stage.pass(HOUR);
     stage.hold(reserve_for(60, &[(&item, 1)]))?;
@@ -96,7 +96,7 @@ fn sale_at(event: &Event, of: &Scope) -> Option<Instant> {
 }
 
 fn restart_with_an_earlier_clock(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 3)?;
     let due = stage.hold(reserve_for(1, &[(&item, 1)]))?;
     let live = stage.hold(reserve_for(600, &[(&item, 1)]))?;
@@ -118,7 +118,7 @@ fn restart_with_an_earlier_clock(world: &mut dyn World) -> Checked {
 }
 
 fn ahead_and_back(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     let hold = stage.hold(reserve_for(60, &[(&item, 1)]))?;
     stage.pass(HOUR);
@@ -132,7 +132,7 @@ fn ahead_and_back(world: &mut dyn World) -> Checked {
 }
 
 fn extend_under_an_earlier_clock(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     let hold = stage.hold(reserve_for(60, &[(&item, 1)]))?;
     stage.pass(-HOUR);

@@ -1,18 +1,18 @@
 //! Many at once: on one item, on a few, and falling due together.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{reserve, reserve_for, reserve_partial};
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Hold, ItemKey, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("two hundred at once on a hundred units: exactly a hundred", two_hundred_buyers),
-    every("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
-    every("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
-    every("a thousand holds due at once are reclaimed by one reserve", thousand_by_one),
-    every("a thousand holds due at once are reclaimed by sweeps", thousand_by_sweeps),
-    complete("who waits for a crowd to expire gives no event another's id", crowd_of_events),
-    every("who asks behind a crowd of due holds is answered too", behind_the_crowd),
+    case("two hundred at once on a hundred units: exactly a hundred", two_hundred_buyers),
+    case("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
+    case("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
+    case("a thousand holds due at once are reclaimed by one reserve", thousand_by_one),
+    case("a thousand holds due at once are reclaimed by sweeps", thousand_by_sweeps),
+    case("who waits for a crowd to expire gives no event another's id", crowd_of_events),
+    case("who asks behind a crowd of due holds is answered too", behind_the_crowd),
 ];
 
 /// Commands handed over together while a crowd is built up.
@@ -27,7 +27,7 @@ fn reservation(outcome: &Outcome) -> Option<&Hold> {
 }
 
 fn two_hundred_buyers(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 100)?;
     let outcomes = stage.all(vec![reserve_for(60, &[(&item, 1)]); 200])?;
     let (mut granted, mut refused) = (0, 0);
@@ -50,7 +50,7 @@ fn two_hundred_buyers(world: &mut dyn World) -> Checked {
 }
 
 fn fifty_in_a_batch(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 500)?;
     let before = stage.shown(&item)?.figures.sequence;
     let outcomes = stage.all(vec![reserve_for(60, &[(&item, 2)]); 50])?;
@@ -70,7 +70,7 @@ fn fifty_in_a_batch(world: &mut dyn World) -> Checked {
 }
 
 fn opposite_orders(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let items: Vec<ItemKey> =
         ["a", "b", "c"].iter().map(|name| stage.stocked(name, 60)).collect::<Checked<_>>()?;
     let orders: [[usize; 3]; 4] = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]];
@@ -88,7 +88,7 @@ fn opposite_orders(world: &mut dyn World) -> Checked {
 }
 
 /// A thousand holds of one unit each, all of the stock, and the clock at their deadline.
-fn crowd(stage: &mut Stage<'_>) -> Checked<(ItemKey, Vec<Hold>)> {
+fn crowd(stage: &mut CaseContext<'_>) -> Checked<(ItemKey, Vec<Hold>)> {
     let item = stage.stocked("a", CROWD as u64)?;
     let mut holds = Vec::new();
     for _ in 0..CROWD / AT_ONCE {
@@ -102,7 +102,7 @@ fn crowd(stage: &mut Stage<'_>) -> Checked<(ItemKey, Vec<Hold>)> {
 }
 
 fn thousand_by_one(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (item, holds) = crowd(&mut stage)?;
     let all = stage.hold(reserve(&[(&item, CROWD as u64)]))?;
     ensure_eq!(all.quantity(), CROWD as u64, "one hold has all that fell due");
@@ -116,7 +116,7 @@ fn thousand_by_one(world: &mut dyn World) -> Checked {
 }
 
 fn thousand_by_sweeps(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (item, holds) = crowd(&mut stage)?;
     ensure!(stage.sweep()? >= CROWD as u64, "as many are swept as were due");
     stage.world.restart();
@@ -129,7 +129,7 @@ fn thousand_by_sweeps(world: &mut dyn World) -> Checked {
 }
 
 fn crowd_of_events(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (item, _) = crowd(&mut stage)?;
     stage.hold(reserve(&[(&item, CROWD as u64)]))?;
     let events = stage.events_of(&[&item]);
@@ -145,7 +145,7 @@ fn crowd_of_events(world: &mut dyn World) -> Checked {
 }
 
 fn behind_the_crowd(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (item, _) = crowd(&mut stage)?;
     let other = stage.stocked("b", 1)?;
     let outcomes = stage.all(vec![

@@ -1,24 +1,24 @@
 //! Confirm, release, extension and expiry around a deadline: a hold is live while now is before it, and due at equality.
 
+use super::case_context::{CaseContext, Checked, MILLI, SECOND, after};
 use super::maker::{confirm, extend, release, reserve, reserve_for, reserve_partial};
-use super::stage::{Checked, MILLI, SECOND, Stage, after};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, Hold, ItemKey, Outcome, Rejection, Shortage, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("confirm succeeds before the deadline and never at or after it", confirm_at_the_edge),
-    every("release succeeds on both sides of the deadline and gives back once", release_at_the_edge),
-    complete("extend succeeds before the deadline and never at or after it", extend_at_the_edge),
-    every("a reserve takes a unit over at the deadline and never before it", reserve_at_the_edge),
-    every("confirm, release and sweep together: one wins", all_at_the_edge),
-    every("terminal states stay", terminal_states),
-    every("expiry is a committed transition, not a predicate", committed_transition),
-    every("a reserve expires no more than it needs, earliest first", no_more_than_needed),
-    every("a reserve that fits expires nothing", fits_without),
-    every("a refused reserve leaves nothing due on its items", refusal_leaves_nothing_due),
-    every("a hold that falls due during a reserve frees all of its items", whole_holds),
-    every("confirm and release expire their own hold and no other", own_hold_only),
-    every("a sweep expires what is due and nothing else", sweep_what_is_due),
+    case("confirm succeeds before the deadline and never at or after it", confirm_at_the_edge),
+    case("release succeeds on both sides of the deadline and gives back once", release_at_the_edge),
+    case("extend succeeds before the deadline and never at or after it", extend_at_the_edge),
+    case("a reserve takes a unit over at the deadline and never before it", reserve_at_the_edge),
+    case("confirm, release and sweep together: one wins", all_at_the_edge),
+    case("terminal states stay", terminal_states),
+    case("expiry is a committed transition, not a predicate", committed_transition),
+    case("a reserve expires no more than it needs, earliest first", no_more_than_needed),
+    case("a reserve that fits expires nothing", fits_without),
+    case("a refused reserve leaves nothing due on its items", refusal_leaves_nothing_due),
+    case("a hold that falls due during a reserve frees all of its items", whole_holds),
+    case("confirm and release expire their own hold and no other", own_hold_only),
+    case("a sweep expires what is due and nothing else", sweep_what_is_due),
 ];
 
 /// Microseconds from the deadline.
@@ -26,7 +26,7 @@ const EDGES: [i64; 5] = [-MILLI, -1, 0, 1, MILLI];
 
 /// A single unit that is held, with the clock at an edge of its deadline. The clock has microseconds, so that the
 /// deadline is rounded.
-fn edge(stage: &mut Stage<'_>, name: &str, edge: i64) -> Checked<(ItemKey, Hold)> {
+fn edge(stage: &mut CaseContext<'_>, name: &str, edge: i64) -> Checked<(ItemKey, Hold)> {
     stage.pass(SECOND + 7);
     let item = stage.stocked(name, 1)?;
     let hold = stage.hold(reserve_for(5, &[(&item, 1)]))?;
@@ -39,7 +39,7 @@ fn expired(hold: &Hold) -> Rejection {
 }
 
 fn confirm_at_the_edge(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     for offset in EDGES {
         let (item, hold) = edge(&mut stage, &format!("a{offset}"), offset)?;
         if offset < 0 {
@@ -60,7 +60,7 @@ fn confirm_at_the_edge(world: &mut dyn World) -> Checked {
 }
 
 fn release_at_the_edge(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     for offset in EDGES {
         let (item, hold) = edge(&mut stage, &format!("a{offset}"), offset)?;
         let expected = if offset < 0 { Status::Cancelled } else { Status::Expired };
@@ -76,7 +76,7 @@ fn release_at_the_edge(world: &mut dyn World) -> Checked {
 }
 
 fn extend_at_the_edge(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     for offset in EDGES {
         let (item, hold) = edge(&mut stage, &format!("a{offset}"), offset)?;
         if offset < 0 {
@@ -94,7 +94,7 @@ fn extend_at_the_edge(world: &mut dyn World) -> Checked {
 }
 
 fn reserve_at_the_edge(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     for offset in EDGES {
         let (item, hold) = edge(&mut stage, &format!("a{offset}"), offset)?;
         if offset < 0 {
@@ -116,7 +116,7 @@ fn reserve_at_the_edge(world: &mut dyn World) -> Checked {
 
 fn all_at_the_edge(world: &mut dyn World) -> Checked {
     const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     for (n, order) in ORDERS.iter().enumerate() {
         for offset in EDGES {
             let (item, hold) = edge(&mut stage, &format!("a{n}{offset}"), offset)?;
@@ -143,7 +143,7 @@ fn all_at_the_edge(world: &mut dyn World) -> Checked {
 }
 
 fn terminal_states(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let mut ended = Vec::new();
     for status in [Status::Confirmed, Status::Cancelled, Status::Expired] {
@@ -179,7 +179,7 @@ fn terminal_states(world: &mut dyn World) -> Checked {
 }
 
 fn committed_transition(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (item, hold) = edge(&mut stage, "a", MILLI)?;
     for _ in 0..2 {
         stage.expect_books(&item, 0, 1)?;
@@ -197,7 +197,7 @@ fn committed_transition(world: &mut dyn World) -> Checked {
 }
 
 fn no_more_than_needed(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 4)?;
     let mut holds = Vec::new();
     for ttl in [4, 2, 3, 1] {
@@ -212,7 +212,7 @@ fn no_more_than_needed(world: &mut dyn World) -> Checked {
 }
 
 fn fits_without(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     let hold = stage.hold(reserve_for(1, &[(&item, 1)]))?;
     stage.pass(10 * SECOND);
@@ -222,7 +222,7 @@ fn fits_without(world: &mut dyn World) -> Checked {
 }
 
 fn refusal_leaves_nothing_due(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 3)?;
     let first = stage.hold(reserve_for(1, &[(&item, 1)]))?;
     let second = stage.hold(reserve_for(2, &[(&item, 1)]))?;
@@ -237,7 +237,7 @@ fn refusal_leaves_nothing_due(world: &mut dyn World) -> Checked {
 }
 
 fn whole_holds(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 2)?;
     let b = stage.stocked("b", 3)?;
     let both = stage.hold(reserve_for(1, &[(&a, 2), (&b, 3)]))?;
@@ -252,7 +252,7 @@ fn whole_holds(world: &mut dyn World) -> Checked {
 }
 
 fn own_hold_only(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 3)?;
     let mut holds = Vec::new();
     for _ in 0..3 {
@@ -266,7 +266,7 @@ fn own_hold_only(world: &mut dyn World) -> Checked {
 }
 
 fn sweep_what_is_due(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 3)?;
     let early = stage.hold(reserve_for(5, &[(&item, 1)]))?;
     let late = stage.hold(reserve_for(6, &[(&item, 1)]))?;

@@ -1,26 +1,26 @@
 //! What a store has committed, event by event: nothing else than what was answered, and all of it.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
     adjust, confirm_as, extend, pause, release, reserve, reserve_for, resume, return_of, set_stock,
 };
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete};
+use super::{Case, World, case};
 use crate::model::{NaiveState, audit};
 use std::collections::BTreeMap;
 use stockhold_domain::{Event, EventId, HoldChange, ItemKey, ReservationId, Scope, StockChange, Transition};
 
 pub(super) const CASES: &[Case] = &[
-    complete("every transition is one event, in order, with what things are after it", one_each),
-    complete("positions are dense from 1, over restarts", dense),
-    complete("state is the fold of events", fold),
-    complete("each event of a reservation names the one before it", chained),
-    complete("what changes nothing, a refusal or a replay, is no event", nothing_happened),
-    complete("sequences of an item run through its events without a gap", gapless),
-    complete("an event says who asked", origin),
+    case("every transition is one event, in order, with what things are after it", one_each),
+    case("positions are dense from 1, over restarts", dense),
+    case("state is the fold of events", fold),
+    case("each event of a reservation names the one before it", chained),
+    case("what changes nothing, a refusal or a replay, is no event", nothing_happened),
+    case("sequences of an item run through its events without a gap", gapless),
+    case("an event says who asked", origin),
 ];
 
 /// A bit of everything: two items, five reservations, every kind of transition.
-fn everything(stage: &mut Stage<'_>) -> Checked<(ItemKey, ItemKey)> {
+fn everything(stage: &mut CaseContext<'_>) -> Checked<(ItemKey, ItemKey)> {
     let a = stage.stocked("a", 5)?;
     let b = stage.stocked("b", 5)?;
     let sold = stage.hold(reserve(&[(&a, 2), (&b, 1)]))?;
@@ -62,7 +62,7 @@ fn word(event: &Event) -> &'static str {
 }
 
 fn one_each(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (a, b) = everything(&mut stage)?;
     let expected = [
         "set",
@@ -90,7 +90,7 @@ fn one_each(world: &mut dyn World) -> Checked {
 }
 
 fn dense(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     everything(&mut stage)?;
     stage.world.restart();
     stage.stocked("c", 1)?;
@@ -106,7 +106,7 @@ fn dense(world: &mut dyn World) -> Checked {
 }
 
 fn fold(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (a, b) = everything(&mut stage)?;
     for _ in 0..2 {
         let events: Vec<Event> = stage.world.events().into_iter().map(|row| row.event).collect();
@@ -127,7 +127,7 @@ fn fold(world: &mut dyn World) -> Checked {
 }
 
 fn chained(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (a, b) = everything(&mut stage)?;
     let mut newest: BTreeMap<ReservationId, EventId> = BTreeMap::new();
     for event in stage.events_of(&[&a, &b]) {
@@ -147,7 +147,7 @@ fn chained(world: &mut dyn World) -> Checked {
 }
 
 fn nothing_happened(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 1)?;
     let envelope = stage.maker.keyed("k", reserve(&[(&item, 1)]));
     let id = envelope.fresh.reservation;
@@ -177,7 +177,7 @@ fn nothing_happened(world: &mut dyn World) -> Checked {
 }
 
 fn gapless(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (a, b) = everything(&mut stage)?;
     for key in [a, b] {
         let mut sequence = 0;
@@ -207,7 +207,7 @@ fn gapless(world: &mut dyn World) -> Checked {
 }
 
 fn origin(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 1)?;
     let envelope = stage.maker.keyed_for("shop 7", "k", reserve(&[(&item, 1)]));
     let (id, origin) = (envelope.fresh.event, envelope.origin.clone());

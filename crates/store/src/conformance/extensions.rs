@@ -1,25 +1,25 @@
 //! How long a hold may last: defaults, caps, extensions.
 
+use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{confirm, extend, release, reserve, reserve_for, seconds, set_stock, stock_of};
-use super::stage::{Checked, SECOND, Stage, after, deadline};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, ItemKey, Patch, Rejection, SetStock, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a hold lasts as long as it says, or as its items say", times_to_live),
-    every("a time to live past the longest hold is invalid", past_the_longest),
-    every("a basket takes the smallest of its items' times", smallest_of_a_basket),
-    complete("an extension moves the deadline on and never back", later_of_both),
-    complete("no extension passes the cap, and one at the cap is refused", cap),
-    complete("what is extended does not fall due at its old deadline", old_deadline),
-    complete("an extension adds nothing to the sequence", no_sequence),
-    complete("what has ended is not extended", ended),
-    complete("extended holds fall due in the order of their new deadlines", new_order),
-    complete("a changed setting moves no hold that exists", settings_do_not_reach_back),
+    case("a hold lasts as long as it says, or as its items say", times_to_live),
+    case("a time to live past the longest hold is invalid", past_the_longest),
+    case("a basket takes the smallest of its items' times", smallest_of_a_basket),
+    case("an extension moves the deadline on and never back", later_of_both),
+    case("no extension passes the cap, and one at the cap is refused", cap),
+    case("what is extended does not fall due at its old deadline", old_deadline),
+    case("an extension adds nothing to the sequence", no_sequence),
+    case("what has ended is not extended", ended),
+    case("extended holds fall due in the order of their new deadlines", new_order),
+    case("a changed setting moves no hold that exists", settings_do_not_reach_back),
 ];
 
 fn with_times(
-    stage: &mut Stage<'_>,
+    stage: &mut CaseContext<'_>,
     name: &str,
     default_ttl: Option<u64>,
     max_hold: Option<u64>,
@@ -32,7 +32,7 @@ fn with_times(
 }
 
 fn times_to_live(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let plain = with_times(&mut stage, "a", None, None)?;
     let short = with_times(&mut stage, "b", Some(30), None)?;
     let capped = with_times(&mut stage, "c", None, Some(20))?;
@@ -52,7 +52,7 @@ fn times_to_live(world: &mut dyn World) -> Checked {
 }
 
 fn past_the_longest(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let plain = with_times(&mut stage, "a", None, None)?;
     let capped = with_times(&mut stage, "b", None, Some(20))?;
     for (item, ttl) in [(&plain, 1_801), (&plain, 2_592_000), (&capped, 21)] {
@@ -68,7 +68,7 @@ fn past_the_longest(world: &mut dyn World) -> Checked {
 }
 
 fn smallest_of_a_basket(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = with_times(&mut stage, "a", Some(100), Some(400))?;
     let b = with_times(&mut stage, "b", Some(200), Some(300))?;
     let hold = stage.hold(reserve(&[(&a, 1), (&b, 1)]))?;
@@ -80,7 +80,7 @@ fn smallest_of_a_basket(world: &mut dyn World) -> Checked {
 }
 
 fn later_of_both(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 1)?;
     let hold = stage.hold(reserve_for(100, &[(&item, 1)]))?;
     stage.pass(10 * SECOND + 1);
@@ -94,7 +94,7 @@ fn later_of_both(world: &mut dyn World) -> Checked {
 }
 
 fn cap(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = with_times(&mut stage, "a", Some(10), Some(30))?;
     let hold = stage.hold(reserve(&[(&item, 1)]))?;
     let max_expires_at = deadline(stage.now(), 30);
@@ -122,7 +122,7 @@ fn cap(world: &mut dyn World) -> Checked {
 }
 
 fn old_deadline(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 1)?;
     let hold = stage.hold(reserve_for(10, &[(&item, 1)]))?;
     stage.pass(9 * SECOND);
@@ -139,7 +139,7 @@ fn old_deadline(world: &mut dyn World) -> Checked {
 }
 
 fn no_sequence(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 1)?;
     let hold = stage.hold(reserve_for(10, &[(&item, 1)]))?;
     let before = stage.shown(&item)?;
@@ -153,7 +153,7 @@ fn no_sequence(world: &mut dyn World) -> Checked {
 }
 
 fn ended(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 5)?;
     let mut holds = Vec::new();
     for _ in 0..3 {
@@ -179,7 +179,7 @@ fn ended(world: &mut dyn World) -> Checked {
 }
 
 fn new_order(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     let first = stage.hold(reserve_for(10, &[(&item, 1)]))?;
     let second = stage.hold(reserve_for(20, &[(&item, 1)]))?;
@@ -197,7 +197,7 @@ fn new_order(world: &mut dyn World) -> Checked {
 }
 
 fn settings_do_not_reach_back(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     let hold = stage.hold(reserve(&[(&item, 1)]))?;
     let max_hold = Patch::Set(seconds(5));

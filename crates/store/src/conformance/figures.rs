@@ -1,31 +1,30 @@
 //! What operators do to an item's figures and settings, and where figures end.
 
+use super::case_context::{CaseContext, Checked, SECOND, deadline};
 use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_stock, stock_of};
-use super::stage::{Checked, SECOND, Stage, deadline};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{
-    AdjustStock, Command, Fulfilment, ItemKey, Outcome, Patch, Precondition, Rejection, Reply, Reserve,
-    SetStock, Settings, limits,
+    AdjustStock, Command, Fulfilment, ItemKey, Patch, Precondition, Rejection, Reply, Reserve, SetStock,
+    Settings, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
-    every("an item is created by setting its stock", created),
-    every("settings that are not named stay, and a set that changes nothing is none", unnamed_stay),
-    every("settings that are taken back are none", taken_back),
-    every("a total that is left out stays, and a new item needs one", total_left_out),
-    every("no total falls below what is sold and held", below_committed),
-    every("safety stock is kept from sale and is no promise", safety_stock),
-    every("a set or an adjustment may name the version that it expects", expected_version),
-    every("a set may expect that there is an item, or none", expected_presence),
-    every("a total at the limit works and one past it is invalid", total_limit),
-    every("a line past the quantity limit is refused, summed over lines", quantity_limit),
-    complete("an adjustment moves the total", adjusted),
-    complete("an adjustment past either end changes nothing", adjusted_too_far),
-    every("a request for a pool that is not there is invalid", no_pool),
+    case("an item is created by setting its stock", created),
+    case("settings that are not named stay, and a set that changes nothing is none", unnamed_stay),
+    case("settings that are taken back are none", taken_back),
+    case("a total that is left out stays, and a new item needs one", total_left_out),
+    case("no total falls below what is sold and held", below_committed),
+    case("safety stock is kept from sale and is no promise", safety_stock),
+    case("a set or an adjustment may name the version that it expects", expected_version),
+    case("a set may expect that there is an item, or none", expected_presence),
+    case("a total at the limit works and one past it is invalid", total_limit),
+    case("a line past the quantity limit is refused, summed over lines", quantity_limit),
+    case("an adjustment moves the total", adjusted),
+    case("an adjustment past either end changes nothing", adjusted_too_far),
 ];
 
 fn created(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     ensure_eq!(stage.world.item(&key), None, "an item that was never set");
     let reply = stage.done(set_stock(&key, 0))?;
@@ -44,7 +43,7 @@ fn created(world: &mut dyn World) -> Checked {
 }
 
 fn unnamed_stay(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let full = SetStock {
         safety_stock: Some(2),
@@ -72,7 +71,7 @@ fn unnamed_stay(world: &mut dyn World) -> Checked {
 }
 
 fn taken_back(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let full = SetStock {
         default_ttl: Patch::Set(seconds(30)),
@@ -112,7 +111,7 @@ fn taken_back(world: &mut dyn World) -> Checked {
 
 /// Without a total, settings are changed whatever stock moves meanwhile.
 fn total_left_out(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let keep = |units| {
         Command::SetStock(SetStock { total_units: None, safety_stock: Some(units), ..stock_of(&key, 0) })
@@ -130,7 +129,7 @@ fn total_left_out(world: &mut dyn World) -> Checked {
 }
 
 /// Ten units: two sold, three held.
-fn busy(stage: &mut Stage<'_>) -> Checked<ItemKey> {
+fn busy(stage: &mut CaseContext<'_>) -> Checked<ItemKey> {
     let item = stage.stocked("a", 10)?;
     let sold = stage.hold(reserve(&[(&item, 2)]))?;
     stage.hold(confirm(sold.id))?;
@@ -139,7 +138,7 @@ fn busy(stage: &mut Stage<'_>) -> Checked<ItemKey> {
 }
 
 fn below_committed(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = busy(&mut stage)?;
     let below = Rejection::BelowCommitted { confirmed_sold: 2, held: 3, total_units: 10 };
     for total in [0, 4] {
@@ -154,7 +153,7 @@ fn below_committed(world: &mut dyn World) -> Checked {
 }
 
 fn safety_stock(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = busy(&mut stage)?;
     let keep = |units| Command::SetStock(SetStock { safety_stock: Some(units), ..stock_of(&key, 10) });
     ensure_eq!(stage.item(keep(4))?.available(), 1, "ten, less five, less four");
@@ -169,7 +168,7 @@ fn safety_stock(world: &mut dyn World) -> Checked {
 }
 
 fn expected_version(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let set = |total, expected| Command::SetStock(SetStock { expected, ..stock_of(&key, total) });
     let version = |version| Some(Precondition::version(version));
@@ -184,20 +183,18 @@ fn expected_version(world: &mut dyn World) -> Checked {
     ensure_eq!(stage.item(set(7, version(1)))?.version, 2, "the version it has");
     stage.hold(reserve(&[(&key, 1)]))?;
     ensure_eq!(stage.item(set(8, version(2)))?.version, 3, "reservations move no version");
-    if stage.world.complete() {
-        let adjust = |expected| {
-            let (item, reason) = (key.clone(), label("count"));
-            Command::AdjustStock(AdjustStock { item, delta: 1, reason, expected })
-        };
-        let other = Rejection::PreconditionFailed { version: Some(3) };
-        ensure_eq!(stage.refused(adjust(version(2)))?, other, "an adjustment of version 2");
-        ensure_eq!(stage.item(adjust(version(3)))?.version, 4, "an adjustment of the version it has");
-    }
+    let adjust = |expected| {
+        let (item, reason) = (key.clone(), label("count"));
+        Command::AdjustStock(AdjustStock { item, delta: 1, reason, expected })
+    };
+    let other = Rejection::PreconditionFailed { version: Some(3) };
+    ensure_eq!(stage.refused(adjust(version(2)))?, other, "an adjustment of version 2");
+    ensure_eq!(stage.item(adjust(version(3)))?.version, 4, "an adjustment of the version it has");
     Ok(())
 }
 
 fn expected_presence(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     let set =
         |total, expected| Command::SetStock(SetStock { expected: Some(expected), ..stock_of(&key, total) });
@@ -220,7 +217,7 @@ fn expected_presence(world: &mut dyn World) -> Checked {
 }
 
 fn total_limit(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = stage.maker.item("a");
     for total in [limits::TOTAL_UNITS + 1, u64::MAX] {
         let refused = stage.refused(set_stock(&key, total))?;
@@ -242,7 +239,7 @@ fn total_limit(world: &mut dyn World) -> Checked {
 }
 
 fn quantity_limit(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", limits::TOTAL_UNITS)?;
     let b = stage.stocked("b", limits::TOTAL_UNITS)?;
     let limit = limits::LINE_QUANTITY;
@@ -268,7 +265,7 @@ fn quantity_limit(world: &mut dyn World) -> Checked {
 }
 
 fn adjusted(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let missing = stage.maker.item("missing");
     ensure_eq!(
         stage.refused(adjust(&missing, 1))?,
@@ -289,7 +286,7 @@ fn adjusted(world: &mut dyn World) -> Checked {
 }
 
 fn adjusted_too_far(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let key = busy(&mut stage)?;
     let before = stage.shown(&key)?;
     let below = Rejection::BelowCommitted { confirmed_sold: 2, held: 3, total_units: 10 };
@@ -308,17 +305,4 @@ fn adjusted_too_far(world: &mut dyn World) -> Checked {
     ensure_eq!(stage.shown(&key)?, before, "nothing changed");
     ensure_eq!(stage.item(adjust(&key, room))?.figures.total_units, limits::TOTAL_UNITS, "to the limit");
     Ok(())
-}
-
-fn no_pool(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.stocked("a", 5)?;
-    let pool = Some(label("vip"));
-    let outcome = stage.run(Command::Reserve(Reserve { pool, ..reserve_of(&[(&key, 1)]) }))?;
-    ensure_matches!(
-        outcome,
-        Outcome::Refused(Rejection::InvalidRequest(error)) if &*error.pointer == "/pool",
-        "a pool that nobody set up"
-    );
-    stage.expect_books(&key, 0, 0)
 }

@@ -1,35 +1,35 @@
 //! Idempotency keys: one effect however often a request comes, over restarts too.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
     adjust, confirm, confirm_as, extend, release, reserve, reserve_for, return_of, set_stock,
 };
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Command, Envelope, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a reserve sent again is the same reservation, over restarts", reserve_again),
-    every("a key with another request is a mismatch, over restarts", mismatch),
-    every("the same key twice in one batch has one effect", together),
-    every("a replay shows the reservation as it is now", as_it_is_now),
-    every("a confirm and a release sent again are replays", confirm_and_release_again),
-    complete("an extension sent again is a replay", extend_again),
-    complete("a return sent again takes nothing back twice", return_again),
-    complete("an adjustment sent again moves nothing twice", adjust_again),
-    every("keys are scoped to the principal and the command", scoped),
-    every("a refusal is not remembered", refused_is_forgotten),
-    every("an owner may hold the same item twice", no_uniqueness_without_keys),
-    every("a replay is answered before any rule is asked", replay_comes_first),
+    case("a reserve sent again is the same reservation, over restarts", reserve_again),
+    case("a key with another request is a mismatch, over restarts", mismatch),
+    case("the same key twice in one batch has one effect", together),
+    case("a replay shows the reservation as it is now", as_it_is_now),
+    case("a confirm and a release sent again are replays", confirm_and_release_again),
+    case("an extension sent again is a replay", extend_again),
+    case("a return sent again takes nothing back twice", return_again),
+    case("an adjustment sent again moves nothing twice", adjust_again),
+    case("keys are scoped to the principal and the command", scoped),
+    case("a refusal is not remembered", refused_is_forgotten),
+    case("an owner may hold the same item twice", no_uniqueness_without_keys),
+    case("a replay is answered before any rule is asked", replay_comes_first),
 ];
 
 /// Sends a request once more, with fresh ids, as a caller does that saw no answer.
-fn again(stage: &mut Stage<'_>, envelope: &Envelope) -> Checked<Outcome> {
+fn again(stage: &mut CaseContext<'_>, envelope: &Envelope) -> Checked<Outcome> {
     let envelope = stage.maker.again(envelope);
     stage.send(envelope)
 }
 
 /// Sends a request for the first time.
-fn first(stage: &mut Stage<'_>, key: &str, command: Command) -> Checked<(Envelope, Reply)> {
+fn first(stage: &mut CaseContext<'_>, key: &str, command: Command) -> Checked<(Envelope, Reply)> {
     let envelope = stage.maker.keyed(key, command);
     match stage.send(envelope.clone())? {
         Outcome::Done(reply) => Ok((envelope, reply)),
@@ -38,7 +38,7 @@ fn first(stage: &mut Stage<'_>, key: &str, command: Command) -> Checked<(Envelop
 }
 
 fn reserve_again(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let (envelope, made) = first(&mut stage, "k", reserve(&[(&item, 2)]))?;
     for _ in 0..3 {
@@ -53,7 +53,7 @@ fn reserve_again(world: &mut dyn World) -> Checked {
 }
 
 fn mismatch(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let (envelope, made) = first(&mut stage, "k", reserve(&[(&item, 2)]))?;
     for _ in 0..2 {
@@ -70,7 +70,7 @@ fn mismatch(world: &mut dyn World) -> Checked {
 }
 
 fn together(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let one = stage.maker.keyed("k", reserve(&[(&item, 1)]));
     let two = stage.maker.again(&one);
@@ -90,7 +90,7 @@ fn together(world: &mut dyn World) -> Checked {
 }
 
 fn as_it_is_now(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     for (key, status) in [("k1", Status::Confirmed), ("k2", Status::Cancelled), ("k3", Status::Expired)] {
         let (envelope, made) = first(&mut stage, key, reserve_for(5, &[(&item, 1)]))?;
@@ -115,7 +115,7 @@ fn as_it_is_now(world: &mut dyn World) -> Checked {
 }
 
 fn confirm_and_release_again(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let sold = stage.hold(reserve(&[(&item, 1)]))?;
     let freed = stage.hold(reserve(&[(&item, 1)]))?;
@@ -137,7 +137,7 @@ fn confirm_and_release_again(world: &mut dyn World) -> Checked {
 }
 
 fn extend_again(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let hold = stage.hold(reserve_for(60, &[(&item, 1)]))?;
     let (envelope, made) = first(&mut stage, "k", extend(hold.id, 120))?;
@@ -151,7 +151,7 @@ fn extend_again(world: &mut dyn World) -> Checked {
 }
 
 fn return_again(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let hold = stage.hold(reserve(&[(&item, 4)]))?;
     stage.hold(confirm(hold.id))?;
@@ -169,7 +169,7 @@ fn return_again(world: &mut dyn World) -> Checked {
 }
 
 fn adjust_again(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let (envelope, _) = first(&mut stage, "k", adjust(&item, 5))?;
     stage.hold(reserve(&[(&item, 1)]))?;
@@ -187,7 +187,7 @@ fn adjust_again(world: &mut dyn World) -> Checked {
 }
 
 fn scoped(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let command = reserve(&[(&item, 1)]);
     for (principal, key) in [("p", "k"), ("q", "k"), ("p", "K"), ("p", "k ")] {
@@ -208,7 +208,7 @@ fn scoped(world: &mut dyn World) -> Checked {
 }
 
 fn refused_is_forgotten(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 1)?;
     let envelope = stage.maker.keyed("k", reserve(&[(&item, 2)]));
     for _ in 0..2 {
@@ -229,7 +229,7 @@ fn refused_is_forgotten(world: &mut dyn World) -> Checked {
 }
 
 fn no_uniqueness_without_keys(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 3)?;
     let command = reserve(&[(&item, 1)]);
     let first = stage.hold(command.clone())?;
@@ -242,7 +242,7 @@ fn no_uniqueness_without_keys(world: &mut dyn World) -> Checked {
 }
 
 fn replay_comes_first(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 1)?;
     let (envelope, made) = first(&mut stage, "k", reserve(&[(&item, 1)]))?;
     let refused = stage.refused(reserve(&[(&item, 1)]))?;

@@ -1,27 +1,30 @@
 //! What is read: pages of items, lists of reservations, histories, events; and commands that are handed over as one.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{self, confirm, extend, label, release, reserve_of, return_of};
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete};
+use super::{Case, World, case};
 use crate::model;
-use crate::{Cursor, EventRow, Filter, Found, ItemPageRequest, Page, Query};
+use crate::{Cursor, EventRow, ItemPageRequest, Query, QueryResult, ReservationFilter, ReservationPage};
 use std::collections::BTreeSet;
-use stockhold_domain::{Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, Status};
+use stockhold_domain::{
+    Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, ReserveTerms, Status,
+};
 
 pub(super) const CASES: &[Case] = &[
-    complete("lists of reservations are what all events come to", lists_are_what_events_come_to),
-    complete("a list goes on where its page ended", pages_follow_each_other),
-    complete("a list shows what was answered before it was asked", lists_show_what_was_answered),
-    complete("a history has every event of its reservation", histories_are_whole),
-    complete("items come in order of location and SKU, in pages", shelves_are_in_order),
-    complete("events go on after a position", events_go_on),
-    complete("commands handed over as one are decided in their order", in_order),
-    complete("commands handed over as one may need what is closed", in_order_with_what_is_closed),
-    complete("many commands handed over as one are all decided", many_in_order),
+    case("lists of reservations are what all events come to", lists_are_what_events_come_to),
+    case("a list goes on where its page ended", pages_follow_each_other),
+    case("a list shows what was answered before it was asked", lists_show_what_was_answered),
+    case("a history has every event of its reservation", histories_are_whole),
+    case("items come in order of location and SKU, in pages", shelves_are_in_order),
+    case("events go on after a position", events_go_on),
+    case("commands handed over as one are decided in their order", in_order),
+    case("commands handed over as one may need what is closed", in_order_with_what_is_closed),
+    case("many commands handed over as one are all decided", many_in_order),
 ];
 
 fn reserve_by(owner: &Label, wants: &[(&ItemKey, u64)]) -> Command {
-    Command::Reserve(Reserve { owner_id: owner.clone(), ..reserve_of(wants) })
+    let terms = ReserveTerms { owner_id: owner.clone(), optional: None };
+    Command::Reserve(Reserve { terms, ..reserve_of(wants) })
 }
 
 /// Reservations of two owners on three items, of every status.
@@ -31,7 +34,7 @@ struct Crowd {
     holds: Vec<ReservationId>,
 }
 
-fn crowd(stage: &mut Stage) -> Checked<Crowd> {
+fn crowd(stage: &mut CaseContext) -> Checked<Crowd> {
     let location = stage.maker.location("hub");
     let owners = ["ann", "Ann"].map(|name| stage.maker.location(name));
     let items = [stage.maker.item("a"), stage.maker.item("b"), stage.maker.item_at(location.as_str(), "a")];
@@ -66,9 +69,9 @@ fn crowd(stage: &mut Stage) -> Checked<Crowd> {
     Ok(Crowd { owners, items, holds })
 }
 
-fn page(world: &mut dyn World, filter: &Filter) -> Checked<Page> {
+fn page(world: &mut dyn World, filter: &ReservationFilter) -> Checked<ReservationPage> {
     match world.find(Query::Reservations(filter.clone())) {
-        Ok(Found::Reservations(page)) => {
+        Ok(QueryResult::Reservations(page)) => {
             ensure!(page.holds.len() <= filter.limit, "a page has more than its limit");
             Ok(page)
         }
@@ -77,7 +80,7 @@ fn page(world: &mut dyn World, filter: &Filter) -> Checked<Page> {
 }
 
 /// All pages of a list.
-fn all(world: &mut dyn World, mut filter: Filter) -> Checked<Vec<Hold>> {
+fn all(world: &mut dyn World, mut filter: ReservationFilter) -> Checked<Vec<Hold>> {
     let mut holds = Vec::new();
     loop {
         let page = page(world, &filter)?;
@@ -93,12 +96,14 @@ fn ids(holds: &[Hold]) -> BTreeSet<ReservationId> {
 }
 
 /// Holds a list against what the events of its reservations come to: the same ones, as they are now, the newest first.
-fn check(world: &mut dyn World, events: &[EventRow], filter: &Filter) -> Checked<usize> {
-    let expected =
-        match model::find(events, &Query::Reservations(Filter { limit: usize::MAX - 1, ..filter.clone() })) {
-            Found::Reservations(page) => page.holds,
-            other => return Err(format!("the model answered {other:?}")),
-        };
+fn check(world: &mut dyn World, events: &[EventRow], filter: &ReservationFilter) -> Checked<usize> {
+    let expected = match model::find(
+        events,
+        &Query::Reservations(ReservationFilter { limit: usize::MAX - 1, ..filter.clone() }),
+    ) {
+        QueryResult::Reservations(page) => page.holds,
+        other => return Err(format!("the model answered {other:?}")),
+    };
     let found = all(world, filter.clone())?;
     ensure_eq!(ids(&found), ids(&expected), "reservations of {filter:?}");
     ensure_eq!(found.len(), expected.len(), "no reservation twice in {filter:?}");
@@ -110,7 +115,7 @@ fn check(world: &mut dyn World, events: &[EventRow], filter: &Filter) -> Checked
     Ok(found.len())
 }
 
-fn filters(crowd: &Crowd, limit: usize) -> Vec<Filter> {
+fn filters(crowd: &Crowd, limit: usize) -> Vec<ReservationFilter> {
     let mut filters = Vec::new();
     let owners = [None, Some(crowd.owners[0].clone()), Some(crowd.owners[1].clone())];
     let [a, b, elsewhere] = &crowd.items;
@@ -132,7 +137,7 @@ fn filters(crowd: &Crowd, limit: usize) -> Vec<Filter> {
                 Some(Status::Expired),
             ] {
                 let (sku, location) = (sku.map(label), location.map(label));
-                filters.push(Filter {
+                filters.push(ReservationFilter {
                     owner_id: owner_id.clone(),
                     sku,
                     location,
@@ -143,14 +148,18 @@ fn filters(crowd: &Crowd, limit: usize) -> Vec<Filter> {
             }
         }
         if owner_id.is_some() {
-            filters.push(Filter { owner_id: owner_id.clone(), limit, ..Filter::default() });
+            filters.push(ReservationFilter {
+                owner_id: owner_id.clone(),
+                limit,
+                ..ReservationFilter::default()
+            });
         }
     }
     filters
 }
 
 fn lists_are_what_events_come_to(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     let crowd = crowd(stage)?;
     for restarted in [false, true] {
         if restarted {
@@ -162,49 +171,58 @@ fn lists_are_what_events_come_to(world: &mut dyn World) -> Checked {
         }
         ensure!(found > crowd.holds.len(), "the lists have something");
     }
-    let nobody = Filter { owner_id: Some(stage.maker.location("nobody")), limit: 50, ..Filter::default() };
+    let nobody = ReservationFilter {
+        owner_id: Some(stage.maker.location("nobody")),
+        limit: 50,
+        ..ReservationFilter::default()
+    };
     ensure_eq!(check(stage.world, &[], &nobody)?, 0, "reservations of nobody");
     Ok(())
 }
 
 fn pages_follow_each_other(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     let crowd = crowd(stage)?;
     let events = stage.rows_of(&crowd.items);
     for limit in [1, 4] {
         for owner in &crowd.owners {
-            let filter = Filter { owner_id: Some(owner.clone()), limit, ..Filter::default() };
+            let filter =
+                ReservationFilter { owner_id: Some(owner.clone()), limit, ..ReservationFilter::default() };
             ensure!(check(stage.world, &events, &filter)? > limit, "there are several pages");
         }
     }
     // What is made meanwhile does not come into the pages that are left.
-    let filter = Filter { owner_id: Some(crowd.owners[0].clone()), limit: 5, ..Filter::default() };
+    let filter = ReservationFilter {
+        owner_id: Some(crowd.owners[0].clone()),
+        limit: 5,
+        ..ReservationFilter::default()
+    };
     let before = all(stage.world, filter.clone())?;
     let first = page(stage.world, &filter)?;
     let made = stage.hold(reserve_by(&crowd.owners[0], &[(&crowd.items[0], 1)]))?;
-    let rest = all(stage.world, Filter { after: first.next, ..filter.clone() })?;
+    let rest = all(stage.world, ReservationFilter { after: first.next, ..filter.clone() })?;
     ensure_eq!([first.holds, rest].concat(), before, "the pages of before");
     let newest = page(stage.world, &filter)?;
     ensure_eq!(newest.holds.first().map(|hold| hold.id), Some(made.id), "the newest reservation");
-    let beyond = Filter {
+    let beyond = ReservationFilter {
         after: Some(Cursor(0)),
         owner_id: Some(crowd.owners[0].clone()),
         limit: 5,
-        ..Filter::default()
+        ..ReservationFilter::default()
     };
     ensure_eq!(page(stage.world, &beyond)?.holds.len(), 0, "reservations before the first");
     Ok(())
 }
 
 fn lists_show_what_was_answered(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     let item = stage.stocked("x", 100)?;
     let owner = stage.maker.location("hasty");
-    let list = |status| Filter {
+    let list = |status| ReservationFilter {
         owner_id: Some(owner.clone()),
         status: Some(status),
         limit: 10,
-        ..Filter::default()
+        ..ReservationFilter::default()
     };
     for _ in 0..5 {
         let hold = stage.hold(reserve_by(&owner, &[(&item, 1)]))?;
@@ -223,7 +241,7 @@ fn lists_show_what_was_answered(world: &mut dyn World) -> Checked {
 }
 
 fn histories_are_whole(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     let crowd = crowd(stage)?;
     for restarted in [false, true] {
         if restarted {
@@ -233,7 +251,7 @@ fn histories_are_whole(world: &mut dyn World) -> Checked {
         for id in &crowd.holds {
             let query = Query::History(*id);
             match (stage.world.find(query.clone()), model::find(&events, &query)) {
-                (Ok(Found::History(found)), Found::History(expected)) => {
+                (Ok(QueryResult::History(found)), QueryResult::History(expected)) => {
                     ensure_eq!(found, expected, "history of {id}");
                 }
                 other => return Err(format!("a history was answered with {other:?}")),
@@ -241,12 +259,16 @@ fn histories_are_whole(world: &mut dyn World) -> Checked {
         }
     }
     let nobody = stage.maker.no_reservation();
-    ensure_matches!(stage.world.find(Query::History(nobody)), Ok(Found::History(None)), "history of nothing");
+    ensure_matches!(
+        stage.world.find(Query::History(nobody)),
+        Ok(QueryResult::History(None)),
+        "history of nothing"
+    );
     Ok(())
 }
 
 fn shelves_are_in_order(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     let places = ["p", "P", "p "].map(|name| stage.maker.location(name));
     let mut items = Vec::new();
     for place in &places {
@@ -263,13 +285,12 @@ fn shelves_are_in_order(world: &mut dyn World) -> Checked {
             let mut after = None;
             loop {
                 let shelf = ItemPageRequest { location: location.cloned(), after: after.clone(), limit };
-                let Found::ItemPageRequest(expected) =
-                    model::find(events, &Query::ItemPageRequest(shelf.clone()))
+                let QueryResult::ItemPage(expected) = model::find(events, &Query::ItemPage(shelf.clone()))
                 else {
                     return Err("the model has no shelf".to_owned());
                 };
-                let found = match stage.world.find(Query::ItemPageRequest(shelf.clone())) {
-                    Ok(Found::ItemPageRequest(items)) => items,
+                let found = match stage.world.find(Query::ItemPage(shelf.clone())) {
+                    Ok(QueryResult::ItemPage(items)) => items,
                     other => return Err(format!("a shelf was answered with {other:?}")),
                 };
                 ensure_eq!(found, expected, "{shelf:?}");
@@ -285,7 +306,7 @@ fn shelves_are_in_order(world: &mut dyn World) -> Checked {
 }
 
 fn events_go_on(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     crowd(stage)?;
     let events = stage.world.events();
     let last = events.last().map_or(0, |row| row.position);
@@ -294,14 +315,16 @@ fn events_go_on(world: &mut dyn World) -> Checked {
     {
         let query = Query::Events { after, limit };
         match (stage.world.find(query.clone()), model::find(&events, &query)) {
-            (Ok(Found::Events(found)), Found::Events(expected)) => ensure_eq!(found, expected, "{query:?}"),
+            (Ok(QueryResult::Events(found)), QueryResult::Events(expected)) => {
+                ensure_eq!(found, expected, "{query:?}")
+            }
             other => return Err(format!("events were answered with {other:?}")),
         }
     }
     Ok(())
 }
 
-fn outcomes(stage: &mut Stage, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
+fn outcomes(stage: &mut CaseContext, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
     let envelopes: Vec<_> = commands.into_iter().map(|command| stage.maker.wrap(command)).collect();
     let asked = envelopes.len();
     let answers = stage.world.submit_in_order(envelopes);
@@ -314,7 +337,7 @@ fn is_done(outcome: &Outcome) -> bool {
 }
 
 fn in_order(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     let item = stage.stocked("one", 1)?;
     let held = stage.hold(maker::reserve(&[(&item, 1)]))?;
     let take = || maker::reserve(&[(&item, 1)]);
@@ -328,7 +351,7 @@ fn in_order(world: &mut dyn World) -> Checked {
 
 /// Whatever a store has to read for one of them, those behind it wait.
 fn in_order_with_what_is_closed(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     let item = stage.stocked("few", 40)?;
     let mut closed = Vec::new();
     for n in 0..20 {
@@ -361,7 +384,7 @@ fn in_order_with_what_is_closed(world: &mut dyn World) -> Checked {
 }
 
 fn many_in_order(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
+    let stage = &mut CaseContext::new(world);
     let item = stage.stocked("many", 700)?;
     let commands = (0..1_000).map(|_| maker::reserve(&[(&item, 1)])).collect();
     let found = outcomes(stage, commands)?;

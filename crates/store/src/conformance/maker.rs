@@ -6,8 +6,8 @@ use crate::digest;
 use stockhold_domain::{
     AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, Envelope, EventId, Extend,
     Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit, Origin, Patch, Release,
-    RequestId, RequestedLine, ReservationId, Reserve, RetireUnit, Return, ReturnSelection, Scope, Seconds,
-    SetSale, SetStock, UnitSelection, bucket_of,
+    RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection,
+    Scope, Seconds, SetSale, SetStock, UnitSelection, bucket_of,
 };
 
 /// The principal of envelopes that name none.
@@ -131,15 +131,10 @@ fn basket(wants: &[(&ItemKey, u64)]) -> Basket {
 /// A reserve of these, in full, with nothing optional.
 pub fn reserve_of(wants: &[(&ItemKey, u64)]) -> Reserve {
     Reserve {
-        owner_id: label("owner"),
         basket: basket(wants),
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
+        terms: ReserveTerms { owner_id: label("owner"), optional: None },
     }
 }
 

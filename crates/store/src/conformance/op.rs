@@ -1,4 +1,4 @@
-//! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists; a [`Cast`] turns them
+//! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists; a [`OpContext`] turns them
 //! into envelopes about the few items and the reservations that there are, so that contention is constant.
 
 use super::maker::{self, Maker, label, seconds};
@@ -9,7 +9,7 @@ use stockhold_domain::{
     SetStock, UnitSelection, limits,
 };
 
-/// One command to be. Small numbers choose among what exists; see [`Cast::envelope`].
+/// One command to be. Small numbers choose among what exists; see [`OpContext::envelope`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Reserve: items and quantities, the same item twice too.
@@ -157,14 +157,14 @@ const UNKNOWN: u8 = 31;
 
 /// What a history is about.
 #[derive(Clone, Debug)]
-pub struct Cast {
+pub struct OpContext {
     maker: Maker,
     items: Vec<ItemKey>,
     holds: Vec<ReservationId>,
     sent: Vec<Envelope>,
 }
 
-impl Cast {
+impl OpContext {
     /// Four items at two locations; the last never exists until something sets it.
     pub fn new(seed: u64, prefix: &str) -> Self {
         let maker = Maker::new(seed, prefix);
@@ -179,10 +179,10 @@ impl Cast {
     }
 
     /// The same with an item whose units have ids, the last.
-    pub fn with_a_hall(seed: u64, prefix: &str) -> Self {
-        let mut cast = Self::new(seed, prefix);
-        cast.items.push(cast.maker.item("hall"));
-        cast
+    pub fn with_unit_item(seed: u64, prefix: &str) -> Self {
+        let mut context = Self::new(seed, prefix);
+        context.items.push(context.maker.item("hall"));
+        context
     }
 
     /// Its items, those that do not exist included.
@@ -407,12 +407,12 @@ fn recent<T>(all: &[T], ago: u8) -> Option<&T> {
 pub const TTLS: [u32; 8] = [1, 2, 3, 10, 60, 600, 1_800, 1_801];
 
 impl Op {
-    /// Any op; of a thin store (see [`super::World::complete`]) only those that it knows.
-    pub fn random(random: &mut Random, complete: bool) -> Self {
+    /// A random op.
+    pub fn random(random: &mut Random) -> Self {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(if complete { 24 } else { 18 }) {
+        match random.below(24) {
             0..=7 => Self::Reserve {
                 wants: wants(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
@@ -445,8 +445,8 @@ impl Op {
 }
 
 impl Op {
-    /// Any op of a shop that has a hall; see [`Cast::with_a_hall`].
-    pub fn random_with_a_hall(random: &mut Random) -> Self {
+    /// Any op of a shop that has a hall; see [`OpContext::with_unit_item`].
+    pub fn random_with_unit_item(random: &mut Random) -> Self {
         let key = random.one_in(4).then(|| random.byte());
         match random.below(20) {
             0..=6 => Self::Seats {
@@ -466,7 +466,7 @@ impl Op {
             },
             8 => Self::RetireSeat { row: random.byte(), seat: random.byte() },
             9..=10 => Self::ReturnSeats { hold: random.byte(), which: random.byte(), key },
-            _ => Self::random(random, true),
+            _ => Self::random(random),
         }
     }
 }

@@ -1,25 +1,29 @@
 //! Pause of an item, a location and everything.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume, return_all, set_stock};
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete};
-use crate::{Found, Query};
+use super::{Case, World, case};
+use crate::{Query, QueryResult};
 use stockhold_domain::{ItemKey, Label, Outcome, Rejection, Reply, Scope, Status};
 
 pub(super) const CASES: &[Case] = &[
-    complete("the pause of an item stops its sale and no other", of_an_item),
-    complete("the pause of a location stops its sales and no others", of_a_location),
-    complete("the pause of everything stops every sale", of_everything),
-    complete("pauses are apart: each ends with its own resume", apart),
-    complete("confirm, release, extend, return and expiry go on while paused", what_goes_on),
-    complete("a pause takes effect within a batch, in order", within_a_batch),
-    complete("the pause of an item that does not exist is refused", of_nothing),
-    complete("what is paused as a whole can be read", read),
-    complete("a pause changes neither version nor sequence", no_version),
+    case("the pause of an item stops its sale and no other", of_an_item),
+    case("the pause of a location stops its sales and no others", of_a_location),
+    case("the pause of everything stops every sale", of_everything),
+    case("pauses are apart: each ends with its own resume", apart),
+    case("confirm, release, extend, return and expiry go on while paused", what_goes_on),
+    case("a pause takes effect within a batch, in order", within_a_batch),
+    case("the pause of an item that does not exist is refused", of_nothing),
+    case("what is paused as a whole can be read", read),
+    case("a pause changes neither version nor sequence", no_version),
 ];
 
 /// Pauses, checks over a restart, resumes, checks again: whatever the checks say, the sale is open afterwards.
-fn while_paused(stage: &mut Stage<'_>, scope: &Scope, check: impl Fn(&mut Stage<'_>) -> Checked) -> Checked {
+fn while_paused(
+    stage: &mut CaseContext<'_>,
+    scope: &Scope,
+    check: impl Fn(&mut CaseContext<'_>) -> Checked,
+) -> Checked {
     ensure_eq!(stage.done(pause(scope))?, Reply::Sale { paused: true }, "paused");
     let checked = check(stage).and_then(|()| {
         stage.world.restart();
@@ -31,14 +35,14 @@ fn while_paused(stage: &mut Stage<'_>, scope: &Scope, check: impl Fn(&mut Stage<
     checked
 }
 
-fn expect_paused(stage: &mut Stage<'_>, item: &ItemKey, scope: &Scope) -> Checked {
+fn expect_paused(stage: &mut CaseContext<'_>, item: &ItemKey, scope: &Scope) -> Checked {
     let refused = stage.refused(reserve(&[(item, 1)]))?;
     ensure_eq!(refused, Rejection::SalePaused(scope.clone()), "a reserve of {item:?}");
     ensure!(refused.retryable(), "a sale may be resumed, so it is retryable");
     Ok(())
 }
 
-fn expect_open(stage: &mut Stage<'_>, item: &ItemKey) -> Checked {
+fn expect_open(stage: &mut CaseContext<'_>, item: &ItemKey) -> Checked {
     let hold = stage.hold(reserve(&[(item, 1)]))?;
     stage.hold(release(hold.id))?;
     Ok(())
@@ -46,14 +50,14 @@ fn expect_open(stage: &mut Stage<'_>, item: &ItemKey) -> Checked {
 
 /// Items' own pauses are not in it, and a world that cases share may have others' in it.
 fn read(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let [hub, nowhere] = ["hub", "nowhere"].map(|name| stage.maker.location(name));
     let (a, b) = (stage.stocked("a", 5)?, stage.maker.item_at(hub.as_str(), "b"));
     stage.done(set_stock(&b, 5))?;
-    let expect = |stage: &mut Stage<'_>, everything: bool, locations: &[&Label]| {
+    let expect = |stage: &mut CaseContext<'_>, everything: bool, locations: &[&Label]| {
         for restarted in [false, true] {
             let found = match stage.world.find(Query::Pauses) {
-                Ok(Found::Pauses(found)) => found,
+                Ok(QueryResult::Pauses(found)) => found,
                 other => return Err(format!("no pauses but {other:?}")),
             };
             ensure_eq!(found.everything, everything, "everything, restarted: {restarted}");
@@ -83,7 +87,7 @@ fn read(world: &mut dyn World) -> Checked {
 }
 
 fn of_an_item(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let b = stage.stocked("A", 5)?;
     let scope = Scope::Item(a.clone());
@@ -101,7 +105,7 @@ fn of_an_item(world: &mut dyn World) -> Checked {
 }
 
 fn of_a_location(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (hub, shop) = (stage.maker.location("hub"), stage.maker.location("Hub"));
     let a = stage.maker.item_at(hub.as_str(), "a");
     let b = stage.maker.item_at(shop.as_str(), "a");
@@ -119,7 +123,7 @@ fn of_a_location(world: &mut dyn World) -> Checked {
 }
 
 fn of_everything(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let a = stage.stocked("a", 5)?;
     let b = stage.maker.item_at("elsewhere", "a");
     stage.done(set_stock(&b, 5))?;
@@ -133,7 +137,7 @@ fn of_everything(world: &mut dyn World) -> Checked {
 }
 
 fn apart(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hub = stage.maker.location("hub");
     let a = stage.maker.item_at(hub.as_str(), "a");
     stage.done(set_stock(&a, 5))?;
@@ -149,7 +153,7 @@ fn apart(world: &mut dyn World) -> Checked {
 }
 
 fn what_goes_on(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     for scope in [Scope::Item(item.clone()), Scope::Everything] {
         let mut ids = Vec::new();
@@ -178,7 +182,7 @@ fn what_goes_on(world: &mut dyn World) -> Checked {
 }
 
 fn within_a_batch(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let scope = Scope::Item(item.clone());
     let buy = reserve(&[(&item, 1)]);
@@ -198,7 +202,7 @@ fn within_a_batch(world: &mut dyn World) -> Checked {
 }
 
 fn of_nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.maker.item("a");
     let refused = stage.refused(pause(&Scope::Item(item.clone())))?;
     ensure_eq!(refused, Rejection::UnknownItem(vec![item.clone()]), "an item that does not exist");
@@ -207,7 +211,7 @@ fn of_nothing(world: &mut dyn World) -> Checked {
 }
 
 fn no_version(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 10)?;
     let before = stage.shown(&item)?;
     stage.pass(SECOND);

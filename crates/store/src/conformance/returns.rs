@@ -1,22 +1,22 @@
 //! Sold units that come back.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{confirm, confirm_as, label, release, reserve, reserve_for, return_all, return_of};
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Hold, ItemKey, Rejection, ReservationId, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("a confirm is answered the same again, and another order is told so", confirm_again),
-    complete("some units of some lines come back, then the rest", piecewise),
-    complete("everything comes back at once", everything),
-    complete("no more comes back than was sold", exceeding),
-    complete("what was never sold does not come back", not_confirmed),
-    complete("an item that was not sold with it does not come back", unknown_line),
-    complete("returned units are sold again", sold_again),
+    case("a confirm is answered the same again, and another order is told so", confirm_again),
+    case("some units of some lines come back, then the rest", piecewise),
+    case("everything comes back at once", everything),
+    case("no more comes back than was sold", exceeding),
+    case("what was never sold does not come back", not_confirmed),
+    case("an item that was not sold with it does not come back", unknown_line),
+    case("returned units are sold again", sold_again),
 ];
 
 fn confirm_again(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 2)?;
     let hold = stage.hold(reserve(&[(&item, 1)]))?;
     let sold = stage.hold(confirm_as(hold.id, "o1"))?;
@@ -40,7 +40,7 @@ fn confirm_again(world: &mut dyn World) -> Checked {
 }
 
 /// Three units of `a` and two of `b`, sold.
-fn sale(stage: &mut Stage<'_>) -> Checked<(ItemKey, ItemKey, ReservationId)> {
+fn sale(stage: &mut CaseContext<'_>) -> Checked<(ItemKey, ItemKey, ReservationId)> {
     let a = stage.stocked("a", 10)?;
     let b = stage.stocked("b", 10)?;
     let hold = stage.hold(reserve(&[(&a, 3), (&b, 2)]))?;
@@ -53,7 +53,7 @@ fn returned(hold: &Hold) -> Vec<(u32, u64)> {
 }
 
 fn piecewise(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (a, b, id) = sale(&mut stage)?;
     stage.pass(3_600 * SECOND);
     let hold = stage.hold(return_of(id, &[(&a, 1)]))?;
@@ -74,7 +74,7 @@ fn piecewise(world: &mut dyn World) -> Checked {
 }
 
 fn everything(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (a, b, id) = sale(&mut stage)?;
     let hold = stage.hold(return_all(id))?;
     ensure_eq!(returned(&hold), [(3, 4), (2, 4)], "all of both");
@@ -87,7 +87,7 @@ fn everything(world: &mut dyn World) -> Checked {
 }
 
 fn exceeding(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (a, b, id) = sale(&mut stage)?;
     let exceeds = |item: &ItemKey, requested, sold| {
         let item = item.clone();
@@ -107,7 +107,7 @@ fn exceeding(world: &mut dyn World) -> Checked {
 }
 
 fn not_confirmed(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 5)?;
     let released = stage.hold(reserve(&[(&item, 1)]))?;
     stage.hold(release(released.id))?;
@@ -127,7 +127,7 @@ fn not_confirmed(world: &mut dyn World) -> Checked {
 }
 
 fn unknown_line(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let (a, b, id) = sale(&mut stage)?;
     let other = stage.stocked("c", 5)?;
     for stranger in [other, stage.maker.item("never set")] {
@@ -140,7 +140,7 @@ fn unknown_line(world: &mut dyn World) -> Checked {
 }
 
 fn sold_again(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let item = stage.stocked("a", 1)?;
     let first = stage.hold(reserve(&[(&item, 1)]))?;
     stage.hold(confirm(first.id))?;

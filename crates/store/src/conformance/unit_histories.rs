@@ -1,34 +1,34 @@
 //! One unit with an id: as it is, and what happened to it.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
     self, add_units, confirm, extend, label, release, reserve_choosing, reserve_for, reserve_named, retire,
     return_units, row, set_hall,
 };
-use super::stage::{Checked, SECOND, Stage};
 use super::units::hall;
-use super::{Case, World, of_units};
-use crate::{EventRow, Found, Query, UNIT_HISTORY, model};
+use super::{Case, World, case};
+use crate::{EventRow, Query, QueryResult, UNIT_HISTORY_LIMIT, model};
 use stockhold_domain::{Command, HoldChange, ItemKey, NewUnit, StockChange, Transition, Unit, UnitStatus};
 
 pub(super) const CASES: &[Case] = &[
-    of_units("a unit is shown, and the history of each is what moved it, over restarts", whole),
-    of_units("units of the same name at other items have histories of their own", of_the_same_name),
-    of_units("a unit that was retired has no history, and another one of its name a new one", begun_anew),
-    of_units("of a long history the newest events are shown", the_newest),
-    of_units("a history leads through batches of many units", among_many),
-    of_units("what is no unit is not shown", nothing),
+    case("a unit is shown, and the history of each is what moved it, over restarts", whole),
+    case("units of the same name at other items have histories of their own", of_the_same_name),
+    case("a unit that was retired has no history, and another one of its name a new one", begun_anew),
+    case("of a long history the newest events are shown", the_newest),
+    case("a history leads through batches of many units", among_many),
+    case("what is no unit is not shown", nothing),
 ];
 
 pub(super) fn unit(world: &mut dyn World, item: &ItemKey, id: &str) -> Checked<Option<Unit>> {
     match world.find(Query::Unit { item: item.clone(), unit: label(id) }) {
-        Ok(Found::Unit(unit)) => Ok(unit),
+        Ok(QueryResult::Unit(unit)) => Ok(unit),
         other => Err(format!("asked for a unit, it answered {other:?}")),
     }
 }
 
 fn history(world: &mut dyn World, item: &ItemKey, id: &str) -> Checked<Option<Vec<EventRow>>> {
     match world.find(Query::UnitHistory { item: item.clone(), unit: label(id) }) {
-        Ok(Found::UnitHistory(rows)) => Ok(rows),
+        Ok(QueryResult::UnitHistory(rows)) => Ok(rows),
         other => Err(format!("asked for the history of a unit, it answered {other:?}")),
     }
 }
@@ -38,9 +38,9 @@ pub(super) fn compare(world: &mut dyn World, events: &[EventRow], item: &ItemKey
     let named = || (item.clone(), label(id));
     let ((item_of_one, one), (item_of_all, all)) = (named(), named());
     let expected = model::find(events, &Query::Unit { item: item_of_one, unit: one });
-    ensure_matches!(expected, Found::Unit(expected) if *expected == unit(world, item, id)?, "unit {id:?} of {item:?}");
+    ensure_matches!(expected, QueryResult::Unit(expected) if *expected == unit(world, item, id)?, "unit {id:?} of {item:?}");
     match model::find(events, &Query::UnitHistory { item: item_of_all, unit: all }) {
-        Found::UnitHistory(expected) => {
+        QueryResult::UnitHistory(expected) => {
             ensure_eq!(history(world, item, id)?, expected, "history of unit {id:?} of {item:?}");
         }
         other => return Err(format!("the model answered {other:?}")),
@@ -65,7 +65,7 @@ fn kinds(rows: Option<Vec<EventRow>>) -> Vec<&'static str> {
 }
 
 fn whole(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b", "c"])?;
     let tins = stage.stocked("tins", 5)?;
     let both = stage.hold(reserve_named(60, &hall, &["b", "a"]))?;
@@ -105,7 +105,7 @@ fn whole(world: &mut dyn World) -> Checked {
 }
 
 fn of_the_same_name(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let elsewhere = stage.maker.location("elsewhere");
     let halls = [stage.maker.item("x"), stage.maker.item("y"), stage.maker.item_at(elsewhere.as_str(), "x")];
     for hall in &halls {
@@ -128,7 +128,7 @@ fn of_the_same_name(world: &mut dyn World) -> Checked {
 }
 
 fn begun_anew(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b", "c"])?;
     let place = |position| NewUnit { position: Some(position), ..row("stalls", "A", &["a"]).remove(0) };
     let moved = stage.hold(reserve_named(60, &hall, &["a"]))?;
@@ -158,20 +158,24 @@ fn begun_anew(world: &mut dyn World) -> Checked {
 }
 
 fn the_newest(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b"])?;
     // Added, moved to and fro, and held once more: as many as are shown.
-    for _ in 0..UNIT_HISTORY / 2 - 1 {
+    for _ in 0..UNIT_HISTORY_LIMIT / 2 - 1 {
         let hold = stage.hold(reserve_named(60, &hall, &["a"]))?;
         stage.hold(release(hold.id))?;
     }
     let hold = stage.hold(reserve_named(60, &hall, &["a"]))?;
     let shown = kinds(history(stage.world, &hall, "a")?);
-    ensure_eq!((shown.len(), shown.first()), (UNIT_HISTORY, Some(&"added")), "all of its moves");
+    ensure_eq!((shown.len(), shown.first()), (UNIT_HISTORY_LIMIT, Some(&"added")), "all of its moves");
     stage.hold(release(hold.id))?;
     for _ in 0..2 {
         let shown = kinds(history(stage.world, &hall, "a")?);
-        ensure_eq!((shown.len(), shown.first()), (UNIT_HISTORY, Some(&"held")), "the newest of its moves");
+        ensure_eq!(
+            (shown.len(), shown.first()),
+            (UNIT_HISTORY_LIMIT, Some(&"held")),
+            "the newest of its moves"
+        );
         stage.world.restart();
     }
     let events = stage.rows_of(std::slice::from_ref(&hall));
@@ -181,7 +185,7 @@ fn the_newest(world: &mut dyn World) -> Checked {
 
 fn among_many(world: &mut dyn World) -> Checked {
     const UNITS: usize = 120;
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let ids: Vec<String> = (0..UNITS).map(|n| format!("{n:05}")).collect();
     let hall = hall(&mut stage, &ids.iter().map(String::as_str).collect::<Vec<_>>())?;
     for _ in 0..3 {
@@ -201,7 +205,7 @@ fn among_many(world: &mut dyn World) -> Checked {
 }
 
 fn nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a"])?;
     let empty = stage.maker.item("empty");
     stage.done(set_hall(&empty))?;

@@ -1,40 +1,40 @@
 //! Units with ids: added, held, sold, given back, expired, returned, retired; and many who want the same.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::history::units_of;
 use super::maker::{
     self, add_units, confirm, extend, named, release, reserve, reserve_choosing, reserve_for, reserve_named,
     reserve_partial, retire, return_all, return_units, row, set_hall, stock_of,
 };
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, of_units};
-use crate::{Found, Query, SeatMap, UnitFilter, UnitState};
+use super::{Case, World, case};
+use crate::{Query, QueryResult, SeatMap, UnitFilter, UnitState};
 use stockhold_domain::{
     Basket, Command, Hold, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply, RequestedLine,
     Reserve, Return, ReturnSelection, SetStock, Status, UnavailableUnits, UnitStatus, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("any units are the first in the order of their positions, over restarts", any_in_order),
-    of_units("named units are had all, or the taken are told", named_or_taken),
-    of_units("overlapping names in opposite orders: no unit is promised twice", opposite_orders),
-    of_units("two units and a thousand buyers: two holds and 998 refusals", thousand_buyers),
-    of_units("a unit of a hold that fell due is had by the next, and the hold is gone whole", taken_over),
-    of_units("a thousand units that fall due at once are reclaimed by one reserve", thousand_due),
-    of_units("a hundred named units that as many reservations have", hundred_holders),
-    of_units("a unit that is sold is nobody else's, over restarts", sold_is_sold),
-    of_units("returned units with ids are sold again", sold_again),
-    of_units("an id that two lines have comes back by its line only", back_by_its_line),
-    of_units("a unit counts its moves without a gap, over restarts", versions),
-    of_units("counted and unit lines share one fate", mixed_baskets),
-    of_units("partial takes the named units that there are", partial),
-    of_units("a basket past the limit of units with ids is refused, whatever there is", basket_units),
-    of_units("units are added once, and neither they nor the mode change", added_once),
-    of_units("a unit is retired when nobody has it", retired),
-    of_units("units are listed in the order of their claims, and the seat map is them", listed),
+    case("any units are the first in the order of their positions, over restarts", any_in_order),
+    case("named units are had all, or the taken are told", named_or_taken),
+    case("overlapping names in opposite orders: no unit is promised twice", opposite_orders),
+    case("two units and a thousand buyers: two holds and 998 refusals", thousand_buyers),
+    case("a unit of a hold that fell due is had by the next, and the hold is gone whole", taken_over),
+    case("a thousand units that fall due at once are reclaimed by one reserve", thousand_due),
+    case("a hundred named units that as many reservations have", hundred_holders),
+    case("a unit that is sold is nobody else's, over restarts", sold_is_sold),
+    case("returned units with ids are sold again", sold_again),
+    case("an id that two lines have comes back by its line only", back_by_its_line),
+    case("a unit counts its moves without a gap, over restarts", versions),
+    case("counted and unit lines share one fate", mixed_baskets),
+    case("partial takes the named units that there are", partial),
+    case("a basket past the limit of units with ids is refused, whatever there is", basket_units),
+    case("units are added once, and neither they nor the mode change", added_once),
+    case("a unit is retired when nobody has it", retired),
+    case("units are listed in the order of their claims, and the seat map is them", listed),
 ];
 
 /// An item with units in one row, in this order.
-pub(super) fn hall(stage: &mut Stage<'_>, ids: &[&str]) -> Checked<ItemKey> {
+pub(super) fn hall(stage: &mut CaseContext<'_>, ids: &[&str]) -> Checked<ItemKey> {
     let hall = stage.maker.item("hall");
     stage.done(set_hall(&hall))?;
     stage.done(add_units(&hall, row("stalls", "A", ids)))?;
@@ -42,7 +42,7 @@ pub(super) fn hall(stage: &mut Stage<'_>, ids: &[&str]) -> Checked<ItemKey> {
 }
 
 /// An item with so many units.
-fn large_hall(stage: &mut Stage<'_>, count: usize) -> Checked<ItemKey> {
+fn large_hall(stage: &mut CaseContext<'_>, count: usize) -> Checked<ItemKey> {
     let ids: Vec<String> = (0..count).map(|n| format!("{n:05}")).collect();
     hall(stage, &ids.iter().map(String::as_str).collect::<Vec<_>>())
 }
@@ -70,7 +70,7 @@ pub(super) fn reservation(outcome: &Outcome) -> Option<&Hold> {
 }
 
 /// Checks that every unit stands with the one reservation that has it, and that the figures count them.
-fn expect_sound(stage: &mut Stage<'_>, hall: &ItemKey, holds: &[Hold]) -> Checked {
+fn expect_sound(stage: &mut CaseContext<'_>, hall: &ItemKey, holds: &[Hold]) -> Checked {
     let figures = stage.shown(hall)?.figures;
     let units = units_of(stage.world, hall);
     let mut with: Vec<(&str, UnitStatus)> = Vec::new();
@@ -98,7 +98,7 @@ fn expect_sound(stage: &mut Stage<'_>, hall: &ItemKey, holds: &[Hold]) -> Checke
 }
 
 fn any_in_order(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["c", "a", "b", "d"])?;
     let first = stage.hold(reserve_for(60, &[(&hall, 2)]))?;
     ensure_eq!(ids(&first), ["c", "a"], "the first two");
@@ -115,7 +115,7 @@ fn any_in_order(world: &mut dyn World) -> Checked {
 }
 
 fn named_or_taken(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b", "c"])?;
     let hold = stage.hold(reserve_named(60, &hall, &["c", "a"]))?;
     ensure_eq!(ids(&hold), ["c", "a"], "in the order asked for");
@@ -131,7 +131,7 @@ fn named_or_taken(world: &mut dyn World) -> Checked {
 
 fn opposite_orders(world: &mut dyn World) -> Checked {
     const UNITS: usize = 24;
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = large_hall(&mut stage, UNITS)?;
     let id = |n: usize| format!("{:05}", n % UNITS);
     let mut commands = Vec::new();
@@ -157,7 +157,7 @@ fn opposite_orders(world: &mut dyn World) -> Checked {
 }
 
 fn thousand_buyers(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b"])?;
     let mut holds = Vec::new();
     let mut refused = 0;
@@ -178,7 +178,7 @@ fn thousand_buyers(world: &mut dyn World) -> Checked {
 }
 
 fn taken_over(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b", "c", "d"])?;
     let due = stage.hold(reserve_named(5, &hall, &["a", "b"]))?;
     let other = stage.hold(reserve_named(6, &hall, &["c"]))?;
@@ -207,7 +207,7 @@ fn taken_over(world: &mut dyn World) -> Checked {
 
 fn thousand_due(world: &mut dyn World) -> Checked {
     const UNITS: usize = 1_000;
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = large_hall(&mut stage, UNITS)?;
     for _ in 0..4 {
         let outcomes = stage.all(vec![reserve_for(5, &[(&hall, 1)]); UNITS / 4])?;
@@ -222,7 +222,7 @@ fn thousand_due(world: &mut dyn World) -> Checked {
 
 fn hundred_holders(world: &mut dyn World) -> Checked {
     const UNITS: usize = 100;
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = large_hall(&mut stage, UNITS)?;
     let outcomes = stage.all(vec![reserve_for(5, &[(&hall, 1)]); UNITS])?;
     let held: Vec<&str> = outcomes.iter().filter_map(reservation).flat_map(ids).collect();
@@ -240,7 +240,7 @@ fn hundred_holders(world: &mut dyn World) -> Checked {
 }
 
 fn sold_is_sold(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b"])?;
     let hold = stage.hold(reserve_named(60, &hall, &["a"]))?;
     let sold = stage.hold(confirm(hold.id))?;
@@ -259,7 +259,7 @@ fn sold_is_sold(world: &mut dyn World) -> Checked {
 }
 
 fn sold_again(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b", "c"])?;
     let first = stage.hold(reserve(&[(&hall, 3)]))?;
     stage.hold(confirm(first.id))?;
@@ -280,7 +280,7 @@ fn sold_again(world: &mut dyn World) -> Checked {
 }
 
 fn back_by_its_line(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b"])?;
     let ring = stage.maker.item("ring");
     stage.done(set_hall(&ring))?;
@@ -313,7 +313,7 @@ fn back_by_its_line(world: &mut dyn World) -> Checked {
 }
 
 fn versions(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a"])?;
     let mut version = 1;
     for round in 0..3 {
@@ -342,7 +342,7 @@ fn versions(world: &mut dyn World) -> Checked {
 }
 
 fn mixed_baskets(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b"])?;
     let tins = stage.stocked("tins", 3)?;
     let basket = |quantity, unit: &str| {
@@ -371,7 +371,7 @@ fn mixed_baskets(world: &mut dyn World) -> Checked {
 }
 
 fn partial(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b", "c"])?;
     let partial = |units: &[&str]| {
         let fulfilment = stockhold_domain::Fulfilment::Partial;
@@ -389,7 +389,7 @@ fn partial(world: &mut dyn World) -> Checked {
 }
 
 fn basket_units(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let one = hall(&mut stage, &["a", "b"])?;
     let other = stage.maker.item("other");
     stage.done(set_hall(&other))?;
@@ -409,7 +409,7 @@ fn basket_units(world: &mut dyn World) -> Checked {
 }
 
 fn added_once(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b"])?;
     let again = stage.done(add_units(&hall, row("stalls", "A", &["b", "c"])))?;
     ensure_matches!(again, Reply::Units { added: 1, unchanged: 1, item } if item.figures.total_units == 3, "b");
@@ -442,7 +442,7 @@ fn added_once(world: &mut dyn World) -> Checked {
 }
 
 fn retired(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["a", "b", "c"])?;
     let held = stage.hold(reserve_named(5, &hall, &["a"]))?;
     let sold = stage.hold(reserve_named(5, &hall, &["b"]))?;
@@ -468,7 +468,7 @@ fn retired(world: &mut dyn World) -> Checked {
 }
 
 fn listed(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, &["b", "a"])?;
     let balcony = NewUnit { position: Some(1), ..row("balcony", "A", &["z"]).remove(0) };
     stage.done(add_units(&hall, vec![balcony]))?;
@@ -480,7 +480,7 @@ fn listed(world: &mut dyn World) -> Checked {
             let section = section.map(maker::label);
             let query = UnitFilter { item: hall.clone(), status, section, after: None, limit: 9 };
             match stage.world.find(Query::Units(query)) {
-                Ok(Found::Units(Some(page))) => Ok(page.units),
+                Ok(QueryResult::Units(Some(page))) => Ok(page.units),
                 other => Err(format!("asked for units, it answered {other:?}")),
             }
         };
@@ -505,24 +505,14 @@ fn listed(world: &mut dyn World) -> Checked {
     let tins = stage.stocked("tins", 1)?;
     for item in [tins, stage.maker.item("never set")] {
         let map = stage.world.find(Query::SeatMap { item, layout: true });
-        ensure_matches!(map, Ok(Found::SeatMap(None)), "no units with ids");
+        ensure_matches!(map, Ok(QueryResult::SeatMap(None)), "no units with ids");
     }
     Ok(())
 }
 
-fn seat_map(stage: &mut Stage<'_>, hall: &ItemKey) -> Checked<SeatMap> {
+fn seat_map(stage: &mut CaseContext<'_>, hall: &ItemKey) -> Checked<SeatMap> {
     match stage.world.find(Query::SeatMap { item: hall.clone(), layout: true }) {
-        Ok(Found::SeatMap(Some(map))) => Ok(*map),
+        Ok(QueryResult::SeatMap(Some(map))) => Ok(*map),
         other => Err(format!("asked for a seat map, it answered {other:?}")),
     }
-}
-
-/// A store that keeps no units says so when an item of them is made, and has none afterwards.
-pub(super) fn refused(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let hall = stage.maker.item("hall");
-    let refused = stage.refused(set_hall(&hall))?;
-    ensure_matches!(refused, Rejection::InvalidRequest(error) if &*error.pointer == "/mode", "an item with units");
-    ensure!(stage.world.item(&hall).is_none(), "it was made all the same");
-    Ok(())
 }

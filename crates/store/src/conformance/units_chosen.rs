@@ -1,24 +1,24 @@
 //! Best available: alone, and when many want it.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{self, add_units, reserve_best, reserve_choosing, reserve_named, retire, row, set_hall};
-use super::stage::{Checked, SECOND, Stage};
 use super::units::{ids, reservation};
-use super::{Case, World, of_units};
+use super::{Case, World, case};
 use stockhold_domain::{
     BestAvailable, Command, Fulfilment, ItemKey, NewUnit, Outcome, Rejection, Reserve, UnitSelection,
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("the best available sit side by side and leave no single unit", side_by_side),
-    of_units("a group is split as it allows, or not at all", split),
-    of_units("many who want the best each have a pair of their own until none is left", pairs),
-    of_units("who loses the best finds the next best", next_best),
-    of_units("a row that falls due is had in one piece", due_row),
-    of_units("who stood between two neighbours goes, and they sit side by side", twin_goes),
+    case("the best available sit side by side and leave no single unit", side_by_side),
+    case("a group is split as it allows, or not at all", split),
+    case("many who want the best each have a pair of their own until none is left", pairs),
+    case("who loses the best finds the next best", next_best),
+    case("a row that falls due is had in one piece", due_row),
+    case("who stood between two neighbours goes, and they sit side by side", twin_goes),
 ];
 
 /// Rows of five in the stalls, and one in the balcony.
-fn hall(stage: &mut Stage<'_>, rows: usize) -> Checked<ItemKey> {
+fn hall(stage: &mut CaseContext<'_>, rows: usize) -> Checked<ItemKey> {
     let hall = stage.maker.item("hall");
     stage.done(set_hall(&hall))?;
     for n in 0..rows {
@@ -35,7 +35,7 @@ fn adjacent() -> BestAvailable {
 }
 
 fn side_by_side(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 2)?;
     let three = stage.hold(reserve_best(60, &hall, 3, adjacent()))?;
     ensure_eq!(ids(&three), ["s0-1", "s0-2", "s0-3"], "the first three");
@@ -52,7 +52,7 @@ fn side_by_side(world: &mut dyn World) -> Checked {
 }
 
 fn split(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 2)?;
     let best = |min_together| BestAvailable { min_together, ..adjacent() };
     let refused = stage.refused(reserve_best(60, &hall, 8, best(None)))?;
@@ -73,7 +73,7 @@ fn split(world: &mut dyn World) -> Checked {
 }
 
 fn pairs(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 9)?;
     let outcomes = stage.all(vec![reserve_best(60, &hall, 2, adjacent()); 40])?;
     let mut seats: Vec<&str> = Vec::new();
@@ -100,7 +100,7 @@ fn pairs(world: &mut dyn World) -> Checked {
 }
 
 fn next_best(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 2)?;
     let outcomes = stage.all(vec![
         reserve_named(60, &hall, &["s0-3"]),
@@ -115,7 +115,7 @@ fn next_best(world: &mut dyn World) -> Checked {
 }
 
 fn due_row(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = hall(&mut stage, 1)?;
     let sections = vec![maker::label("stalls")];
     let best = BestAvailable { sections, ..adjacent() };
@@ -131,7 +131,7 @@ fn due_row(world: &mut dyn World) -> Checked {
 }
 
 fn twin_goes(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut stage = CaseContext::new(world);
     let hall = stage.maker.item("hall");
     stage.done(set_hall(&hall))?;
     let units = row("stalls", "A", &["a", "b", "c", "d"]).into_iter().zip([1, 2, 2, 3]);

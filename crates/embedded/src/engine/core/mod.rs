@@ -65,7 +65,7 @@ impl ReplyHandle {
 }
 
 impl From<Job> for PendingRequest {
-    fn from(Job { ask, reply }: Job) -> Self {
+    fn from(Job { request: ask, reply }: Job) -> Self {
         Self { ask, reply, fetched: FetchedRecords::default(), reads: 0, done: Vec::new() }
     }
 }

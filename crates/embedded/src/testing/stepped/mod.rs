@@ -205,7 +205,7 @@ impl Machine {
     /// Hands something in. Answers with what was decided so far that nothing durable has to follow.
     pub fn submit(&mut self, ask: Request, ticket: u64, clock: Instant) -> Vec<TraceEntry> {
         let inbox: Arc<dyn Inbox> = self.answer_buffer.clone();
-        self.admit(Job { ask, reply: ReplyTo { inbox, ticket } }.into(), clock)
+        self.admit(Job { request: ask, reply: ReplyTo { inbox, ticket } }.into(), clock)
     }
 
     fn admit(&mut self, pending: PendingRequest, clock: Instant) -> Vec<TraceEntry> {

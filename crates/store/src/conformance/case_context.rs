@@ -55,18 +55,18 @@ const DAY: i64 = 24 * 3_600 * SECOND;
 
 /// Cases that were run in this process: each gets ids and items of its own and a later day, so that all may share a
 /// world.
-static STAGES: AtomicU64 = AtomicU64::new(0);
+static CASE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
 /// One case being played.
-pub(super) struct Stage<'w> {
+pub(super) struct CaseContext<'w> {
     pub(super) world: &'w mut dyn World,
     pub(super) maker: Maker,
     now: Instant,
 }
 
-impl<'w> Stage<'w> {
+impl<'w> CaseContext<'w> {
     pub(super) fn new(world: &'w mut dyn World) -> Self {
-        let number = STAGES.fetch_add(1, Ordering::Relaxed);
+        let number = CASE_CONTEXTS.fetch_add(1, Ordering::Relaxed);
         // Past the longest hold that an earlier case can have left behind.
         let apart = i64::from(limits::TTL_CEILING_SECONDS) * SECOND + DAY;
         let days = i64::try_from(number).unwrap_or_default() * apart;

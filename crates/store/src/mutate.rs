@@ -19,7 +19,7 @@ const EDGES: [u8; 16] =
 ///
 /// # Panics
 /// When the parser does.
-pub fn mangle(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
+pub fn mutate(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
     let (name, parse) = parser;
     let mut random = Random::new(
         name.bytes().fold(7_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte))),
@@ -28,13 +28,13 @@ pub fn mangle(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
         parse(example);
     }
     for _ in 0..rounds {
-        let bytes = mangled(&mut random, examples);
+        let bytes = mutated(&mut random, examples);
         let held = catch_unwind(AssertUnwindSafe(|| parse(&bytes))).is_ok();
         assert!(held, "{name} panicked on {:?}", String::from_utf8_lossy(&bytes));
     }
 }
 
-fn mangled(random: &mut Random, examples: &[Vec<u8>]) -> Vec<u8> {
+fn mutated(random: &mut Random, examples: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = if examples.is_empty() { Vec::new() } else { random.pick(examples) };
     for _ in 0..=random.below(CHANGES) {
         let at = place(random, bytes.len());
@@ -86,7 +86,7 @@ mod tests {
             SEEN.lock().unwrap().insert(bytes.to_vec());
         };
         let example = b"{\"quantity\":12}".to_vec();
-        mangle(("seen", seen), std::slice::from_ref(&example), 500);
+        mutate(("seen", seen), std::slice::from_ref(&example), 500);
         let seen = SEEN.lock().unwrap();
         assert!(seen.contains(&example) && seen.len() > 400, "{}", seen.len());
         assert!(seen.iter().filter(|bytes| bytes.starts_with(b"{\"q")).count() > 100);
@@ -95,6 +95,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "fragile panicked on")]
     fn a_panic_is_told_with_its_bytes() {
-        mangle(("fragile", |bytes| assert!(bytes.first() == Some(&b'a'))), &[b"abc".to_vec()], 1_000);
+        mutate(("fragile", |bytes| assert!(bytes.first() == Some(&b'a'))), &[b"abc".to_vec()], 1_000);
     }
 }
