@@ -1,4 +1,4 @@
-//! The store with its threads: a committer, an indexer, a copier, a housekeeper and readers around one [`Core`].
+//! The store with its threads around one [`Core`]: a committer, an indexer, a checkpointer, a housekeeper and readers.
 
 use crate::engine::core::Core;
 use crate::error::OpenError;
@@ -29,29 +29,29 @@ use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Job, Query, Request, Store};
 
-/// How the store is to run.
+/// The options of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// How long holds may last.
+    /// The limits of how long holds may last.
     pub rules: HoldLimits,
-    /// How long an idempotency key is kept at least.
+    /// The minimum time that an idempotency key is kept.
     pub key_retention: Duration,
-    /// Free bytes on the disk below which no new reservations are taken.
+    /// The number of free bytes on the disk below which new reservations are refused.
     pub min_free_bytes: u64,
-    /// Bytes that the log's write-ahead log gets beforehand.
+    /// The number of bytes that the write-ahead log of the log is extended to at a start.
     pub wal_preallocation: u64,
-    /// Whether due holds are expired in the background.
+    /// Whether a background thread expires overdue holds.
     pub sweeps: bool,
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Options {
-    /// Shortest time that keys may be kept.
+    /// The shortest time that keys may be kept.
     pub const KEY_RETENTION: Duration = Duration::from_hours(24);
-    /// Enough for the confirms and releases of what is held, the index and a checkpoint.
+    /// Enough space to confirm and release the active holds, for the index and for a checkpoint.
     pub const MIN_FREE_BYTES: u64 = 256 << 20;
-    /// What is written between two checkpoints, with as much again for what comes while one is made.
+    /// The bytes that are written between two checkpoints, and as much again for the writes during a checkpoint.
     pub const WAL_PREALLOCATION: u64 = limits::WAL_PREALLOCATION;
 }
 
@@ -74,7 +74,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// The store on one data directory.
+/// The store of one data directory.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     committer: Option<JoinHandle<()>>,
@@ -85,7 +85,7 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens a data directory, making it when it is not there, and starts to serve.
+    /// Opens a data directory, creates it if it does not exist, and starts the threads.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let retire_before = retire_before(options.clock.now(), options.key_retention);
         let RecoveredStore { lock, log, marker, backlog, memory, published, head } =
@@ -149,13 +149,13 @@ impl EmbeddedStore {
         })
     }
 
-    /// Ends as a crash would: nothing more is written than what is being written now. For tests.
+    /// Stops like a crash, for tests: after the write that is running, nothing more is written.
     pub fn abandon(mut self) {
         self.shared.abandoned.store(true, Ordering::Release);
         self.stop(Message::Abandon);
     }
 
-    /// Whether a command needs something from the index, as things are now.
+    /// Whether a command needs a record from the index now.
     #[cfg(feature = "testing")]
     pub(crate) fn needs_read(&self, envelope: &stockhold_domain::Envelope) -> bool {
         use stockhold_domain::{Resource, State, footprint};
@@ -169,22 +169,22 @@ impl EmbeddedStore {
         })
     }
 
-    /// Active reservations, for metrics.
+    /// The number of active reservations, for metrics.
     pub fn active_holds(&self) -> usize {
         self.shared.core().memory.active_len()
     }
 
-    /// Answers that wait for a commit, for metrics.
+    /// The number of answers that wait for a commit, for metrics.
     pub fn queue_len(&self) -> usize {
         self.shared.core().queue_len()
     }
 
-    /// Events, and lines of theirs, that the index does not have yet, for metrics.
+    /// The weight that the index does not have yet, for metrics: events and their lines.
     pub fn unindexed(&self) -> u64 {
         self.shared.core().unindexed()
     }
 
-    /// How long the earliest hold that is still active has been due, for metrics.
+    /// How long the earliest active hold is overdue, for metrics.
     pub fn sweep_lag(&self) -> Duration {
         let clock = self.shared.clock.now();
         let core = self.shared.core();
@@ -198,14 +198,14 @@ impl EmbeddedStore {
         self.shared.stop();
         join(self.committer.take());
         fault!("stop.committed");
-        // From here on nothing is admitted, and who came too late for the committer is told.
+        // From here on nothing is admitted. Requests that came too late for the committer get their failures.
         let late = {
             let mut core = self.shared.core();
             core.poison("the store has stopped".to_owned());
             core.fail_pending()
         };
         deliver_answers(late);
-        // The indexer may have stopped by itself.
+        // The indexer may have stopped already.
         self.to_indexer.send(last);
         join(self.indexer.take());
         fault!("stop.indexed");
@@ -222,7 +222,7 @@ impl Drop for EmbeddedStore {
     }
 }
 
-/// Starts a thread of the store. Without any of them the store can't keep its promises, so a panic in one poisons it.
+/// Starts a thread of the store. The store needs all of its threads, so a panic in one of them poisons it.
 fn spawn(
     shared: &Arc<Shared>,
     name: &'static str,
@@ -294,7 +294,7 @@ mod tests {
     use stockhold_store::conformance::maker::set_stock;
     use stockhold_store::{Failure, ReplyTo};
 
-    /// Waits until it is so, which is for ever if it does not become so.
+    /// Waits until the condition holds.
     fn wait_until(so: impl Fn() -> bool) {
         while !so() {
             std::thread::sleep(Duration::from_millis(5));

@@ -1,6 +1,7 @@
-//! Active holds by id, and when they fall due: most of what a server has in memory, so their bytes are counted.
+//! The active holds by id, and the deadlines of holds. They are most of the memory of a server, so every byte of an
+//! entry counts.
 //!
-//! What must never happen: that an item's earliest deadline is missing among those of all items.
+//! What must never happen: the earliest deadline of an item is missing from the deadlines of all items.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -8,7 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher;
 use stockhold_domain::{Hold, Instant, ItemKey, ReservationId};
 
-/// Tables that active holds are spread over: one that grows moves its entries while everybody waits.
+/// The number of hash tables for the active holds. A table that grows moves all of its entries while the lock is held,
+/// so each table stays small.
 const SHARDS: usize = 64;
 
 /// Active holds by id.
@@ -18,7 +20,7 @@ pub(crate) struct ActiveHolds {
     hasher: RandomState,
 }
 
-/// A hold, and the bits of its id that it is found by: a table that is searched or grows fetches no holds.
+/// A hold, and the half of its id that the table hashes. The table can search and grow without reading the holds.
 #[derive(Debug)]
 struct Entry {
     bits: u64,
@@ -39,7 +41,7 @@ impl ActiveHolds {
         Some(&found.hold)
     }
 
-    /// Puts holds in of which none is there and no two are the same.
+    /// Inserts holds. None of their ids is in the tables yet, and no id occurs twice.
     pub(crate) fn insert_all(&mut self, holds: Vec<Hold>) {
         let each = holds.len() / SHARDS;
         let room = each + each / 8;
@@ -49,7 +51,8 @@ impl ActiveHolds {
             let Some(to) = dealt.get_mut(shard(hold.id)) else { continue };
             to.push(Entry { bits, hold: Box::new(hold) });
         }
-        // One table after the other: all of them have no room in a processor's cache.
+        // The tables are filled one after the other, because all of them together do not fit into the cache of a
+        // processor.
         for (shard, entries) in self.shards.iter_mut().zip(dealt) {
             let hash = |entry: &Entry| self.hasher.hash_one(entry.bits);
             shard.reserve(entries.len(), hash);
@@ -89,19 +92,20 @@ impl Entry {
     }
 }
 
-/// The last bits of an id tell the item's bucket, so others choose.
+/// The lowest bits of an id are the bucket of the item, so other bits choose the table.
 fn shard(id: ReservationId) -> usize {
     const SKIPPED: u32 = 16;
     usize::try_from((id.as_u128() >> SKIPPED) % SHARDS as u128).unwrap_or(0)
 }
 
-/// The half of an id that tells the time, and the half that is random.
+/// The half of an id that holds the time, and the half that is random.
 fn id_halves(id: ReservationId) -> (u64, u64) {
     let [high, low] = [64, 0].map(|skipped| (id.as_u128() >> skipped) & u128::from(u64::MAX));
     (u64::try_from(high).unwrap_or(0), u64::try_from(low).unwrap_or(0))
 }
 
-/// When a hold falls due. An id as one number would have to be aligned, and take eight bytes more.
+/// The deadline of a hold. The id is two numbers because one `u128` would need an alignment that costs eight bytes
+/// more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Deadline {
     at: Instant,
@@ -119,7 +123,7 @@ impl Deadline {
     }
 }
 
-/// When the active holds of an item fall due.
+/// The deadlines of the active holds of one item.
 #[derive(Debug, Default)]
 pub(crate) struct ItemDeadlines(BTreeSet<Deadline>);
 
@@ -134,12 +138,12 @@ impl ItemDeadlines {
 pub(crate) struct EarliestDeadlines(BTreeSet<(Deadline, ItemKey)>);
 
 impl EarliestDeadlines {
-    /// The earliest of all.
+    /// The earliest deadline of all items.
     pub(crate) fn first(&self) -> Option<(Instant, ReservationId)> {
         self.0.first().map(|(due, _)| due.to_pair())
     }
 
-    /// Adds a hold's deadline to those of an item.
+    /// Adds the deadline of a hold to the deadlines of an item.
     pub(crate) fn insert(&mut self, hold: &Hold, key: &ItemKey, deadlines: &mut ItemDeadlines) {
         let (due, first) = (Deadline::of(hold), deadlines.0.first().copied());
         deadlines.0.insert(due);
@@ -148,7 +152,7 @@ impl EarliestDeadlines {
         }
     }
 
-    /// Takes a hold's deadline from those of an item.
+    /// Removes the deadline of a hold from the deadlines of an item.
     pub(crate) fn remove(&mut self, hold: &Hold, key: &ItemKey, deadlines: &mut ItemDeadlines) {
         let (due, first) = (Deadline::of(hold), deadlines.0.first().copied());
         deadlines.0.remove(&due);
@@ -157,8 +161,8 @@ impl EarliestDeadlines {
         }
     }
 
-    /// Gives an item deadlines that it has from a start on. The first ones are taken as they are: made together they
-    /// stand closer than one put after the other.
+    /// Adds the deadlines that an item has at a start. An empty set is replaced and not extended: a set that is built
+    /// at once takes less memory than one that grows entry by entry.
     pub(crate) fn add_all(&mut self, key: &ItemKey, have: &mut ItemDeadlines, all: ItemDeadlines) {
         let before = have.0.first().copied();
         if have.0.is_empty() {
@@ -178,8 +182,9 @@ impl EarliestDeadlines {
     }
 }
 
-/// The deadlines of many holds, to be put at once: together they cost a fraction of one by one. Found by where the text of an
-/// item's key stands, since holds of one item share it; an item whose holds don't is there several times.
+/// The deadlines of many holds, grouped by item. Inserting them together costs a fraction of inserting them one by one.
+/// The group is found by the address of the text of the item's key, because the holds of one item share that text. An
+/// item whose holds do not share it has several groups.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlinesByItem(HashMap<usize, (ItemKey, Vec<Deadline>), RandomState>);
 
@@ -192,7 +197,7 @@ impl DeadlinesByItem {
         }
     }
 
-    /// What there is of each item.
+    /// The deadlines of each item.
     pub(crate) fn into_items(self) -> impl Iterator<Item = (ItemKey, ItemDeadlines)> {
         self.0.into_values().map(|(key, all)| (key, ItemDeadlines(all.into_iter().collect())))
     }
@@ -264,7 +269,7 @@ mod tests {
     #[test]
     fn many_at_once_are_as_one_by_one() {
         let [shirt, shoe] = items();
-        // The same text once more, as of a hold that does not share it.
+        // The same key with a text of its own, like the key of a hold that does not share it.
         let [other_shirt, _] = items();
         let (both, alone) = ([&shirt, &shoe], [&other_shirt]);
         let times = (1..10).rev().zip(1..);

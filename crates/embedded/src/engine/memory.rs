@@ -1,5 +1,6 @@
-//! The state that commands are decided on: items, active holds, and the tail of closed holds and used keys that the
-//! index does not have yet. What is neither here nor ruled out is [`NotLoaded`]: a reader brings it from the index.
+//! The state that commands are decided on: items, active holds, and the closed holds and used keys that the index does
+//! not have yet. A record that is neither in memory nor ruled out is [`NotLoaded`], and a reader fetches it from the
+//! index.
 
 use crate::engine::active::{ActiveHolds, DeadlinesByItem, EarliestDeadlines, ItemDeadlines};
 use crate::engine::recent_keys::{KeyMap, RecentKeys};
@@ -24,18 +25,18 @@ pub(crate) struct Memory {
     paused_all: bool,
     paused_locations: HashSet<Box<str>, RandomState>,
 
-    /// Number of the batch that is being decided.
+    /// The number of the batch that is being decided.
     batch: u64,
     closed: Map<ReservationId, (Hold, u64)>,
     closed_order: VecDeque<(u64, ReservationId)>,
     /// Every closed hold that changed in a batch after this one is in `closed`.
     closed_after: u64,
     keys: RecentKeys,
-    /// Every key used in a batch after this one is in `keys`.
+    /// Every key that was used in a batch after this one is in `keys`.
     keys_after: u64,
     filters: Vec<Arc<BloomFilter>>,
 
-    /// What a reader brought for the command that is being decided.
+    /// The records that a reader fetched for the command that is being decided.
     pub(crate) fetched: FetchedRecords,
 }
 
@@ -43,11 +44,11 @@ pub(crate) struct Memory {
 struct ItemSlot {
     item: Item,
     deadlines: ItemDeadlines,
-    /// Its units, where they have ids and there are any.
+    /// The units of the item, if it has units with ids.
     pool: Option<Box<Pool>>,
 }
 
-/// What a reader found in the index, and the batch up to which the index knew.
+/// Records that a reader found in the index, each with the batch up to which the index was complete at that time.
 #[derive(Debug, Default)]
 pub(crate) struct FetchedRecords {
     pub(crate) holds: Vec<(ReservationId, Option<Hold>, u64)>,
@@ -55,7 +56,7 @@ pub(crate) struct FetchedRecords {
 }
 
 impl Memory {
-    /// Takes the state over from the index at a start.
+    /// Sets the position of the index at a start.
     pub(crate) fn start_after_index(&mut self, indexed: u64, keyed: u64, filters: Vec<Arc<BloomFilter>>) {
         self.closed_after = indexed;
         self.keys_after = keyed;
@@ -72,14 +73,15 @@ impl Memory {
         }
     }
 
-    /// Takes units of an item in that it does not have.
+    /// Adds new units to an item.
     pub(crate) fn put_units(&mut self, item: &ItemKey, units: Vec<Unit>) {
         if let Some(slot) = self.items.get_mut(item) {
             slot.pool.get_or_insert_default().add(units);
         }
     }
 
-    /// Has the lines of a hold that was read share their items' keys, as those of a hold that was decided do.
+    /// Makes the lines of a hold that was read share the keys of their items. The lines of a decided hold share them
+    /// already.
     pub(crate) fn share_keys(&self, hold: &mut Hold) {
         for line in Arc::get_mut(&mut hold.lines).into_iter().flatten() {
             if let Some((key, _)) = self.items.get_key_value(&line.item) {
@@ -88,7 +90,8 @@ impl Memory {
         }
     }
 
-    /// Takes the active holds of a start, each once: all deadlines together cost a fraction of one by one.
+    /// Adds the active holds at a start. All of their deadlines are inserted together, which costs a fraction of
+    /// inserting them one by one.
     pub(crate) fn load_active(&mut self, holds: Vec<Hold>) {
         let mut deadlines = DeadlinesByItem::default();
         for hold in &holds {
@@ -107,7 +110,7 @@ impl Memory {
         self.active.insert(hold);
     }
 
-    /// What is paused as a whole.
+    /// Whether everything is paused, and the locations that are paused.
     pub(crate) fn pauses(&self) -> Pauses {
         let named = self.paused_locations.iter().filter_map(|location| Label::new(location).ok());
         let mut locations: Vec<Label> = named.collect();
@@ -127,7 +130,7 @@ impl Memory {
         }
     }
 
-    /// Says which batch the coming changes belong to.
+    /// Sets the batch that the next changes belong to.
     pub(crate) fn begin_batch(&mut self, number: u64) {
         self.batch = number;
     }
@@ -136,7 +139,7 @@ impl Memory {
         self.items.values().map(|slot| &slot.item)
     }
 
-    /// Closed holds and keys that wait for the index.
+    /// The number of closed holds and keys that the index does not have yet.
     pub(crate) fn unindexed_records(&self) -> usize {
         self.closed.len() + self.keys.len()
     }
@@ -145,17 +148,17 @@ impl Memory {
         self.active.len()
     }
 
-    /// A hold that is known without a read, or `None`.
+    /// A hold that is in memory.
     pub(crate) fn find_hold(&self, id: ReservationId) -> Option<&Hold> {
         self.active.get(id).or_else(|| self.closed.get(&id).map(|(hold, _)| hold))
     }
 
-    /// The batch that the index leads up to.
+    /// The batch up to which the index is complete.
     pub(crate) fn indexed_batch(&self) -> u64 {
         self.closed_after
     }
 
-    /// The index has every closed hold up to this batch.
+    /// Removes closed holds that the index has. The index has every closed hold up to this batch.
     pub(crate) fn drop_closed_up_to(&mut self, indexed: u64) {
         self.closed_after = self.closed_after.max(indexed);
         while let Some((batch, id)) = self.closed_order.front().copied() {
@@ -163,7 +166,7 @@ impl Memory {
                 break;
             }
             self.closed_order.pop_front();
-            // A hold that changed again since has a later entry of its own.
+            // A hold that changed again after this batch has a later entry in `closed_order`.
             let over = |(_, changed): &(Hold, u64)| *changed <= indexed;
             if self.closed.get(&id).is_some_and(over) {
                 self.closed.remove(&id);
@@ -171,8 +174,8 @@ impl Memory {
         }
     }
 
-    /// The index has every key up to this batch, and this is what rules keys out from now on. Answers with what is not
-    /// needed any more, to be dropped where nobody waits.
+    /// Removes keys that the index has, and sets the filters of the index. The index has every key up to this batch.
+    /// Returns the removed maps, so that the caller can drop them after it has released the lock.
     pub(crate) fn drop_keys_up_to(&mut self, keyed: u64, filters: Vec<Arc<BloomFilter>>) -> Vec<KeyMap> {
         self.keys_after = self.keys_after.max(keyed);
         self.filters = filters;
@@ -229,7 +232,7 @@ impl State for Memory {
             return Ok(Some(record));
         }
         let probe = KeyProbe::from(hash);
-        // Each is asked, whatever another said: several are fetched at a time then.
+        // Every filter is read without a branch, so that the processor fetches several of them at the same time.
         if !self.filters.iter().fold(false, |may, filter| may | filter.may_contain(&probe)) {
             return Ok(None);
         }
@@ -305,7 +308,7 @@ mod tests {
     use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};
     use stockhold_store::conformance::{Maker, START};
 
-    /// Decides in a batch; answers with the reservation that it was about.
+    /// Decides a command in a batch. Returns the id of its reservation.
     fn run(memory: &mut Memory, batch: u64, envelope: &Envelope) -> Option<ReservationId> {
         memory.begin_batch(batch);
         let mut effects = Effects::default();
@@ -316,7 +319,7 @@ mod tests {
         }
     }
 
-    /// A reservation of a shirt that was confirmed in batch 2, made under a key in batch 1.
+    /// A reservation that was made with a key in batch 1 and confirmed in batch 2.
     fn sold(memory: &mut Memory, maker: &mut Maker) -> (ReservationId, KeyHash) {
         let shirt = maker.item("shirt");
         run(memory, 1, &maker.wrap(set_stock(&shirt, 9)));

@@ -1,5 +1,5 @@
-//! What availability is read from: each item as of the newest commit. Replaced after a commit and before its answers,
-//! so that whoever was answered sees it.
+//! The items that availability is read from, as of the newest commit. A commit updates them before its answers are
+//! delivered, so a caller that has an answer sees its effect.
 
 use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap};
@@ -15,9 +15,9 @@ type Slots = HashMap<ItemKey, Arc<Mutex<Item>>, RandomState>;
 #[derive(Debug, Default)]
 pub(crate) struct PublishedItems {
     slots: RwLock<Slots>,
-    /// The items' keys, for pages of them.
+    /// The keys of the items in order, for pages.
     order: RwLock<BTreeSet<ItemKey>>,
-    /// Position of the newest committed event.
+    /// The position of the newest committed event.
     newest: AtomicU64,
 }
 
@@ -50,7 +50,7 @@ impl PublishedItems {
     /// A page of items.
     pub(crate) fn page(&self, ItemPageRequest { location, after, limit }: &ItemPageRequest) -> Vec<Item> {
         let order = self.order.read().unwrap_or_else(PoisonError::into_inner);
-        // No label sorts before a blank.
+        // A blank sorts before every label.
         let lowest = Label::new(" ").ok();
         let first = location.as_ref().zip(lowest).map(|(location, lowest)| ItemKey::new(location, &lowest));
         let from = match (after, &first) {
@@ -64,19 +64,19 @@ impl PublishedItems {
         keys.filter_map(|key| self.get(key)).take(*limit).collect()
     }
 
-    /// Position of the newest committed event.
+    /// The position of the newest committed event.
     pub(crate) fn newest(&self) -> u64 {
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Says which event is the newest.
+    /// Sets the position of the newest committed event.
     pub(crate) fn set_newest(&self, newest: u64) {
         self.newest.store(newest, Ordering::Release);
     }
 
-    /// Takes in what a commit did.
+    /// Applies the events of a commit.
     pub(crate) fn publish(&self, events: &[Event]) {
-        // On sale day the next event is most often about the same item.
+        // When an item is in high demand, the next event is most often about the same item.
         let mut last: Option<(&ItemKey, Arc<Mutex<Item>>)> = None;
         for event in events {
             match &event.transition {

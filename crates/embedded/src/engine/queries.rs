@@ -1,10 +1,10 @@
-//! What is answered from memory: items, reservations, units with ids.
+//! Queries that are answered from memory: items, reservations, units with ids.
 
 use crate::engine::memory::Memory;
 use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, Pool, State};
 use stockhold_store::{Answer, Failure, Query, QueryResult, SeatMap};
 
-/// The answer to a query that memory can answer, as things are now.
+/// Answers a query from memory.
 pub(crate) fn answer_from_memory(
     memory: &Memory,
     query: &Query,
@@ -44,7 +44,7 @@ pub(crate) fn answer_from_memory(
     Ok(Ok(Answer::QueryResult(found)))
 }
 
-/// An item whose units have ids, and those, if there are any.
+/// The item and its units, if its units have ids. The units are `None` if it has none yet.
 fn item_units<'m>(
     memory: &'m Memory,
     key: &ItemKey,

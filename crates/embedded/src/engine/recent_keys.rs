@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use stockhold_domain::{Fingerprint, Instant, KeyTarget, ReservationId};
 
-    /// Any that differ, all over the range.
+    /// Hashes that differ and are spread over the whole range.
     fn hash(n: usize) -> KeyHash {
         KeyHash((n as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
     }

@@ -1,5 +1,5 @@
-//! What the log has and the index lacks: folded batches and keys, until they are written. Nothing is let go of before its
-//! transaction has committed, so a disk that is full loses nothing; it is tried again.
+//! The part of the log that the index lacks: folded batches, keys and postings that are not written yet. Nothing is
+//! removed before its transaction has committed, so a full disk loses nothing and the write is tried again.
 
 use crate::index::chunk::Chunk;
 use crate::index::filter::BloomFilter;
@@ -20,31 +20,31 @@ use stockhold_store::fault;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-/// Mentions that are worth a run where this many times fewer keys would be.
+/// The number of postings that count as one key when the next run is due.
 const POSTINGS_PER_KEY: usize = 3;
 
-/// Events and lines that make a chunk, whatever else waits: after each the index shows that it goes on.
+/// The weight after which a chunk is written. After each chunk the index shows progress.
 pub(crate) const INDEX_STEP_WEIGHT: u64 = 65_536;
-/// Events and lines of a chunk whose room is kept for the next: a step with a full batch of holds on top.
+/// The weight of a chunk up to which its buffers are reused: one step, and a full batch of holds on top.
 const REUSED_BUFFER_WEIGHT: u64 = INDEX_STEP_WEIGHT + 2 * BATCH_LINES as u64;
 
 /// See the module.
 pub(crate) struct IndexBacklog {
     pub(crate) index: Index,
     fold: EventFold,
-    /// Batch that the fold leads to, and its checksum.
+    /// The last batch of the fold, and its checksum.
     reached: (u64, u32),
-    /// Batch up to which keys and mentions were taken in: at a start they come from batches too that the index has long
-    /// folded.
+    /// The last batch whose keys and postings were added. At a start this may be a batch whose events the index already
+    /// has.
     keys_added_to: u64,
-    /// Taken out of the fold and not written yet.
+    /// A chunk that was taken out of the fold and is not written yet.
     sealed: Option<SealedChunk>,
-    /// Room for what is taken out next.
+    /// Buffers for the next chunk.
     spare_chunk: Chunk,
     keys: Vec<KeyRecord>,
-    /// Mentions that wait: readers look there too.
+    /// The postings that are not written yet. Readers search them too.
     postings: Arc<Mutex<UnflushedPostings>>,
-    /// Keys and mentions that came since runs were tended.
+    /// The number of keys and of postings that were added since the last compaction.
     added_since_compaction: (usize, usize),
 }
 
@@ -52,7 +52,7 @@ struct SealedChunk {
     chunk: Chunk,
     reached: (u64, u32),
     weight: u64,
-    /// Up to this batch no key waited and no mention.
+    /// The last batch with no unwritten key or posting before it; 0 if there are unwritten ones.
     keyed: u64,
 }
 
@@ -77,7 +77,7 @@ impl IndexBacklog {
         }
     }
 
-    /// Takes a batch in. What the index has of it already is left out.
+    /// Adds a batch. The parts that the index already has are skipped.
     pub(crate) fn add_batch(&mut self, mut batch: Batch, sum: u32) {
         if batch.number > self.index.state.keyed {
             self.keys_added_to = batch.number;
@@ -102,28 +102,28 @@ impl IndexBacklog {
         self.postings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Mentions that no run has yet, for readers.
+    /// The postings that no run has yet, for readers.
     pub(crate) fn unflushed_postings(&self) -> Arc<Mutex<UnflushedPostings>> {
         Arc::clone(&self.postings)
     }
 
-    /// Events that wait.
+    /// The number of events in the fold.
     pub(crate) fn events(&self) -> usize {
         self.fold.events
     }
 
-    /// Events that wait, and lines of theirs.
+    /// The weight of the backlog: events, and their lines.
     pub(crate) fn weight(&self) -> u64 {
         self.fold.weight + self.sealed.as_ref().map_or(0, |sealed| sealed.weight)
     }
 
-    /// Keys that wait, or mentions where those are more.
+    /// The number of keys that wait, or the equivalent number for postings if that is larger.
     pub(crate) fn keys(&self) -> usize {
         self.keys.len().max(self.postings().len() / POSTINGS_PER_KEY)
     }
 
-    /// Writes what waits; `item` knows items as they are, or as they became since. Answers with the batch that the index
-    /// now leads up to, and the weight that it took in.
+    /// Writes the backlog as a chunk. `item` returns an item as it is now, or as it was at any time since. Returns the
+    /// batch up to which the index is complete, and the weight that was written.
     pub(crate) fn write_chunk(
         &mut self,
         item: impl Fn(&ItemKey) -> Option<Item>,
@@ -132,7 +132,7 @@ impl IndexBacklog {
         self.write_sealed_chunk()
     }
 
-    /// Takes what waits out of the fold, unless something else was taken out and not written yet.
+    /// Takes a chunk out of the fold, unless an earlier chunk is not written yet.
     pub(crate) fn seal_chunk(&mut self, item: impl Fn(&ItemKey) -> Option<Item>) {
         if self.sealed.is_none() && self.reached.0 > self.index.state.indexed {
             let weight = self.fold.weight;
@@ -141,14 +141,14 @@ impl IndexBacklog {
             if weight > REUSED_BUFFER_WEIGHT {
                 self.fold = EventFold::default();
             }
-            // Where none waits, a start has none to read up to here.
+            // If no key and no posting waits, a start does not have to read any batch before this one for them.
             let none = self.keys.is_empty() && self.postings().len() == 0;
             let keyed = if none { self.reached.0 } else { 0 };
             self.sealed = Some(SealedChunk { chunk, reached: self.reached, weight, keyed });
         }
     }
 
-    /// Writes what was taken out.
+    /// Writes the sealed chunk.
     pub(crate) fn write_sealed_chunk(&mut self) -> rusqlite::Result<Option<(u64, u64)>> {
         let Some(SealedChunk { chunk, reached: (batch, sum), weight, keyed }) = &self.sealed else {
             return Ok(None);
@@ -164,7 +164,7 @@ impl IndexBacklog {
         Ok(Some(written))
     }
 
-    /// Gives back the room that is kept from one chunk to the next.
+    /// Frees the buffers that are kept from one chunk to the next.
     pub(crate) fn release_buffers(&mut self) {
         if self.weight() == 0 {
             self.fold = EventFold::default();
@@ -172,7 +172,7 @@ impl IndexBacklog {
         }
     }
 
-    /// Writes the keys and mentions that wait as runs. Answers whether there were any.
+    /// Writes the keys and postings that wait as runs. Returns whether there were any.
     pub(crate) fn write_runs(&mut self) -> rusqlite::Result<bool> {
         let mut postings = self.clone_postings();
         let count = postings.len();
@@ -181,12 +181,13 @@ impl IndexBacklog {
         Ok(written)
     }
 
-    /// The mentions that wait.
+    /// A copy of the postings that wait.
     pub(crate) fn clone_postings(&self) -> Vec<Posting> {
         self.postings().all()
     }
 
-    /// Writes the keys that wait, and the mentions, as runs; both are put in order here. Answers whether there were any. Holds no lock.
+    /// Sorts and writes the keys that wait and these postings as runs. Returns whether there were any. It takes no
+    /// lock.
     pub(crate) fn write_runs_with(&mut self, postings: &mut Vec<Posting>) -> rusqlite::Result<bool> {
         if self.keys.is_empty() && postings.is_empty() {
             return Ok(false);
@@ -197,20 +198,21 @@ impl IndexBacklog {
         Ok(true)
     }
 
-    /// Forgets the first `count` mentions, which a run has. A reader that finds them in both takes them once.
+    /// Removes the first `count` postings, which a run has now. A reader that finds a posting in both places uses it
+    /// once.
     pub(crate) fn remove_flushed_postings(&self, count: usize) {
         self.postings().written(count);
     }
 
-    /// Goes on with merging runs, if that may be, and with deleting those of keys that are older than `retire_before`, in
-    /// step with what comes. Answers whether the filters are others now.
+    /// Continues merging runs if `may_merge`, and deleting runs of keys that are older than `retire_before`. The work
+    /// is proportional to what was added. Returns whether the filters have changed.
     pub(crate) fn compact(&mut self, retire_before: i64, may_merge: bool) -> rusqlite::Result<bool> {
         let changed = self.index.compact(retire_before, may_merge, self.added_since_compaction)?;
         self.added_since_compaction = (0, 0);
         Ok(changed)
     }
 
-    /// Copies the index's write-ahead log when it has become long.
+    /// Copies the write-ahead log of the index if it has become long.
     pub(crate) fn checkpoint(&self) -> rusqlite::Result<()> {
         if log::checkpoint(&self.index.db, "NOOP")? > CHECKPOINT_AFTER_BYTES {
             fault!("checkpoint.index" => log::injected_error());
@@ -219,13 +221,13 @@ impl IndexBacklog {
         Ok(())
     }
 
-    /// What rules keys out.
+    /// The filters that rule keys out.
     pub(crate) fn filters(&self) -> Vec<Arc<BloomFilter>> {
         self.index.keys.all.iter().map(|run| Arc::clone(&run.filter)).collect()
     }
 }
 
-/// Reservations as they became, each once, in the order in which they last moved.
+/// The latest value of each reservation, in the order of the last change.
 #[derive(Debug)]
 struct LatestByReservation<T> {
     places: Map<ReservationId, usize>,
@@ -258,16 +260,16 @@ impl<T> LatestByReservation<T> {
     }
 }
 
-/// Committed events, folded to what they come to.
+/// Committed events, folded to their final effects.
 #[derive(Debug, Default)]
 pub(crate) struct EventFold {
     events: usize,
-    /// Events, and lines and units of theirs: what [`crate::engine::core`] counts too.
+    /// Events, and their lines and units. The core counts the same weight.
     pub(crate) weight: u64,
     items: HashSet<ItemKey, RandomState>,
     pauses: Map<String, bool>,
     units: units::UnitChanges,
-    /// Active holds, and whether the index has them as such.
+    /// Active holds, and whether the index has them as active.
     active: LatestByReservation<(Hold, bool)>,
     ended: Vec<ReservationId>,
     closed: LatestByReservation<Hold>,
@@ -306,14 +308,14 @@ impl EventFold {
 
     fn hold(&mut self, hold: Hold, created: bool) {
         let id = hold.id;
-        // Nothing moves before it is made.
+        // A reservation has no event before its creation.
         let before = if created { None } else { self.active.remove(id) };
         if hold.status == Status::Active {
             let indexed = before.map_or(!created, |(_, indexed)| indexed);
             self.active.put(id, (hold, indexed));
             return;
         }
-        // What closed before this chunk began and comes again (a return) is in the index as closed.
+        // If a reservation closed before this chunk and changes again by a return, the index has it as closed.
         let returned = hold.lines.iter().any(|line| line.returned > 0);
         let was_closed = self.closed.remove(id).is_some();
         self.closed.put(id, hold);
@@ -323,8 +325,9 @@ impl EventFold {
         }
     }
 
-    /// Takes out what it comes to, into a chunk that is empty, and keeps the room. Items are taken as they are published, which may
-    /// be newer than the chunk: what a start applies on top are after-images, so it comes to the same.
+    /// Moves the content into an empty chunk and keeps the buffers. Items are taken as they are published and may be
+    /// newer than the chunk. That is harmless, because the events that a start applies on top carry the state after the
+    /// event.
     pub(crate) fn drain_into(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
         let Self { events, weight, items, pauses, units, active, ended, closed } = self;
         (*events, *weight) = (0, 0);
@@ -336,8 +339,8 @@ impl EventFold {
         for (hold, indexed) in active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }
-        // In the order of the file, so that each of its pages is written once. Closed holds are nearly so, which a stable sort makes
-        // use of.
+        // The rows are sorted like the tables, so that each page is written once. Closed holds are nearly sorted
+        // already, which makes a stable sort fast.
         chunk.items.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         chunk.closed.sort_by_key(|hold| hold.id);
         chunk.units.sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -384,7 +387,7 @@ mod tests {
         IndexBacklog::new(Index::open(&dir.path().join("index.db"), &ItemKeyInterner::default()).unwrap().0)
     }
 
-    /// What the index says that it has, and what it has.
+    /// What the state row of the index says, and the number of its rows.
     fn state(backlog: &IndexBacklog) -> (u64, u64, i64, usize) {
         let db = &backlog.index.db;
         let pauses = db.query_row("SELECT count(*) FROM pauses", [], |row| row.get(0)).unwrap();
@@ -401,7 +404,7 @@ mod tests {
             let pragma = format!("PRAGMA max_page_count = {pages}");
             backlog.index.db.query_row(&pragma, [], |_| Ok(())).unwrap();
         };
-        // No more than there are.
+        // The database may not grow.
         limit(&backlog, 1);
         backlog.add_batch(batch(1, &mut maker), 11);
         assert!(is_retryable(&backlog.write_chunk(|_| None).unwrap_err()));
@@ -509,7 +512,7 @@ mod tests {
             assert_eq!(backlog.write_sealed_chunk().unwrap(), Some((number, 1_000)));
         }
         assert_eq!(state(&backlog), (16, 16, 8_000, 8_000));
-        // From here on a step is as short as may be: the eight runs of 1,000 keys are merged in two.
+        // From here on each step is as short as possible. The eight runs of 1,000 keys need two steps.
         backlog.compact(0, false).unwrap();
         let mut steps = 0;
         while backlog.filters().len() > 1 {

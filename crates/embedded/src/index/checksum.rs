@@ -1,8 +1,9 @@
-//! Checksums of the index: one for each row, and for each table the number of its rows and the sum of their checksums.
+//! The checksums of the index. Each row has one, and for each table the state row keeps the number of rows and the sum
+//! of their checksums.
 
 use crate::error::IndexError;
 
-/// How many rows a table has, and the sum of their checksums.
+/// The number of rows of a table, and the sum of their checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableTotals {
     pub(crate) rows: u64,
@@ -22,7 +23,7 @@ impl TableTotals {
     }
 }
 
-/// The checksum of a row: its key and its data.
+/// The checksum of a row, over its key and its data.
 pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key);
@@ -35,7 +36,7 @@ pub(crate) fn check_totals(what: &str, found: TableTotals, expected: TableTotals
         return Ok(());
     }
     Err(IndexError::Damaged(format!(
-        "it has {} {what} where {} were written, or others",
+        "it has {} {what} and should have {}, or their checksums differ",
         found.rows, expected.rows
     )))
 }

@@ -1,19 +1,18 @@
-//! A filter over the keys of one run, or of some maps: says for most absent keys that they are absent, without a look. A blocked Bloom
-//! filter (F. Putze, P. Sanders, J. Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007): all bits of a
-//! key lie in one cache line.
+//! A blocked Bloom filter over the keys of one run. It rules out most absent keys without a read. All bits of a key lie
+//! in one cache line (F. Putze, P. Sanders, J. Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007).
 
 use stockhold_domain::KeyHash;
 
-/// Bits of the filter per key of a run. Each absent key that is taken for present costs a read and two changes of thread, and a
-/// dozen runs are asked for each key.
+/// The bits per key of a run. Each false positive costs a read and two context switches, and each key is looked up in a
+/// dozen runs.
 const BITS_PER_KEY: usize = 24;
-/// Bits set per key.
+/// The bits that are set for each key.
 const PROBES: u32 = 8;
-/// Words of one block: 64 bytes, a cache line.
+/// The words of one block. A block has 64 bytes, which is a cache line.
 const BLOCK_WORDS: usize = 8;
 const BLOCK_BITS: usize = BLOCK_WORDS * 64;
 
-/// A key that filters are asked for: its bits are the same in all of them.
+/// A key to look up. Its bits are computed once for all filters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyProbe {
     pub(crate) key: KeyHash,
@@ -21,10 +20,10 @@ pub(crate) struct KeyProbe {
 }
 
 impl From<KeyHash> for KeyProbe {
-    /// Nine bits of the key for each probe: three choose the word, six the bit.
+    /// Each probe uses nine bits of the key: three bits choose the word and six bits choose the bit.
     fn from(key: KeyHash) -> Self {
-        // Eight probes take 72 bits: the last eight of them lie at the end of the high half, of which only the beginning
-        // decides on the block.
+        // Eight probes take 72 bits. The last eight of these bits are the end of the high half, and mainly the
+        // beginning of the high half chooses the block.
         let mut bits = [0; BLOCK_WORDS];
         for n in 0..PROBES {
             let probe = (key.0 >> (9 * n)) as usize;
@@ -43,13 +42,13 @@ pub(crate) struct BloomFilter {
 }
 
 impl BloomFilter {
-    /// A filter without keys, for so many.
+    /// An empty filter for this number of keys.
     pub(crate) fn with_capacity(keys: usize) -> Self {
         let count = (keys * BITS_PER_KEY).div_ceil(BLOCK_BITS).max(1);
         Self { blocks: vec![[0; BLOCK_WORDS]; count] }
     }
 
-    /// A filter over these keys.
+    /// A filter of these keys.
     pub(crate) fn from_keys(keys: impl ExactSizeIterator<Item = KeyHash>) -> Self {
         let mut filter = Self::with_capacity(keys.len());
         for key in keys {
@@ -58,10 +57,10 @@ impl BloomFilter {
         filter
     }
 
-    /// `false` means absent.
+    /// `false` means that the key is absent.
     pub(crate) fn may_contain(&self, probe: &KeyProbe) -> bool {
         let Some(block) = self.blocks.get(self.block_of(probe.key)) else { return true };
-        // All words, without asking in between: what can't be guessed is not branched on.
+        // All words are combined without a branch, because the branch could not be predicted.
         block.iter().zip(&probe.bits).fold(0, |missing, (block, bits)| missing | (bits & !block)) == 0
     }
 
@@ -78,12 +77,12 @@ impl BloomFilter {
         ((u128::from((key.0 >> 64) as u64) * self.blocks.len() as u128) >> 64) as usize
     }
 
-    /// The filter's bytes.
+    /// The bytes of the filter.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.blocks.iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// From its bytes; `None` when they can't be a filter's.
+    /// Reads a filter from its bytes. `None` means that they are not a filter.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (blocks, rest) = bytes.as_chunks::<{ BLOCK_WORDS * 8 }>();
         if blocks.is_empty() || !rest.is_empty() {

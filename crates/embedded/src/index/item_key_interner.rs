@@ -1,5 +1,5 @@
-//! Keys of items as a start reads them, each text once: a million of their own that are shared only afterwards would leave
-//! holes all over the memory.
+//! Interns the keys of items while a start reads them, so that each text exists once. If a million copies were shared
+//! only afterwards, they would leave the memory fragmented.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;

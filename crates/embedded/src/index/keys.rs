@@ -1,4 +1,4 @@
-//! Idempotency keys in the index, in sorted runs with a filter each. See [`crate::index::runs`].
+//! Idempotency keys in the index, in sorted runs with a filter each.
 
 use crate::error::IndexError;
 use crate::index::runs::{self, Run, RunKind};
@@ -7,18 +7,18 @@ use rusqlite::{Connection, Transaction};
 use stockhold_domain::{KeyHash, KeyRecord};
 use stockhold_store::codec::{self, Reader};
 
-/// Runs of used keys. While a run has a key it can't be used for anything else; but a power cut may bring back a run that was deleted
-/// since, beside the one that has what the key was used for after that.
+/// The runs of used keys. A key can't be used again while a run has it. But a power cut may bring back a deleted run,
+/// beside the run with a later use of the same key.
 pub(crate) struct KeyRuns;
 
 impl RunKind for KeyRuns {
     const NAME: &'static str = "key";
-    /// At most 7.5 KB, which a look-up reads and checks. Two of them fill a page of the index.
+    /// A page has at most 7.5 KB, which a lookup reads and checks. Two of them fill a page of the database.
     const PER_PAGE: usize = 128;
     const FILTERED: bool = true;
 }
 
-/// Writes a run of keys and its filter. `records` are sorted here.
+/// Sorts the records, and writes them as a run with its filter.
 pub(crate) fn write_run(
     db: &Connection,
     records: &mut [KeyRecord],
@@ -38,7 +38,7 @@ pub(crate) fn write_run(
     )
 }
 
-/// Finds what a key was used for last.
+/// Finds the last use of a key.
 pub(crate) fn find(read: &Transaction<'_>, hash: KeyHash) -> Result<Option<KeyRecord>, IndexError> {
     let mut last: Option<KeyRecord> = None;
     runs::lookup::<KeyRuns>(read, hash.0, |found, bytes| {

@@ -1,6 +1,6 @@
-//! `index.db`: what the log comes to, up to a stored batch. Written by the indexer alone, behind the commit; read at a
-//! start and by readers that look for closed reservations and used keys. Every row carries a checksum, and the number
-//! and sum of the rows a start depends on stand in the state row, so that a row that vanished is found too.
+//! `index.db`, which is derived from the log up to a stored batch. Only the indexer writes it, after the commit. A
+//! start reads it, and so do readers that look for closed reservations and used keys. Every row has a checksum. The
+//! state row has the number and the sum of the rows that a start depends on, so that a missing row is detected too.
 
 pub(crate) mod backlog;
 pub(crate) mod checksum;
@@ -35,10 +35,11 @@ use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 
 const FORMAT: i64 = 1;
-/// Bytes of a page of a new index; one that is there keeps its pages. Each is two calls to write and two to copy, so long rows want
-/// large ones. Rows of items stand apart where many sell evenly: each then writes a page of its own.
+/// The bytes of a page of a new index. An existing index keeps its page size. Each page costs two system calls to write
+/// and two to copy, so long rows need large pages. Rows of items are far apart when many items sell evenly, and each
+/// then writes a page of its own.
 const PAGE: u32 = 16 << 10;
-/// Marks the file as ours: "SHIX".
+/// Marks the file as an index of stockhold: "SHIX".
 const APPLICATION: i64 = 0x5348_4958;
 
 const SCHEMA: &str = "
@@ -51,20 +52,20 @@ const SCHEMA: &str = "
     CREATE TABLE closed (id BLOB PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// How everything is called among the paused locations, none of which can have an empty name.
+/// The name of the pause of everything among the paused locations. No location has an empty name.
 pub(crate) const PAUSE_EVERYTHING: &str = "";
 
 /// The state row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexState {
-    /// Batch up to which items and reservations are indexed, and its checksum in the log.
+    /// The batch up to which items and reservations are indexed, and its checksum in the log.
     pub(crate) indexed: u64,
     pub(crate) indexed_sum: u32,
-    /// Batch up to which keys and mentions are indexed.
+    /// The batch up to which keys and postings are indexed.
     pub(crate) keyed: u64,
-    /// Keys that were used before this may be gone: nobody was promised that they stay.
+    /// Keys that were used before this time may be dropped, because their retention is over.
     pub(crate) dropped_before: Instant,
-    /// What the terms of mentions are made with.
+    /// The key of the hashes of terms.
     pub(crate) term_hash_key: u128,
     pub(crate) items: TableTotals,
     pub(crate) pauses: TableTotals,
@@ -73,7 +74,7 @@ pub(crate) struct IndexState {
     pub(crate) active: SegmentTotals,
 }
 
-/// The runs of one kind, and the merge that is under way among them.
+/// The runs of one kind, and the merge that is in progress.
 #[derive(Debug, Default)]
 pub(crate) struct RunSet {
     pub(crate) all: Vec<Run>,
@@ -85,8 +86,8 @@ impl RunSet {
         Ok(Self { all: runs::load::<K>(db)?, merge: None })
     }
 
-    /// Goes on with merging and retiring: with a few records for each of `fresh` that came since. `retired` is told of
-    /// the newest record that goes, in the same transaction. Answers whether the runs are others now.
+    /// Continues merging and retiring runs, in proportion to the `fresh` records that were added. `retired` gets the
+    /// time of the newest retired record, in the same transaction. Returns whether the runs have changed.
     fn compact<K: RunKind>(
         &mut self,
         db: &mut Connection,
@@ -114,8 +115,8 @@ impl RunSet {
         let (merged, old) = match compact() {
             Ok(tended) => tended,
             Err(error) => {
-                // It goes on where it stood. Of one that was begun or ended just now nothing is left but what is deleted as a
-                // retired run.
+                // The merge continues where it stood before the failed transaction. A merge that began or ended in that
+                // transaction leaves pages of a retired run, which are deleted.
                 self.merge = merge.zip(begun).map(|(merge, done)| merge.rewind_to(done));
                 return Err(error);
             }
@@ -144,8 +145,8 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Opens the index for writing, making an empty one where there is none. Answers with the active reservations too, whose
-    /// lines have their keys from among those given.
+    /// Opens the index for writing, and creates an empty one if there is none. Also returns the active reservations,
+    /// whose lines use interned keys.
     pub(crate) fn open(file: &Path, keys: &ItemKeyInterner) -> Result<(Self, Vec<Hold>), OpenError> {
         let schema = [
             SCHEMA,
@@ -155,7 +156,7 @@ impl Index {
             &runs::schema::<PostingRuns>(),
         ]
         .concat();
-        // What a power cut takes away is made again from the log.
+        // The log restores what a power cut takes away, so transactions are not synced.
         let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), &schema, "NORMAL")?;
         Self::read(db, file, keys).map_err(|damage| damage.into_open_error(file))
     }
@@ -163,7 +164,7 @@ impl Index {
     fn read(db: Connection, file: &Path, keys: &ItemKeyInterner) -> Result<(Self, Vec<Hold>), IndexError> {
         let mut state = read_state(&db)?;
         if state == IndexState::default() {
-            // A new index: the first write keeps it.
+            // The index is new. Its first write stores this key.
             state.term_hash_key = IdSource::from_system()
                 .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?
                 .random();
@@ -182,12 +183,12 @@ impl Index {
         Ok((index, active))
     }
 
-    /// Opens the index for looking things up.
+    /// Opens the index for lookups.
     pub(crate) fn open_reader(file: &Path) -> Result<Connection, OpenError> {
         open_reader(file)
     }
 
-    /// Opens the index for a recount; `None` when there is no index.
+    /// Opens the index for a recount; `None` if there is no index.
     pub(crate) fn open_for_recount(file: &Path) -> Result<Option<Connection>, OpenError> {
         if !file.exists() {
             return Ok(None);
@@ -197,7 +198,8 @@ impl Index {
         Ok(Some(db))
     }
 
-    /// Takes a chunk in, and with it the batch that it leads to and its checksum. Up to `keyed` no key waits.
+    /// Writes a chunk, and the last batch of the chunk with its checksum. No key up to batch `keyed` waits to be
+    /// written.
     pub(crate) fn write(
         &mut self,
         chunk: &Chunk,
@@ -225,7 +227,7 @@ impl Index {
         Ok(())
     }
 
-    /// Writes a run of keys and one of mentions, and with them the batch that both are now indexed up to.
+    /// Writes a run of keys and a run of postings, and the batch up to which both are now complete.
     pub(crate) fn write_runs(
         &mut self,
         records: &mut [KeyRecord],
@@ -254,8 +256,8 @@ impl Index {
         Ok(())
     }
 
-    /// Goes on with merging and retiring runs: with a few records for each that came since. Answers whether the runs of
-    /// keys are others now.
+    /// Continues merging and retiring runs, in proportion to the records that were added. Returns whether the runs of
+    /// keys have changed.
     pub(crate) fn compact(
         &mut self,
         retire_before: i64,
@@ -263,7 +265,7 @@ impl Index {
         (keys, postings): (usize, usize),
     ) -> rusqlite::Result<bool> {
         let throttle = self.throttle.clone();
-        // Where something was is told as long as the log has it.
+        // Postings are kept as long as the log, which is never trimmed.
         fault!("runs.tending" => injected_error());
         self.postings.compact::<PostingRuns>(
             &mut self.db,
@@ -291,7 +293,7 @@ impl Index {
     }
 }
 
-/// Calls back for every item and paused location, and checks that none is missing. Items have their keys from among those given.
+/// Calls back for every item and every paused location, and checks that none is missing. Items use interned keys.
 pub(crate) fn load_items_and_pauses(
     db: &Connection,
     state: IndexState,
@@ -471,7 +473,8 @@ fn write_closed(
         data.clear();
         codec::put_hold(data, hold);
         let sum = row_sum(&id, data);
-        // One that has ended moves again by a return only. If it ever did otherwise, this would fail and nothing would be counted twice.
+        // A closed reservation changes only by a return. If another change ever occurred, the insert would fail and the
+        // totals would not count the reservation twice.
         let returned = hold.lines.iter().any(|line| line.returned > 0);
         let before = if returned { find.query_row([id], |row| row.get(0)).optional()? } else { None };
         let put = if before.is_some() { &mut replace } else { &mut add };
@@ -482,7 +485,7 @@ fn write_closed(
     Ok(())
 }
 
-/// Calls back for every closed reservation, each checked.
+/// Calls back for every closed reservation after checking its row.
 pub(crate) fn load_closed(db: &Connection, mut each: impl FnMut(Hold)) -> Result<TableTotals, IndexError> {
     let mut totals = TableTotals::default();
     let mut statement = db.prepare("SELECT id, data, sum FROM closed")?;
@@ -506,7 +509,7 @@ pub(crate) fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, I
     Ok(hold)
 }
 
-/// Finds a closed reservation; with it the batch that the index knew up to.
+/// Finds a closed reservation. Also returns the batch up to which the index was complete.
 pub(crate) fn find_closed_hold(
     db: &Connection,
     id: ReservationId,
@@ -531,8 +534,8 @@ pub(crate) fn find_closed_hold(
     }
 }
 
-/// Before a row is said not to exist: checks the rows on both sides of where it would stand. A row whose key has changed
-/// is not found by it, and stands there.
+/// Checks the rows on both sides of the place of an absent row. A row whose key was damaged is not found by its key,
+/// but it stands there.
 pub(crate) fn check_neighbours(
     db: &Connection,
     queries: &[&str],
@@ -555,7 +558,7 @@ pub(crate) fn check_neighbours(
     Ok(())
 }
 
-/// Finds a used key; with it the batch that the index knew up to.
+/// Finds a used key. Also returns the batch up to which the index was complete.
 pub(crate) fn find_key(db: &Connection, hash: KeyHash) -> Result<(Option<KeyRecord>, u64), IndexError> {
     let read = db.unchecked_transaction()?;
     let as_of = read_state(&read)?.keyed;

@@ -1,9 +1,9 @@
-//! Active reservations in the index: appended in pieces, and what ended since in lists beside them, since taking single
-//! rows in and out of a tree costs ten times that. When as much of the pieces is over as is not, the oldest are cleaned:
-//! what is still active in them is appended once more. (The way of log-structured file systems: M. Rosenblum,
-//! J. Ousterhout: "The Design and Implementation of a Log-Structured File System", 1992.)
+//! Active reservations in the index. They are appended in segments, and lists beside them name the reservations that
+//! ended. Inserting and deleting single rows of a tree costs ten times as much. When as many stored holds are obsolete
+//! as are live, the oldest segments are cleaned: their live holds are appended again, as in a log-structured file
+//! system (M. Rosenblum, J. Ousterhout: "The Design and Implementation of a Log-Structured File System", 1992).
 //!
-//! What must never happen: a list of what ended going before the last piece that has any of it.
+//! What must never happen: a list of ended reservations is deleted before the last segment that has any of them.
 
 use crate::error::IndexError;
 use crate::index::checksum::{TableTotals, check_totals, row_sum};
@@ -20,43 +20,44 @@ pub(crate) const SCHEMA: &str = "
     CREATE TABLE ended (number INTEGER PRIMARY KEY, until INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
 ";
 
-/// Reservations that there is room for before they are read, at most.
+/// The maximum number of reservations that memory is allocated for before they are read.
 const MAX_PREALLOCATED_HOLDS: u64 = 1 << 24;
-/// Holds of one piece at most.
+/// The maximum number of holds of a segment.
 const SEGMENT_HOLDS: usize = 2_048;
-/// Holds that are over before any cleaning is worth it.
+/// The number of obsolete holds that are always allowed before cleaning begins.
 const OBSOLETE_HOLDS_ALLOWED: u64 = 16_384;
-/// Holds that are looked at in a cleaning for each that was written, and at least.
+/// The holds that a cleaning reads for each hold that was written, and the minimum.
 const CLEANED_PER_WRITTEN_HOLD: usize = 3;
 const MIN_CLEANED_HOLDS: usize = 4_096;
 
-/// Where the pieces stand: part of the index's state row.
+/// The totals of the segments, which are part of the state row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentTotals {
     pub(crate) segments: TableTotals,
     pub(crate) ended: TableTotals,
-    /// Numbers of the last piece and of the last list.
+    /// The numbers of the last segment and of the last list.
     pub(crate) last_segment: u64,
     pub(crate) last_ended: u64,
-    /// Active reservations.
+    /// The number of active reservations.
     pub(crate) live: u64,
-    /// Reservations in the pieces, those that are over and earlier versions included.
+    /// The number of holds in the segments, including obsolete versions.
     pub(crate) stored: u64,
 }
 
-/// What is remembered of the pieces between two writes.
+/// What is kept in memory about the segments between two writes.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
-    /// What the lists have.
+    /// The reservations that the lists name.
     ended: HashSet<ReservationId, RandomState>,
-    /// Reservations that have several versions, and the batch of the newest.
+    /// The reservations that have several versions, and the batch of the newest version.
     moved: HashMap<ReservationId, u64, RandomState>,
-    /// What the lists no longer have once the transaction that is under way has committed.
+    /// The reservations that no list names any more once the running transaction has committed.
     forgotten: Vec<ReservationId>,
 }
 
 impl Segments {
-    /// Takes in what changed up to a batch: `opened` is new, `moved` has an earlier version here, `ended` is here and over.
+    /// Writes the changes up to a batch. `opened` holds are new, `moved` holds have an earlier version here, and
+    /// `ended` holds are here and closed now.
     pub(crate) fn write(
         &mut self,
         db: &Connection,
@@ -84,7 +85,7 @@ impl Segments {
         self.clean(db, at, most, throttle)
     }
 
-    /// The transaction has committed.
+    /// Notes that the transaction has committed.
     pub(crate) fn committed(&mut self) {
         for id in self.forgotten.drain(..) {
             self.ended.remove(&id);
@@ -116,7 +117,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Drops the lists of which no piece has anything any more.
+    /// Deletes the lists whose reservations are in no segment any more.
     fn drop_ended(&mut self, db: &Connection, at: &mut SegmentTotals) -> rusqlite::Result<()> {
         let sql = "SELECT number, until, data, sum FROM ended
             WHERE until < coalesce((SELECT min(number) FROM segments), 9223372036854775807) ORDER BY number";
@@ -179,13 +180,13 @@ fn ended_sum(number: u64, until: u64, data: &[u8]) -> u32 {
     row_sum(&[number.to_le_bytes(), until.to_le_bytes()].concat(), data)
 }
 
-/// One piece.
+/// A segment.
 struct Segment {
     number: u64,
     sum: u32,
-    /// Holds that it has.
+    /// The number of its holds.
     count: u64,
-    /// Those that are not over, each with the batch that it was written at.
+    /// The holds that are not obsolete, each with the batch at which it was written.
     holds: Vec<(u64, Hold)>,
 }
 
@@ -201,7 +202,7 @@ fn oldest(
 }
 
 impl Segment {
-    /// `is_obsolete` is asked with an id and the batch that it was written at.
+    /// `is_obsolete` gets an id and the batch at which the hold was written.
     fn read(
         row: &rusqlite::Row<'_>,
         keys: &ItemKeyInterner,
@@ -226,7 +227,7 @@ impl Segment {
     }
 }
 
-/// One list of what ended.
+/// A list of ended reservations.
 struct EndedList {
     number: u64,
     sum: u32,
@@ -253,7 +254,7 @@ impl EndedList {
     }
 }
 
-/// What the lists have, in order, and what they come to.
+/// The sorted ids of all lists, and the totals of the lists.
 fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, TableTotals), IndexError> {
     let (mut all, mut totals) = (Vec::new(), TableTotals::default());
     let mut statement = db.prepare("SELECT number, until, data, sum FROM ended")?;
@@ -267,8 +268,8 @@ fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, TableTotals), Inde
     Ok((all, totals))
 }
 
-/// All active reservations, each once, in the order of their ids, and what the pieces and lists come to, `stored` reservations or
-/// so. Lines share the keys of their items.
+/// All active reservations, sorted by id, and the totals of the segments and lists. About `stored` reservations are
+/// expected. The lines use interned keys.
 pub(crate) fn load(
     db: &Connection,
     stored: u64,
@@ -281,12 +282,13 @@ pub(crate) fn load(
     let mut statement = db.prepare(SEGMENT)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        // The ids of a piece are nearly in order: a search finds where the one before it has been, a table would not.
+        // The ids of a segment are nearly sorted. A binary search then reads memory that is still in the cache, and a
+        // hash table would not.
         let segment = Segment::read(row, keys, |id, _| ended.binary_search(&id).is_ok())?;
         totals.replace(None, Some(segment.sum));
         found.extend(segment.holds);
     }
-    // Of several versions the newest, which comes first then.
+    // Of several versions, the newest one comes first and stays.
     found.sort_unstable_by(|a, b| a.1.id.cmp(&b.1.id).then(b.0.cmp(&a.0)));
     let mut moved = HashMap::default();
     found.dedup_by(|next, before| {
@@ -305,7 +307,7 @@ pub(crate) fn load(
     })
 }
 
-/// What a start finds.
+/// The segments as a start loads them.
 pub(crate) struct LoadedSegments {
     pub(crate) holds: Vec<Hold>,
     pub(crate) segments: TableTotals,
@@ -314,7 +316,7 @@ pub(crate) struct LoadedSegments {
 }
 
 impl LoadedSegments {
-    /// The active reservations, if the pieces and lists are those that were written.
+    /// The active reservations. Fails unless the segments and lists are the ones that were written.
     pub(crate) fn take_holds(&mut self, at: SegmentTotals) -> Result<Vec<Hold>, IndexError> {
         check_totals("pieces of active reservations", self.segments, at.segments)?;
         check_totals("lists of what ended", self.ended, at.ended)?;
@@ -353,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Pieces under random writes, some of which are rolled back, and what should be in them.
+    /// Segments under random writes, some of which are rolled back, and their expected content.
     struct Bench {
         db: Connection,
         at: SegmentTotals,
@@ -396,7 +398,7 @@ mod tests {
             let changes = (&*opened, &*moved, &*ended);
             self.segments.write(&write, &mut at, self.batch, changes, &mut WriteThrottle::default()).unwrap();
             if fails {
-                // As on a disk that is full; the same is written once more.
+                // As on a full disk. The same changes are written again.
                 write.rollback().unwrap();
                 let write = self.db.unchecked_transaction().unwrap();
                 at = self.at;
@@ -427,7 +429,7 @@ mod tests {
         let mut bench = Bench::new();
         let mut cleaned = false;
         for step in 0..60 {
-            // Times when much ends and times when little does.
+            // Phases in which many reservations end alternate with phases in which few end.
             let first = bench
                 .db
                 .query_row("SELECT min(number) FROM segments", [], |row| row.get::<_, Option<i64>>(0));

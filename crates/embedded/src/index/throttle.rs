@@ -1,19 +1,19 @@
-//! How the index is written: in small steps, since whoever wants the core meanwhile is a request; and given up between two of
-//! them where that is wanted.
+//! Throttles the writes of the index. They yield regularly, because other threads serve requests, and they can be
+//! cancelled between two rows.
 
 use rusqlite::ffi;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Rows that are written before another thread may go first.
+/// The number of rows that are written before the thread yields.
 const ROWS_PER_YIELD: u32 = 128;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteThrottle {
-    /// Too much waits for the index: it goes first now.
+    /// Whether the index is far behind, so that its writes do not yield.
     pub(crate) urgent: bool,
-    /// Set by whoever waits for a write that is to be given up: nothing of it is kept.
+    /// Set by the thread that waits for the write to cancel it. A cancelled write has no effect.
     pub(crate) cancelled: Arc<AtomicBool>,
     rows: u32,
 }

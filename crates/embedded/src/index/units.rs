@@ -1,5 +1,5 @@
-//! Units with ids in the index: a row each, as its newest transition left it. They are many and most stand still, so what is
-//! written is what moved.
+//! Units with ids in the index. Each has a row with its latest state. There are many units and most do not change, so
+//! only the changed ones are written.
 
 use crate::error::IndexError;
 use crate::index::checksum::{TableTotals, check_totals, row_sum};
@@ -17,21 +17,21 @@ pub(crate) const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What became of a unit over some batches.
+/// The change of a unit over some batches.
 #[derive(Clone, Debug)]
 pub(crate) enum UnitChange {
     /// It is new.
     Put(Unit),
-    /// It stands elsewhere, at this version.
+    /// It has another status, at this version.
     Moved(UnitStatus, u64),
     /// It was retired.
     Removed,
 }
 
-/// Units that changed.
+/// The units that changed.
 pub(crate) type UnitChanges = HashMap<(ItemKey, Label), UnitChange, RandomState>;
 
-/// Takes in what an event did with units.
+/// Folds the changes of an event.
 pub(crate) fn fold(changes: &mut UnitChanges, transition: &Transition) {
     match transition {
         Transition::Hold { change, hold, .. } => {
@@ -56,7 +56,7 @@ pub(crate) fn fold(changes: &mut UnitChanges, transition: &Transition) {
     }
 }
 
-/// Takes an event into pools, as a fold of all events does.
+/// Applies an event to pools, for a recount of all events.
 pub(crate) fn apply(pools: &mut HashMap<ItemKey, Pool, RandomState>, event: &Event) {
     match &event.transition {
         Transition::Hold { change, hold, .. } => {
@@ -85,7 +85,7 @@ fn key_of(location: &str, sku: &str, unit: &str) -> Vec<u8> {
     [location.as_bytes(), &[0], sku.as_bytes(), &[0], unit.as_bytes()].concat()
 }
 
-/// Writes what changed, in the order of the file.
+/// Writes the changes, which are sorted like the table.
 pub(crate) fn write(
     db: &Connection,
     changes: &[((ItemKey, Label), UnitChange)],
@@ -139,7 +139,7 @@ fn read([location, sku, unit]: [&str; 3], data: &[u8], sum: u32) -> Result<Unit,
     Ok(unit)
 }
 
-/// Calls back for every item that has units, with all of them, and checks that none is missing.
+/// Calls back for every item that has units, with all of its units, and checks that none is missing.
 pub(crate) fn load(
     db: &Connection,
     expected: TableTotals,

@@ -1,5 +1,5 @@
-//! `log.db`: the truth. One row per batch, appended in order, synced before anything is answered. Nothing here decides,
-//! and nothing is ever updated or deleted.
+//! `log.db`, the source of truth. It has one row per batch. A batch is appended and synced before any of its answers is
+//! delivered. Nothing here decides commands, and no row is ever updated or deleted.
 
 pub(crate) mod batch;
 pub(crate) mod sync_marker;
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use stockhold_domain::Instant;
 use stockhold_store::fault;
 
-/// Version of the schema, kept in SQLite's `user_version`.
+/// The version of the schema, kept in SQLite's `user_version`.
 const FORMAT: i64 = 1;
-/// Marks the file as ours in SQLite's `application_id`: "SHLG".
+/// Marks the file as a log of stockhold in SQLite's `application_id`: "SHLG".
 const APPLICATION: i64 = 0x5348_4c47;
 
 const SCHEMA: &str = "
@@ -33,19 +33,19 @@ const INSERT: &str =
     "INSERT INTO batches (number, position, events, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const COLUMNS: &str = "SELECT number, position, events, at, data, sum FROM batches";
 
-/// Batches that are read in one go.
+/// The number of batches that one query reads.
 const PAGE_BATCHES: u64 = 256;
 
-/// Where a log stands.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogHead {
-    /// Number of the last batch.
+    /// The number of the last batch.
     pub(crate) number: u64,
-    /// Its checksum.
+    /// The checksum of the last batch.
     pub(crate) sum: u32,
     /// The position that the next event gets.
     pub(crate) next_position: u64,
-    /// The newest instant that was decided at.
+    /// The time of the newest decision.
     pub(crate) at: Instant,
 }
 
@@ -55,11 +55,11 @@ impl Default for LogHead {
     }
 }
 
-/// Bytes of a page of the log. In larger ones rows that fill more than half of a page would waste the rest of it: those of
-/// some 30 requests each, in a file that is never trimmed.
+/// The bytes of a page of the log. In a larger page, a row that fills more than half of the page wastes the rest. A row
+/// of some 30 requests is that large, and the file is never trimmed.
 const PAGE: u32 = 4 << 10;
 
-/// A connection to the log. One writes; readers have their own.
+/// A connection to the log. One connection writes, and each reader has its own.
 #[derive(Debug)]
 pub(crate) struct Log {
     db: Connection,
@@ -67,7 +67,7 @@ pub(crate) struct Log {
     bytes: Vec<u8>,
 }
 
-/// Opens one of our SQLite files and checks whose it is; makes it when it is new, with pages of so many bytes.
+/// Opens a SQLite file of stockhold and checks its format. Creates the file with this page size if it does not exist.
 pub(crate) fn open_sqlite(
     file: &Path,
     page: u32,
@@ -77,7 +77,7 @@ pub(crate) fn open_sqlite(
 ) -> Result<Connection, OpenError> {
     let failed = |error| OpenError::sqlite(file, "opening", error);
     let mut db = Connection::open(file).map_err(failed)?;
-    // On a failed disk a close must not touch the file any more; checkpoints are made where they are wanted.
+    // After a failure of the disk, a close must not write to the file. Checkpoints are made explicitly.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
     let tables: i64 =
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
@@ -99,7 +99,7 @@ pub(crate) fn open_sqlite(
     Ok(db)
 }
 
-/// What a file says of itself: whose it is, and its format.
+/// The application id and the format of a file.
 fn file_identity(db: &Connection) -> rusqlite::Result<(i64, i64)> {
     let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
     Ok((pragma("application_id")?, pragma("user_version")?))
@@ -127,19 +127,19 @@ pub(crate) fn check_format(
 }
 
 impl Log {
-    /// Opens the log for writing, making it when the directory is new.
+    /// Opens the log for writing, and creates it if the directory is new.
     pub(crate) fn open(file: &Path) -> Result<Self, OpenError> {
         let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), SCHEMA, "FULL")?;
         Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
     }
 
-    /// Opens the log for reading only.
+    /// Opens the log for reading.
     pub(crate) fn open_reader(file: &Path) -> Result<Self, OpenError> {
         let db = open_reader(file)?;
         Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
     }
 
-    /// Number and checksum of the last batch, if there is one.
+    /// The number and the checksum of the last batch.
     pub(crate) fn last(&self) -> Result<Option<(u64, u32)>, OpenError> {
         self.db
             .query_row("SELECT number, sum FROM batches ORDER BY number DESC LIMIT 1", [], |row| {
@@ -149,7 +149,7 @@ impl Log {
             .map_err(|error| OpenError::sqlite(&self.file, "reading the last batch", error))
     }
 
-    /// Appends a batch and syncs it. After an error nothing may be written any more. Answers with the batch's checksum.
+    /// Appends a batch, syncs it and returns its checksum. After an error nothing more may be written.
     pub(crate) fn append(&mut self, batch: &Batch, previous: u32) -> rusqlite::Result<u32> {
         let sum = batch::encode(batch, previous, &mut self.bytes);
         fault!("commit.encoded" => injected_error());
@@ -165,8 +165,9 @@ impl Log {
         Ok(sum)
     }
 
-    /// Calls `each` for every batch after `number`, in order, until it says to stop. `previous` is the checksum of batch
-    /// `number`. Between pages nothing is held: as long as a reader stands in the write-ahead log, it can't begin anew.
+    /// Calls `each` for every batch after `number` in order, until it returns `false`. `previous` is the checksum of
+    /// batch `number`. No read transaction stays open between two pages, because the write-ahead log can't restart
+    /// while a reader uses it.
     pub(crate) fn for_each_batch(
         &self,
         number: u64,
@@ -199,8 +200,8 @@ impl Log {
         }
     }
 
-    /// The batches after `number` up to `end` as they stand, checked: so many bytes of them, and at least one if there
-    /// is one. `previous` is the checksum of batch `number`. Nothing is held afterwards.
+    /// The checked rows of the batches after `number` up to `end`: at most this many bytes, but at least one row if
+    /// there is one. `previous` is the checksum of batch `number`. No read transaction stays open afterwards.
     pub(crate) fn read_page(
         &self,
         number: u64,
@@ -228,8 +229,8 @@ impl Log {
         Ok(page)
     }
 
-    /// Appends batches as they stand in another log and syncs them, all or none. They were checked there, and follow the
-    /// last one here.
+    /// Appends rows of another log and syncs them, all or none. The rows are already checked, and they follow the last
+    /// row of this log.
     pub(crate) fn append_rows(&mut self, rows: &[BatchRow]) -> rusqlite::Result<()> {
         let transaction = self.db.transaction()?;
         {
@@ -248,12 +249,12 @@ impl Log {
         transaction.commit()
     }
 
-    /// Whether the file is a log of a format that is known here.
+    /// Refuses a log whose format is not known.
     pub(crate) fn check_format(&self) -> Result<(), OpenError> {
         check_format(&self.db, &self.file, APPLICATION, FORMAT)
     }
 
-    /// Some batches in a row, each checked against the one before it.
+    /// The batches of a range, each checked against the batch before it.
     pub(crate) fn read_range(&self, first: u64, last: u64) -> Result<Vec<Batch>, OpenError> {
         let before = first.saturating_sub(1);
         let sum = if before == 0 { 0 } else { self.row(before)?.sum };
@@ -268,8 +269,8 @@ impl Log {
         Ok(batches)
     }
 
-    /// How far to read from a batch towards another, on either side of it: as far as their rows have so many bytes together, and that
-    /// batch in any case.
+    /// The last batch to read when reading from batch `from` in the direction of batch `towards`, so that the rows have
+    /// at most this many bytes together. It is at least `from`.
     pub(crate) fn last_batch_within(&self, from: u64, towards: u64, bytes: u64) -> Result<u64, OpenError> {
         let failed = |error| OpenError::sqlite(&self.file, "measuring batches", error);
         let sql = if towards < from {
@@ -291,7 +292,8 @@ impl Log {
         Ok(reached)
     }
 
-    /// Number of the first batch that was decided at an instant or later; one past the last when there is none.
+    /// The number of the first batch that was decided at this time or later. It is the number after the last batch if
+    /// there is none.
     pub(crate) fn first_batch_since(&self, at: Instant) -> Result<u64, OpenError> {
         let Some((last, _)) = self.last()? else { return Ok(1) };
         let (mut low, mut high) = (1, last + 1);
@@ -311,7 +313,7 @@ impl Log {
         Ok(low)
     }
 
-    /// Where the log stands after a batch, checked; batch 0 is the empty log.
+    /// The end of the log after a batch, checked. Batch 0 means the empty log.
     pub(crate) fn head(&self, number: u64) -> Result<LogHead, OpenError> {
         let Some(before) = number.checked_sub(1) else { return Ok(LogHead::default()) };
         let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
@@ -332,7 +334,7 @@ impl Log {
             })
     }
 
-    /// Number of the last batch that begins at or before a position; 0 when there is none.
+    /// The number of the last batch that begins at this position or before it; 0 if there is none.
     pub(crate) fn batch_of_position(&self, position: u64) -> Result<u64, OpenError> {
         let Some((last, _)) = self.last()? else { return Ok(0) };
         let (mut low, mut high) = (0, last);
@@ -352,54 +354,56 @@ impl Log {
         Ok(low)
     }
 
-    /// Bytes of the write-ahead log that are not in the database yet. Its length says nothing: the file never shrinks.
+    /// The bytes of the write-ahead log that are not in the database yet. The length of the file does not tell, because
+    /// the file never shrinks.
     pub(crate) fn wal_backlog(&self) -> rusqlite::Result<u64> {
         checkpoint(&self.db, "NOOP")
     }
 
-    /// Interrupts what this connection does.
+    /// A handle that interrupts a statement of this connection.
     pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
         self.db.get_interrupt_handle()
     }
 
-    /// Copies what it can of the write-ahead log into the database, without stopping the writer.
+    /// Copies as much of the write-ahead log into the database as it can while the writer goes on.
     pub(crate) fn checkpoint_concurrently(&self) -> rusqlite::Result<u64> {
         fault!("checkpoint.behind" => injected_error());
         checkpoint(&self.db, "PASSIVE")
     }
 
-    /// Copies the rest of the write-ahead log. Only by the writer, between batches: when all is copied and no reader
-    /// stands in it, the next write begins it anew. Waits for nobody.
+    /// Copies the rest of the write-ahead log. Only the writer may call this, between two batches: if everything is
+    /// copied and no reader uses the write-ahead log, the next write starts at its beginning. It does not wait for
+    /// readers.
     pub(crate) fn checkpoint_between_batches(&self) -> rusqlite::Result<u64> {
         fault!("checkpoint.rest" => injected_error());
         checkpoint(&self.db, "PASSIVE")
     }
 
-    /// Copies all of the write-ahead log and empties it, at the end.
+    /// Copies the whole write-ahead log and empties it, at a stop.
     pub(crate) fn checkpoint_and_truncate(&self) -> rusqlite::Result<u64> {
         fault!("checkpoint.last" => injected_error());
         checkpoint(&self.db, "TRUNCATE")
     }
 }
 
-/// Makes a checkpoint. Answers with the bytes of the write-ahead log that are still to be copied.
+/// Makes a checkpoint. Returns the bytes of the write-ahead log that are still to be copied.
 pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<u64> {
     let (pages, copied): (i64, i64) =
         db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get(1)?, row.get(2)?)))?;
     let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
-    // Both are -1 when another is making one.
+    // Both numbers are -1 while another connection makes a checkpoint.
     Ok(u64::try_from(pages - copied).unwrap_or_default() * page)
 }
 
-/// What a disk that fails looks like, for fault points.
+/// The error of a failing disk, for fault points.
 #[cfg(feature = "faults")]
 pub(crate) fn injected_error() -> rusqlite::Error {
     use rusqlite::ffi::{Error, SQLITE_IOERR_WRITE};
     rusqlite::Error::SqliteFailure(Error::new(SQLITE_IOERR_WRITE), Some("a fault point".to_owned()))
 }
 
-/// Whether what failed may work later: the disk is full, or another stands in the way. Any other failure may have
-/// lost something.
+/// Whether the operation may succeed later, because the disk is full or another connection has a lock. After any other
+/// failure something may be lost.
 pub(crate) fn is_retryable(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
@@ -407,7 +411,7 @@ pub(crate) fn is_retryable(error: &rusqlite::Error) -> bool {
 
 pub(crate) fn open_reader(file: &Path) -> Result<Connection, OpenError> {
     let failed = |error| OpenError::sqlite(file, "opening", error);
-    // Not read-only: a reader of a write-ahead log takes part in its shared memory.
+    // The connection is not read-only, because a reader of a write-ahead log writes to its shared memory.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(file, flags).map_err(failed)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
@@ -475,7 +479,7 @@ mod tests {
             (2, 8, 99, 8),
             (8, 2, 99, 2),
             (5, 5, 99, 5),
-            // A batch that is larger comes alone.
+            // A batch that is larger than the limit is read alone.
             (2, 8, 0, 2),
             (8, 2, 0, 8),
         ] {
@@ -530,7 +534,7 @@ mod tests {
         let mut written = Written::new();
         written.append(5);
         let reader = written.reader();
-        // Whoever waits for a reader asks this handler.
+        // SQLite calls this handler when it waits for a reader.
         let waits = |_| {
             WAITED.store(true, Ordering::Relaxed);
             false

@@ -1,6 +1,7 @@
-//! A mark outside the database: the newest batch that was synced. SQLite drops the end of a log that it can't read and
-//! says nothing; the mark is how that is noticed. It is written after the sync and not synced itself, so it claims
-//! nothing that is not durable: after a power cut it may be older than the log, never newer.
+//! The sync marker: a file beside the database with the newest synced batch. SQLite drops the unreadable end of a log
+//! without an error, and the marker detects that. The marker is written after the sync of the batch and is not synced
+//! itself. It therefore never names a batch that is not durable: after a power cut it may be older than the log, but
+//! not newer.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,18 +9,19 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MAGIC: [u8; 4] = *b"SHK1";
-/// From one mark to the other: each has a page of its own, so that a write that a power cut tears leaves one whole.
+/// The distance between the two slots. Each slot has a page of its own, so that a write that a power cut tears leaves
+/// the other slot intact.
 const SLOT_BYTES: u64 = 4_096;
 const ADVICE: &str = "If the machine lost its power, the log is as good as its checksums say: move this file away and run \
                       `stockhold verify`, and start again when it finds nothing; otherwise the log may lack its end, and a backup is needed";
-/// Magic, batch, its checksum, and a checksum over these.
+/// The magic number, the batch, its checksum, and a checksum of these.
 const BYTES: usize = 4 + 8 + 4 + 4;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct SyncMarker(File);
 
-/// What the mark says.
+/// The batch that a slot names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SyncedBatch {
     pub(crate) batch: u64,
@@ -27,30 +29,31 @@ pub(crate) struct SyncedBatch {
 }
 
 impl SyncMarker {
-    /// Opens the mark's file, making it if it is not there, and reads it. `Err` holds what is wrong with its content.
+    /// Opens the file, creates it if it does not exist, and reads it. The inner `Err` says what is wrong with its
+    /// content.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Result<Option<SyncedBatch>, String>)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let found = read_newest(&file)?;
         Ok((Self(file), found))
     }
 
-    /// Reads the mark, for whoever may not write. `Err` holds what is wrong with the file's content.
+    /// Reads the file without opening it for writing. The inner `Err` says what is wrong with its content.
     pub(crate) fn read(path: &Path) -> io::Result<Result<Option<SyncedBatch>, String>> {
         read_newest(&File::open(path)?)
     }
 
-    /// Replaces the mark, in one write. The one before it stays.
+    /// Writes a slot in one write. The other slot keeps the batch before.
     pub(crate) fn write(&self, mark: SyncedBatch) -> io::Result<()> {
         self.0.write_all_at(&encode(mark), slot_offset(mark.batch))
     }
 
-    /// Has the mark found after a power cut: where nothing else is going on, it may as well be.
+    /// Syncs the file, where that delays no commit.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }
 }
 
-/// Where the mark of a batch stands.
+/// The offset of the slot for a batch.
 fn slot_offset(batch: u64) -> u64 {
     batch % 2 * SLOT_BYTES
 }
@@ -82,7 +85,7 @@ fn encode(SyncedBatch { batch, sum }: SyncedBatch) -> Vec<u8> {
     bytes
 }
 
-/// See [`crate::parsers`].
+/// A parser for tests.
 #[cfg(feature = "testing")]
 pub(crate) fn parse(bytes: &[u8]) {
     if let Some(mark) = bytes.first_chunk().and_then(decode) {

@@ -1,7 +1,7 @@
-//! Looks through a write-ahead log before SQLite does. SQLite takes the frames up to the first one whose checksum does
-//! not fit and drops the rest without a word: right after a power cut, where the rest was never synced, and wrong after
-//! a flipped bit, where it was. The two differ: a transaction is written only after the one before it was synced, so a
-//! good frame of a later transaction behind a broken frame means damage.
+//! Checks a write-ahead log before SQLite opens it. SQLite reads the frames up to the first frame whose checksum is
+//! wrong and drops the rest without an error. That is right after a power cut, because the rest was never synced. It is
+//! wrong after a flipped bit, because the rest was synced. The two cases differ: a transaction is written only after
+//! the transaction before it was synced, so a valid frame of a later transaction after a broken frame means damage.
 //!
 //! Format: <https://www.sqlite.org/fileformat2.html#walformat>.
 
@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// Largest page that SQLite knows.
+/// The largest page size of SQLite.
 const PAGE_MAX: usize = 65_536;
 const MAGIC: u32 = 0x377f_0682;
 
-/// Zeros written at a time.
+/// The number of zeros that one write adds.
 const ZEROS: usize = 1 << 20;
 
-/// The write-ahead log beside a database.
+/// The path of the write-ahead log of a database.
 pub(crate) fn wal_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// Gives a write-ahead log its room beforehand. A log that grows has its new size synced with every commit, which costs
-/// half as much again as overwriting; SQLite takes zeros behind its frames for their end. It is no failure when there is
-/// no room: the log grows then. Only while nobody writes the log.
+/// Extends a write-ahead log with zeros. A log that grows has to sync its new size with every commit, which costs half
+/// as much again as overwriting. SQLite takes the zeros after the last frame as the end of the log. If there is not
+/// enough space, the log stays as it was and grows later. The caller must be the only writer.
 pub(crate) fn preallocate(path: &Path, bytes: u64) -> io::Result<()> {
     let mut file = File::options().append(true).open(path)?;
     let length = file.metadata()?.len();
@@ -42,14 +42,14 @@ pub(crate) fn preallocate(path: &Path, bytes: u64) -> io::Result<()> {
     match written.and_then(|()| file.sync_all()) {
         Ok(()) => Ok(()),
         Err(error) => {
-            tracing::warn!(%error, "the log gets no room beforehand");
+            tracing::warn!(%error, "the write-ahead log can't be preallocated");
             file.set_len(length)
         }
     }
 }
 
-/// What is wrong with a write-ahead log, if something is. A log that is not there is fine, and so is one whose header
-/// can't be read: SQLite takes that for empty, and the mark of the newest synced batch tells whether it may be.
+/// What is damaged in a write-ahead log. A log that does not exist is not damaged. Neither is a log whose header is
+/// unreadable: SQLite takes it as empty, and the sync marker tells whether it may be empty.
 pub(crate) fn find_damage(path: &Path) -> io::Result<Option<String>> {
     let mut file = match File::open(path) {
         Ok(file) => BufReader::new(file),
@@ -76,7 +76,7 @@ fn scan(file: &mut impl Read) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// See [`crate::parsers`]: a log of any bytes, with a header whose checksum fits.
+/// A parser for tests: scans any bytes, with a correct checksum in the header.
 #[cfg(feature = "testing")]
 pub(crate) fn parse(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
@@ -103,11 +103,11 @@ struct WalScan {
     little_endian: bool,
     page: usize,
     salt: [u8; 8],
-    /// The checksum that the frame before says it has.
+    /// The checksum that the previous frame states.
     stored: Checksum,
-    /// Number of the first broken frame.
+    /// The number of the first broken frame.
     broken: Option<u64>,
-    /// Whether a transaction ended at or after the broken frame.
+    /// Whether a transaction ended at the broken frame or after it.
     ended: bool,
 }
 
@@ -140,7 +140,7 @@ impl WalScan {
             None if good => {}
             None => {
                 self.broken = Some(number);
-                // A frame of an older generation, in whose place nothing was written yet, ends nothing of this one.
+                // A frame of an older generation was not overwritten yet. It ends no transaction of this generation.
                 self.ended = commit && header.get(8..16)? == self.salt;
             }
             Some(broken) if good && self.ended => {
@@ -176,7 +176,7 @@ mod tests {
     use rusqlite::Connection;
     use std::fs;
 
-    /// A database whose write-ahead log holds several transactions of one or more frames, as after a crash.
+    /// A write-ahead log with several transactions of one or more frames, as after a crash.
     fn crashed(dir: &Path) -> PathBuf {
         let path = dir.join("live.db");
         let db = Connection::open(&path).unwrap();
@@ -235,8 +235,8 @@ mod tests {
                 let mut bad = good.clone();
                 bad[HEADER + n * frame + at] ^= 0x10;
                 fs::write(&wal, bad).unwrap();
-                // With its salt gone, the end of the last transaction but one looks like a frame of an older
-                // generation, and a torn last transaction looks the same. The mark of the synced batch tells them apart.
+                // Without its salt, the end of the second last transaction looks like a frame of an older generation. A
+                // torn last transaction looks the same. The sync marker tells them apart.
                 let looks_older = n + 1 == last_begins && at == 9;
                 let noticed = n < last_begins && !looks_older;
                 assert_eq!(find_damage(&wal).unwrap().is_some(), noticed, "frame {n}, byte {at}");

@@ -1,5 +1,5 @@
-//! A mark on a copy that is being made: what was copied so far looks like a log that ends there. It is set before the
-//! first page and taken away after the last, so whatever cuts the copy leaves it.
+//! A marker file in a directory while a backup writes into it. A part of a copy looks like a complete log that is
+//! shorter, so the marker is set before the first page and removed after the last page.
 
 use crate::error::OpenError;
 use crate::files;
@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Sets the mark, durably.
+/// Sets the marker durably.
 pub(crate) fn begin(dir: &Path) -> Result<(), OpenError> {
     let path = dir.join(files::INCOMPLETE_COPY);
     File::create(&path)
@@ -17,7 +17,7 @@ pub(crate) fn begin(dir: &Path) -> Result<(), OpenError> {
     sync_dir(dir)
 }
 
-/// Takes the mark away, durably.
+/// Removes the marker durably.
 pub(crate) fn end(dir: &Path) -> Result<(), OpenError> {
     let path = dir.join(files::INCOMPLETE_COPY);
     match fs::remove_file(&path) {
@@ -28,7 +28,7 @@ pub(crate) fn end(dir: &Path) -> Result<(), OpenError> {
     sync_dir(dir)
 }
 
-/// Refuses a directory that has the mark.
+/// Refuses a directory that has the marker.
 pub(crate) fn refuse(dir: &Path) -> Result<(), OpenError> {
     if dir.join(files::INCOMPLETE_COPY).exists() {
         Err(OpenError::IncompleteCopy(dir.to_owned()))

@@ -1,4 +1,5 @@
-//! A start: everything is checked before anything is served. Index first, then the log's batches that it lacks.
+//! Recovery at a start. It loads the index and then applies the batches of the log that the index lacks. Everything is
+//! checked before the store accepts requests.
 
 use crate::engine::memory::Memory;
 use crate::engine::published::PublishedItems;
@@ -20,25 +21,26 @@ use std::sync::Arc;
 use stockhold_domain::{Hold, ItemKey, State, Transition};
 use stockhold_store::fault;
 
-/// Events and lines beyond the index that a start writes into it before it reads on. Less is left to the indexer, so that
-/// a usual start writes nothing; a start without an index does not need the whole log's room in memory.
+/// The weight beyond the index that a start writes into the index before it reads on. A smaller weight is left to the
+/// indexer, so a usual start writes nothing. A start without an index does not need memory for the whole log.
 const CHUNK_WEIGHT: u64 = if fault::ENABLED { 50 } else { 200_000 };
-/// Keys beyond the index that a start writes into it as a run.
+/// The keys beyond the index that a start writes into the index as a run.
 const START_KEYS: usize = if fault::ENABLED { 16 } else { RUN_KEYS };
 
-/// What a start found.
+/// The result of a recovery.
 pub(crate) struct RecoveredStore {
     pub(crate) lock: File,
     pub(crate) log: Log,
     pub(crate) marker: SyncMarker,
-    /// The index, and the log's batches that it lacks.
+    /// The index, and the batches of the log that it lacks.
     pub(crate) backlog: IndexBacklog,
     pub(crate) memory: Memory,
     pub(crate) published: PublishedItems,
     pub(crate) head: LogHead,
 }
 
-/// Opens a data directory, making it when it is not there. Keys that were used before `retire_before` are not kept.
+/// Opens a data directory, and creates it if it does not exist. Keys that were used before `retire_before` are not
+/// kept.
 pub(crate) fn recover(
     dir: &Path,
     retire_before: i64,
@@ -58,8 +60,8 @@ fn recover_in(
     incomplete_copy::refuse(dir)?;
     fault!("start.locked" => injected_error());
     let log_file = dir.join(files::LOG);
-    // Not the index: it is not synced with each transaction, so a power cut may keep any of its newest ones. SQLite takes
-    // those that follow each other from the beginning, and the log brings back the rest.
+    // The write-ahead log of the index is not checked. It is not synced with each transaction, so a power cut may keep
+    // any of its newest frames. SQLite reads the frames up to the first broken one, and the log restores the rest.
     check_wal(&log_file)?;
     let log = Log::open(&log_file)?;
     fault!("start.log_opened" => injected_error());
@@ -100,8 +102,8 @@ fn recover_in(
             match write(&mut backlog, &mut memory, retire_before) {
                 Ok(()) => {}
                 Err(error) if is_retryable(&error) => {
-                    // It is left to the indexer, and to the bounds of what may wait for that.
-                    tracing::warn!(%error, "the index has to wait");
+                    // The indexer writes it later. Until then its limits bound what may wait.
+                    tracing::warn!(%error, "the index can't be written now; the indexer writes it later");
                     room = false;
                 }
                 Err(error) => failed = Some(error),
@@ -114,10 +116,10 @@ fn recover_in(
     }
 
     fault!("start.log_read" => injected_error());
-    // The next commit then writes the write-ahead log from its beginning, in place.
+    // After this checkpoint the next commit writes the write-ahead log from its beginning, in place.
     match log.checkpoint_between_batches() {
         Ok(_) => {}
-        Err(error) if is_retryable(&error) => tracing::warn!(%error, "the log's checkpoint has to wait"),
+        Err(error) if is_retryable(&error) => tracing::warn!(%error, "the checkpoint of the log is delayed"),
         Err(error) => return Err(OpenError::sqlite(&log_file, "copying the write-ahead log", error)),
     }
 
@@ -138,8 +140,8 @@ fn recover_in(
     Ok(RecoveredStore { lock, log, marker, backlog, memory, published, head })
 }
 
-/// Takes a batch of the log into memory, as far as the index lacks it: its items and reservations lead up to `indexed`, its
-/// keys up to batch `keyed`.
+/// Applies a batch of the log to memory as far as the index lacks it. The index has items and reservations up to batch
+/// `indexed` and keys up to batch `keyed`.
 pub(crate) fn replay(
     memory: &mut Memory,
     head: &mut LogHead,
@@ -165,13 +167,13 @@ pub(crate) fn replay(
     }
 }
 
-/// What a disk that fails looks like, for fault points.
+/// The error of a failing disk, for fault points.
 #[cfg(feature = "faults")]
 fn injected_error() -> OpenError {
     OpenError::io("opening the store", "a fault point")
 }
 
-/// Writes what waits into the index, and lets memory forget it.
+/// Writes the backlog into the index, and removes it from memory.
 fn write(backlog: &mut IndexBacklog, memory: &mut Memory, retire_before: i64) -> rusqlite::Result<()> {
     let item = |key: &ItemKey| memory.item(key).ok().flatten().cloned();
     if let Some((batch, _)) = backlog.write_chunk(item)? {
@@ -187,7 +189,7 @@ fn write(backlog: &mut IndexBacklog, memory: &mut Memory, retire_before: i64) ->
     backlog.checkpoint()
 }
 
-/// A log that ends before what was synced has lost its end.
+/// Refuses a log that lost its end.
 fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<SyncedBatch>) -> Result<(), OpenError> {
     let last = log.last()?.map_or(0, |(number, _)| number);
     let known = index.state.indexed.max(index.state.keyed);
@@ -251,7 +253,7 @@ mod tests {
         }
     }
 
-    /// The log has both, so an index that is made of it does too.
+    /// The log has both uses of the key, so an index that is rebuilt from it has both too.
     #[test]
     fn of_a_key_that_was_used_again_once_it_had_been_forgotten_the_last_use_is_found() {
         const DAY: i64 = 86_400_000_000;

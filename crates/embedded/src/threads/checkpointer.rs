@@ -1,4 +1,4 @@
-//! Copies the log's write-ahead log into its database, behind the requests.
+//! Copies the write-ahead log of the log into its database, at idle priority.
 
 use crate::limits::CHECKPOINT_AFTER_BYTES;
 use crate::log::Log;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stockhold_store::fault;
 
-/// Bytes that are copied beside the requests and not behind them: before the room is full.
+/// The bytes after which the copy runs at normal priority, before the preallocated space is full.
 const URGENT_AFTER_BYTES: u64 = CHECKPOINT_AFTER_BYTES + CHECKPOINT_AFTER_BYTES / 2;
-/// Bytes that are left to the committer.
+/// The bytes that the checkpointer leaves to the committer.
 const COMMITTER_BYTES: u64 = CHECKPOINT_AFTER_BYTES / 8;
 
 /// See the module.
@@ -30,7 +30,7 @@ impl LogCheckpointer {
             {
                 return;
             }
-            // A stop cuts this short.
+            // A stop ends this wait.
             std::thread::park_timeout(DISK_CHECK_INTERVAL);
         }
     }
@@ -44,13 +44,13 @@ impl LogCheckpointer {
         let interrupt = self.log.interrupt_handle();
         let shared = &self.shared;
         let stopping = || shared.stopping.load(Ordering::Acquire);
-        // Asked beside the requests only: whoever steps back takes no lock of ours.
+        // Called on the waiting thread only. The thread at idle priority must not take a lock of the store.
         let over = || stopping() || shared.core().poisoned().is_some();
         let log = &mut self.log;
         let copy =
             move |again| if stopping() || again && over() { Ok(0) } else { log.checkpoint_concurrently() };
         runner.run(|| interrupt.interrupt(), || over() || bytes > URGENT_AFTER_BYTES, copy)?;
-        // What has come meanwhile: the committer, which copies the rest, is to find little.
+        // Copies the frames that were written during the copy, so that the committer has little to copy.
         if self.log.wal_backlog()? > COMMITTER_BYTES && !over() {
             self.log.checkpoint_concurrently()?;
         }

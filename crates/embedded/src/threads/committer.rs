@@ -1,7 +1,8 @@
-//! The one thread that writes the log: takes the open batch, writes and syncs it, publishes, answers. While it waits for
-//! the disk the next batch is decided by whoever brings work.
+//! The only thread that writes the log. It takes the open batch, writes and syncs it, publishes the items and delivers
+//! the answers. While it waits for the disk, callers decide the next batch.
 
 use crate::engine::core::{PendingAnswer, SealedBatch};
+use crate::error::describe;
 use crate::log::Log;
 use crate::log::batch::Batch;
 use crate::log::sync_marker::{SyncMarker, SyncedBatch};
@@ -24,10 +25,10 @@ pub(crate) struct Committer {
     marker: SyncMarker,
     indexer: Arc<Mailbox>,
     backpressure: Backpressure,
-    /// Who waits for the batch that is being committed and is not answered yet.
+    /// The answers of the batch that is being committed and that are not delivered yet.
     in_flight: vec::IntoIter<PendingAnswer>,
     commit_seconds: Histogram,
-    /// How long batches waited for the index, those that did.
+    /// How long a batch waited for the index, for the batches that waited.
     held_seconds: Histogram,
     batch_answers: Histogram,
 }
@@ -47,10 +48,10 @@ impl Committer {
         }
     }
 
-    /// Runs until the store stops and everything that was admitted is answered, or until a commit fails.
+    /// Runs until the store stops and every admitted request is answered, or until a commit fails.
     pub(crate) fn run(mut self) {
         if catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
-            tracing::error!("the committer panicked; nothing more is written");
+            tracing::error!("the committer panicked; the store writes nothing more");
             self.shared.poison("the committer panicked; a restart recovers".to_owned());
             self.fail_in_flight();
         }
@@ -59,12 +60,12 @@ impl Committer {
             deliver_answers(lost);
             return;
         }
-        // While another makes a checkpoint this one would do nothing.
+        // A checkpoint does nothing while another connection makes one.
         let _checkpoint_guard = self.shared.checkpoint_lock();
         if !self.shared.abandoned.load(Ordering::Acquire)
             && let Err(error) = self.log.checkpoint_and_truncate()
         {
-            tracing::warn!(%error, "the log's checkpoint has to wait for the next start");
+            tracing::warn!(%error, "the checkpoint of the log is delayed until the next start");
         }
     }
 
@@ -90,7 +91,7 @@ impl Committer {
         }
     }
 
-    /// What is in flight may be in the log or not.
+    /// Fails the answers in flight. Their batch may be in the log or not.
     fn fail_in_flight(&mut self) {
         deliver_answers(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))));
     }
@@ -128,9 +129,9 @@ impl Committer {
         }
     }
 
-    /// Writes a batch, and the mark that it is durable. Answers with its checksum, or with what went wrong.
+    /// Writes a batch and its sync marker. Returns the checksum of the batch.
     fn write(&mut self, batch: &Batch, previous_sum: u32) -> Result<u32, String> {
-        let sum = self.log.append(batch, previous_sum).map_err(|error| error.to_string())?;
+        let sum = self.log.append(batch, previous_sum).map_err(|error| describe(&error))?;
         fault!("commit.synced" => "a fault point".to_owned());
         let mark = SyncedBatch { batch: batch.number, sum };
         self.marker.write(mark).map_err(|error| error.to_string())?;
@@ -138,7 +139,7 @@ impl Committer {
         Ok(sum)
     }
 
-    /// `false` when nothing may be written any more.
+    /// Commits a batch. Returns `false` if nothing more may be written.
     fn commit(&mut self, batch: Option<Batch>, previous_sum: u32) -> bool {
         let Some(batch) = batch else {
             self.shared.core().on_empty_commit();
@@ -149,7 +150,11 @@ impl Committer {
         let sum = match self.write(&batch, previous_sum) {
             Ok(sum) => sum,
             Err(error) => {
-                tracing::error!(error, batch = batch.number, "a commit failed; nothing more is written");
+                tracing::error!(
+                    error,
+                    batch = batch.number,
+                    "a commit failed; the store writes nothing more"
+                );
                 self.shared.core().poison(format!("a commit failed ({error}); a restart recovers"));
                 self.fail_in_flight();
                 return false;
@@ -165,13 +170,14 @@ impl Committer {
         fault!("answers.due");
         deliver_answers(&mut self.in_flight);
         fault!("answers.delivered");
-        // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.
+        // If the indexer has stopped, the backlog grows to its limit and requests are refused. The indexer has logged
+        // the reason.
         self.indexer.send(Message::Committed(Box::new(batch), sum));
         true
     }
 }
 
-/// Puts every answer and wakes each inbox once.
+/// Delivers all answers, and then wakes each inbox once.
 pub(crate) fn deliver_answers(waiting: impl IntoIterator<Item = PendingAnswer>) {
     let mut inboxes: Vec<Arc<dyn Inbox>> = Vec::new();
     for (reply, answer) in waiting {

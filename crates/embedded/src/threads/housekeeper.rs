@@ -1,4 +1,4 @@
-//! What goes on in the background: expiring what is due, watching the free space. None of it is needed for a right answer.
+//! Background work: expires overdue holds and checks the free space. No answer depends on it.
 
 use crate::threads::shared::Shared;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
-/// How often due holds are looked for: well within the second that is promised.
+/// How often overdue holds are looked for. It is well below the second that is promised.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
-/// How often the free space is looked at, and the log's length.
+/// How often the free space and the length of the write-ahead log are checked.
 pub(crate) const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(200);
-/// Who expires what nobody asked for.
+/// The actor of background expiries.
 pub(crate) const SWEEPER_ACTOR: &str = "stockhold";
 
 /// See the module.
@@ -34,8 +34,8 @@ impl Housekeeper {
         let mut looked: Option<Monotonic> = None;
         while !self.shared.stopping.load(Ordering::Acquire) {
             if self.shared.core().poisoned().is_some() {
-                // The disk is not touched any more. Who panicked could not wake the committer, and it has to tell
-                // everybody.
+                // After a poison the disk is not used any more. A thread that panicked could not wake the committer,
+                // and the committer has to fail all waiting requests.
                 self.shared.flush();
                 return;
             }
@@ -46,7 +46,7 @@ impl Housekeeper {
                 looked = Some(Monotonic::now());
                 self.check_free_space();
             }
-            // A stop cuts this short.
+            // A stop ends this wait.
             std::thread::park_timeout(SWEEP_INTERVAL);
         }
     }
@@ -79,11 +79,11 @@ impl Housekeeper {
             self.shared.admit(work.into());
             self.shared.flush();
             match answer.wait() {
-                // However few it were: others may have used up what the batch may expire.
+                // Continues after any number of expiries, because other commands may have used the limit of the batch.
                 Ok(Answer::Outcome(Outcome::Done(Reply::Swept { .. }))) => {
                     fault!("sweep.answered");
                 }
-                // Refused for a moment or for good: the next round tries again, and whoever refused has said why.
+                // The next round tries again. The reason of the refusal is already logged.
                 _ => return,
             }
         }
@@ -98,7 +98,7 @@ impl Housekeeper {
         }
         let reserve_refusal = match free {
             Ok(free) if free < self.min_free_bytes => Some(format!(
-                "{} MiB are free on the data directory's disk and {} MiB are kept for what is under way",
+                "{} MiB are free on the disk of the data directory, and {} MiB are reserved for active reservations",
                 free >> 20,
                 self.min_free_bytes >> 20
             )),
@@ -111,8 +111,8 @@ impl Housekeeper {
         let mut core = self.shared.core();
         if core.reserve_refusal.is_some() != reserve_refusal.is_some() {
             match &reserve_refusal {
-                Some(why) => tracing::error!(why, "new reservations are turned away"),
-                None => tracing::info!("new reservations are taken again"),
+                Some(why) => tracing::error!(why, "new reservations are refused"),
+                None => tracing::info!("new reservations are accepted again"),
             }
         }
         core.reserve_refusal = reserve_refusal;

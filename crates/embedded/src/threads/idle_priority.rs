@@ -1,5 +1,5 @@
-//! Work on a SQLite file that no request waits for: on a thread that gets a core only when no other wants it. A request that
-//! comes meanwhile goes on at once, and not when such work has used up its turn.
+//! Runs SQLite work that no request waits for on a thread with idle priority. Such a thread gets a core only when no
+//! other thread wants it, so a request never waits until this work has used up its time slice.
 
 use rusqlite::ErrorCode;
 use std::panic::resume_unwind;
@@ -7,12 +7,12 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant as Monotonic};
 
-/// What no piece of work takes that gets a core and a disk now and then. One that takes longer is given up and begins anew beside
-/// everything else.
+/// The longest run at idle priority. Work on a machine that is not overloaded takes less. Work that takes longer is
+/// cancelled and starts again at normal priority.
 const MAX_IDLE_RUN: Duration = Duration::from_secs(2);
-/// How long no work steps back then.
+/// How long all work runs at normal priority after that.
 const NORMAL_PRIORITY_PERIOD: Duration = Duration::from_secs(10);
-/// How often it is looked whether work that has stepped back has to hurry now.
+/// How often the waiting thread checks whether the work has become urgent.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// See the module.
@@ -20,19 +20,20 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) struct IdlePriorityRunner {
     name: &'static str,
     max_idle_run: Duration,
-    /// Until when no work steps back.
+    /// Until this time all work runs at normal priority.
     normal_until: Option<Monotonic>,
 }
 
 impl IdlePriorityRunner {
-    /// For work that is shown under this name.
+    /// A runner whose threads have this name.
     pub(crate) fn new(name: &'static str) -> Self {
         Self { name, max_idle_run: MAX_IDLE_RUN, normal_until: None }
     }
 
-    /// Does work and waits for it: behind everything else, unless it is `urgent` or that did not get far enough of late.
-    /// `cancel`, which may be called several times, has it fail as interrupted, with nothing done; then it is done anew, not behind any
-    /// more, which it is told. It must not hold a lock that requests want: stepping back, it may hold it for seconds.
+    /// Runs `work` and waits for it. It runs at idle priority, unless it is `urgent` or an earlier run was cancelled
+    /// recently. `cancel` may be called several times. It makes the work fail as interrupted, with no effect; then the
+    /// work runs again at normal priority with the argument `true`. The work must not hold a lock that requests need,
+    /// because it may be suspended for seconds.
     pub(crate) fn run<T: Send>(
         &mut self,
         cancel: impl Fn(),
@@ -59,7 +60,7 @@ impl IdlePriorityRunner {
             while ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let late = begun.elapsed() > self.max_idle_run;
                 if late || urgent() {
-                    tracing::debug!(work = self.name, late, "it does not step back any more");
+                    tracing::debug!(work = self.name, late, "the work continues at normal priority");
                     self.normal_until = Some(Monotonic::now() + NORMAL_PRIORITY_PERIOD);
                     cancel();
                 }
@@ -71,14 +72,14 @@ impl IdlePriorityRunner {
                 work(true)
             }
             Some(done) => done,
-            // No thread could be had.
+            // The thread could not be started.
             None => work(false),
         }
     }
 }
 
-/// A thread can't come forward again without privileges, so it is one for each piece of work. Where the system knows nothing
-/// of the kind, or does not allow it, the thread is as all others.
+/// A thread can't raise its priority again without privileges, so each run has a thread of its own. If the system does
+/// not support or permit the idle policy, the thread keeps its priority.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     {
@@ -88,9 +89,9 @@ fn lower_priority() {
             thread_native_id,
         };
         let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-        // It fails too where the process has a nice value, after it has done what is wanted.
+        // The call also returns an error if the process has a nice value, after it has set the policy.
         if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle) {
-            tracing::debug!(?error, "a thread may not have stepped back behind the others");
+            tracing::debug!(?error, "a thread may not have idle priority");
         }
     }
 }
@@ -105,7 +106,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    /// How the thread that asks is scheduled: field 41 of its line, of which the second may have blanks in it.
+    /// The scheduling policy of the calling thread: field 41 of its line. Field 2 may contain blanks.
     #[cfg(target_os = "linux")]
     fn policy() -> u32 {
         let line = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn work_steps_back_unless_it_is_hurried() {
         const IDLE: u32 = 5;
-        // Some sandboxes refuse it, to everybody.
+        // Some sandboxes refuse the policy to every thread.
         let allowed =
             Command::new("chrt").args(["--idle", "0", "true"]).status().is_ok_and(|end| end.success());
         let (own, back) = (policy(), if allowed { IDLE } else { policy() });
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn work_that_does_not_get_on_is_given_up_and_begins_anew_on_the_thread_that_waits() {
         let waits = thread::current().id();
-        // The one takes too long, the other is to hurry from when it has begun.
+        // The first run takes too long. The second run becomes urgent after it has started.
         for late in [Duration::ZERO, Duration::MAX] {
             let mut runner = IdlePriorityRunner::new("test");
             runner.max_idle_run = late;

@@ -1,6 +1,7 @@
-//! Keeps the index behind the log: folds committed batches into chunks and writes those, on a thread and a file of its
-//! own, so that no commit waits for it unless it is far behind ([`crate::threads::backpressure`]).
+//! Keeps the index close behind the log. It folds committed batches into chunks and writes the chunks, on a thread and
+//! a file of its own. No commit waits for it unless it is far behind (see `threads/backpressure.rs`).
 
+use crate::error::describe;
 use crate::index::backlog::{INDEX_STEP_WEIGHT, IndexBacklog};
 use crate::limits::{RUN_KEYS, URGENT_WEIGHT};
 use crate::log;
@@ -13,27 +14,28 @@ use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::Instant;
 use stockhold_store::fault;
 
-/// Events that make a chunk worth writing before its time. The more, the fewer pages are written for each where many items sell
-/// evenly; those of holds come to a step by then.
+/// The number of events after which a chunk is written before its time. With more events, fewer pages are written for
+/// each event when many items sell evenly. Events of holds reach `INDEX_STEP_WEIGHT` before this number.
 const CHUNK_EVENTS: usize = if fault::ENABLED { 4_096 } else { 32_768 };
-/// Longest wait of a chunk.
+/// The longest time that a chunk waits.
 const CHUNK_AGE: Duration = Duration::from_millis(500);
-/// Longest wait of a run: what a start has to read again.
+/// The longest time that a run waits. A start reads this part of the log again.
 const RUN_AGE: Duration = Duration::from_mins(10);
-/// How long a full disk is left alone. Meanwhile what waits grows to its bound in memory.
+/// The delay after a full disk. In this time the backlog grows in memory, up to its limit.
 const FULL_DISK_RETRY: Duration = Duration::from_secs(1);
 
-/// How long the indexer naps while batches come: to be woken for each would cost the commits two changes of thread.
+/// How long the indexer waits for more batches while batches arrive. Waking it for every batch would cost each commit
+/// two context switches.
 const BATCHING_DELAY: Duration = Duration::from_millis(10);
 
-/// What the committer tells.
+/// A message of the committer.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// This batch is durable, with this checksum.
+    /// The batch is durable and has this checksum.
     Committed(Box<Batch>, u32),
-    /// No more is coming: write what there is.
+    /// The last message: write everything.
     Stop,
-    /// As in a crash: write nothing more.
+    /// The last message, like a crash: write nothing more.
     Abandon,
 }
 
@@ -43,7 +45,7 @@ impl Message {
     }
 }
 
-/// Where messages wait for the indexer.
+/// The queue of messages for the indexer.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     waiting: Mutex<MailboxState>,
@@ -70,7 +72,7 @@ impl Mailbox {
         }
     }
 
-    /// Takes what waits, after a nap; after a longer one when there was nothing before.
+    /// Takes all messages after a short wait, or after a longer wait if nothing arrived before.
     fn receive(&self, busy: bool, messages: &mut Vec<Message>) {
         let mut waiting = self.waiting();
         if !waiting.messages.iter().any(Message::is_last) {
@@ -115,10 +117,11 @@ impl Indexer {
         indexer
     }
 
-    /// Runs until told to stop, or until the index can't be written.
+    /// Runs until it gets the last message, or until the index can't be written.
     pub(crate) fn run(mut self, mailbox: &Mailbox) {
         if let Err(error) = self.serve(mailbox) {
-            tracing::error!(%error, "the index can't be written");
+            let error = describe(&error);
+            tracing::error!(error, "the index can't be written");
             self.shared.poison(format!("the index can't be written ({error})"));
         }
     }
@@ -134,7 +137,7 @@ impl Indexer {
                     Message::Committed(batch, sum) => {
                         fault!("index.told");
                         self.backlog.add_batch(*batch, sum);
-                        // An end writes all of it itself, or nothing.
+                        // Skipped at a stop: `finish` writes everything, and `Abandon` writes nothing.
                         let stopping = self.shared.stopping.load(Ordering::Acquire);
                         if self.backlog.weight() >= INDEX_STEP_WEIGHT && !stopping {
                             self.write_if_due(false)?;
@@ -144,7 +147,10 @@ impl Indexer {
                     Message::Stop => {
                         return match self.finish() {
                             Err(error) if log::is_retryable(&error) => {
-                                tracing::warn!(%error, "the next start reads the rest of the index from the log");
+                                tracing::warn!(
+                                    error = describe(&error),
+                                    "the next start reads the rest of the index from the log"
+                                );
                                 Ok(())
                             }
                             other => other,
@@ -156,7 +162,7 @@ impl Indexer {
         }
     }
 
-    /// Writes what is due, unless the disk was found full a moment ago.
+    /// Writes what is due, unless the disk was full a moment ago.
     fn write_if_due(&mut self, idle: bool) -> rusqlite::Result<()> {
         self.start_timers();
         if self.full_since.is_some_and(|since| since.elapsed() < FULL_DISK_RETRY) {
@@ -166,7 +172,10 @@ impl Indexer {
             Ok(()) => self.full_since = None,
             Err(error) if log::is_retryable(&error) => {
                 if self.full_since.replace(Monotonic::now()).is_none() {
-                    tracing::error!(%error, "the index has to wait");
+                    tracing::error!(
+                        error = describe(&error),
+                        "the index can't be written now; the write is tried again"
+                    );
                 }
             }
             Err(error) => return Err(error),
@@ -205,8 +214,8 @@ impl Indexer {
         Ok(())
     }
 
-    /// Takes a step of the work: behind the requests, unless too much waits, with what the committer has told since, or the
-    /// store stops.
+    /// Runs a step of the work at idle priority. It runs at normal priority if the index lacks too much or the store
+    /// stops.
     fn run_step<T: Send>(
         &mut self,
         mut work: impl FnMut(&mut IndexBacklog) -> rusqlite::Result<T> + Send,
@@ -216,7 +225,7 @@ impl Indexer {
         let at_once = far();
         let backlog = &mut self.backlog;
         let flag = Arc::clone(&backlog.index.throttle.cancelled);
-        // Not an interrupt, which could meet the write's being taken back.
+        // A flag is used instead of an interrupt of SQLite, because an interrupt could also abort the rollback.
         let cancel = || flag.store(true, Ordering::Relaxed);
         let urgent = || shared.stopping.load(Ordering::Acquire) || far();
         let done = self.runner.run(cancel, urgent, |anew| {
@@ -225,12 +234,12 @@ impl Indexer {
             throttle.cancelled.store(false, Ordering::Relaxed);
             work(backlog)
         });
-        // It may have ended before it noticed.
+        // The work may have ended before it read the flag.
         flag.store(false, Ordering::Relaxed);
         done
     }
 
-    /// Copies the index's write-ahead log, likewise.
+    /// Copies the write-ahead log of the index at idle priority.
     fn checkpoint(&mut self) -> rusqlite::Result<()> {
         let (shared, backlog) = (&self.shared, &mut self.backlog);
         let interrupt = backlog.index.db.get_interrupt_handle();
@@ -238,10 +247,10 @@ impl Indexer {
         self.runner.run(|| interrupt.interrupt(), urgent, move |_| backlog.checkpoint())
     }
 
-    /// Writes everything.
+    /// Writes everything at a stop.
     fn finish(&mut self) -> rusqlite::Result<()> {
         fault!("stop.index" => log::injected_error());
-        // One more chunk when the one before it had to wait.
+        // There are two chunks if the earlier chunk could not be written.
         while self.backlog.weight() > 0 {
             self.write_chunk()?;
         }
@@ -281,10 +290,10 @@ impl Indexer {
     }
 
     fn compact(&mut self, idle: bool) -> rusqlite::Result<()> {
-        // Merging writes before it deletes.
+        // A merge writes new pages before it deletes old ones, so it needs free space.
         let may_merge = self.shared.core().reserve_refusal.is_none();
         let retire_before = retire_before(self.shared.clock.now(), self.retention);
-        // Where nobody reserves it is little, and not worth a thread.
+        // When no requests arrive there is little to do, which is not worth a thread.
         let tended = if idle {
             self.backlog.compact(retire_before, may_merge)
         } else {
@@ -297,7 +306,7 @@ impl Indexer {
     }
 }
 
-/// Keys that were used before this instant, in microseconds, are kept no longer.
+/// Keys that were used before this time, in microseconds, are not kept any longer.
 pub(crate) fn retire_before(now: Instant, retention: Duration) -> i64 {
     now.micros().saturating_sub(i64::try_from(retention.as_micros()).unwrap_or(i64::MAX))
 }

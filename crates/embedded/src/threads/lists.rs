@@ -1,6 +1,6 @@
-//! Lists, histories and events: what is read from the log, by what the index says of where to look.
+//! Lists, histories and events. They are read from the log, and the index tells which batches to read.
 //!
-//! The log has every event with what it made of its reservation, so nothing is stored twice for them.
+//! The log has every event with the state of its reservation afterwards, so nothing is stored twice for lists.
 
 use crate::error::IndexError;
 use crate::error::OpenError;
@@ -18,10 +18,11 @@ use stockhold_store::{
     Cursor, EventRow, Query, QueryResult, ReservationFilter, ReservationPage, UnitHistory,
 };
 
-/// Reservations that are looked at for one page at most: a page that would need more is given as far as it came, with where
-/// to go on. Each may take two reads at random places of the index: half a millisecond where those come from the disk.
+/// The maximum number of reservations that one page examines. A page that would need more ends early with a cursor.
+/// Each reservation may need two random reads of the index, which take half a millisecond from the disk.
 const MAX_SCANNED_HOLDS: usize = 2_000;
-/// Bytes of rows, and batches, that are read in one go: more bytes when a single batch has them. Read they take several times that.
+/// The maximum bytes and batches that are read together. A single batch may have more bytes. In memory they take
+/// several times as much.
 const READ_BYTES: u64 = 8 << 20;
 const READ_BATCHES: u64 = 64;
 
@@ -36,7 +37,7 @@ impl ListReader {
         Ok(Self { log: Log::open_reader(log)?, index: Index::open_reader(index)? })
     }
 
-    /// Answers what memory can't. What it found of reservations may not be durable yet.
+    /// Answers a query that memory can't answer. The reservations of the answer may not be durable yet.
     pub(crate) fn find(&self, shared: &Shared, query: &Query) -> Result<QueryResult, IndexError> {
         match query {
             Query::Reservations(filter) => Ok(QueryResult::Reservations(self.page(shared, filter)?)),
@@ -73,13 +74,14 @@ impl ListReader {
         Ok(found)
     }
 
-    /// The batches that may mention a term, in ascending ranges that do not overlap.
+    /// The batches that may mention a term, as ascending ranges that do not overlap.
     fn batches_with(
         &self,
         shared: &Shared,
         term: impl FnOnce(TermHasher) -> Term,
     ) -> Result<Vec<RangeInclusive<u64>>, IndexError> {
-        // First what no run has: what is written as one meanwhile is then found twice and not never.
+        // The postings in memory are read before the runs. A posting that is written as a run in between is then found
+        // twice and never missed.
         let (term, mut ranges, reached) = {
             let fresh = shared.unflushed_postings();
             let term = term(fresh.terms);
@@ -110,7 +112,9 @@ impl ListReader {
             ReservationFilter { owner_id: Some(owner), .. } => {
                 self.batches_with(shared, |terms| terms.owner(owner.as_str()))?
             }
-            ReservationFilter { sku: Some(sku), .. } => self.batches_with(shared, |terms| terms.sku(sku.as_str()))?,
+            ReservationFilter { sku: Some(sku), .. } => {
+                self.batches_with(shared, |terms| terms.sku(sku.as_str()))?
+            }
             ReservationFilter { location: Some(location), .. } => {
                 self.batches_with(shared, |terms| terms.location(location.as_str()))?
             }
@@ -119,7 +123,7 @@ impl ListReader {
         let of_any_status = ReservationFilter { status: None, ..filter.clone() };
         let (mut page, mut ended, mut looked_at) = (ReservationPage::default(), 0, 0);
         let before = filter.after.map_or(u64::MAX, |Cursor(place)| u64::try_from(place).unwrap_or(u64::MAX));
-        // Where the page begins, since nothing behind that is of use.
+        // The batch in which the page begins. Newer batches are not needed.
         let newest = if before == u64::MAX { u64::MAX } else { self.log.batch_of_position(before)? };
         let mut reader = RangeReader::of(&ranges, newest);
         while let Some(batches) = reader.next(&self.log)? {
@@ -147,7 +151,7 @@ impl ListReader {
     }
 
     fn hold(&self, shared: &Shared, id: ReservationId) -> Result<Option<Hold>, IndexError> {
-        // The index takes a reservation in before memory lets go of it.
+        // Memory drops a closed reservation only after the index has it, so it is found in one of them.
         let known = shared.core().memory.find_hold(id).cloned();
         match known {
             Some(hold) => Ok(Some(hold)),
@@ -163,7 +167,7 @@ impl ListReader {
             let events = events.filter(|(_, event)| event_hold(event).is_some_and(|hold| hold.id == id));
             rows.extend(events.map(|(position, event)| EventRow { position, event }));
         };
-        // Several batches may have been decided at the same instant.
+        // Several batches may have been decided at the same time.
         let before = self.log.head(self.log.first_batch_since(hold.terms.created_at)?.saturating_sub(1))?;
         self.log.for_each_batch(before.number, before.sum, |batch, _| {
             about(batch, &mut rows);
@@ -193,7 +197,8 @@ impl ListReader {
         Ok(Some(rows))
     }
 
-    /// Whether there is such a unit, its events say as well: memory may know of what is not durable yet.
+    /// The history of a unit. Whether the unit exists is read from its events, because memory may have a unit that is
+    /// not durable yet.
     fn unit_history(
         &self,
         shared: &Shared,
@@ -225,7 +230,7 @@ fn missing_event(id: ReservationId) -> IndexError {
     IndexError::Damaged(format!("reservation {id} is in the log, and an event of it is not found"))
 }
 
-/// The reservation that an event is about.
+/// The reservation of an event.
 fn event_hold(event: &Event) -> Option<&Hold> {
     match &event.transition {
         Transition::Hold { hold, .. } => Some(hold),
@@ -233,7 +238,7 @@ fn event_hold(event: &Event) -> Option<&Hold> {
     }
 }
 
-/// The reservation that an event made.
+/// The reservation that an event created.
 fn created_hold(event: &Event) -> Option<&Hold> {
     match &event.transition {
         Transition::Hold { change: HoldChange::Created, hold, .. } => Some(hold),
@@ -241,18 +246,18 @@ fn created_hold(event: &Event) -> Option<&Hold> {
     }
 }
 
-/// A batch's events with their positions, the newest first.
+/// The events of a batch with their positions, the newest first.
 fn numbered_newest_first(batch: Batch) -> impl Iterator<Item = (u64, Event)> {
     let next = batch.next_position();
     batch.events.into_iter().rev().zip(1..).map(move |(event, back)| (next - back, event))
 }
 
-/// Batches of ranges in pieces, the newest first.
+/// Reads the batches of ranges in parts, the newest first.
 struct RangeReader<'a> {
     ranges: std::iter::Rev<slice::Iter<'a, RangeInclusive<u64>>>,
-    /// No batch beyond this one.
+    /// The newest batch to read.
     newest: u64,
-    /// What is left of the range that was begun.
+    /// The part of the current range that is not read yet.
     left: Option<(u64, u64)>,
 }
 

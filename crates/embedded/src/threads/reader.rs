@@ -1,9 +1,9 @@
-//! Brings what commands need and memory lacks, closed reservations and used keys, and answers queries that memory can't.
-//! On threads of its own, so that neither the callers' threads nor the committer wait for a read; and queries that may
-//! read much on others than commands wait for.
+//! Fetches the records that commands need and memory does not have: closed reservations and used keys. Also answers the
+//! queries that memory can't answer. Both run on threads of their own, so that callers and the committer do not wait
+//! for reads. Queries have other threads than commands, because a query may read much.
 
 use crate::engine::core::{PendingAnswer, PendingRequest};
-use crate::error::IndexError;
+use crate::error::{IndexError, REBUILD_INDEX};
 use crate::index::{find_closed_hold, find_key};
 use crate::threads::lists::ListReader;
 use crate::threads::shared::Shared;
@@ -15,17 +15,17 @@ use stockhold_domain::Resource;
 use stockhold_store::fault;
 use stockhold_store::{Answer, Failure, Query, QueryResult, ReplyTo};
 
-/// Threads that read for commands.
+/// The number of threads that read for commands.
 pub(crate) const READERS: usize = 2;
-/// Commands that may wait for a read.
+/// The number of commands that may wait for a read.
 pub(crate) const READ_QUEUE: usize = 4_096;
-/// Threads that answer queries.
+/// The number of threads that answer queries.
 pub(crate) const QUERY_READERS: usize = 2;
-/// Queries that may wait.
+/// The number of queries that may wait.
 pub(crate) const QUERY_QUEUE: usize = 1_024;
 const PANICKED: &str = "a reader panicked; a restart recovers";
 
-/// Reads until the store stops.
+/// Serves reads for commands until the store stops.
 pub(crate) fn serve_reads(
     shared: &Arc<Shared>,
     db: &Connection,
@@ -74,7 +74,7 @@ fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-/// Whose commands wait is told what was decided of them, too.
+/// Delivers a failure.
 fn answer((reply, answer): PendingAnswer) {
     reply.answer(answer);
 }
@@ -87,12 +87,12 @@ fn serve(shared: &Shared, db: &Connection, mut pending: PendingRequest, name: &R
             shared.flush();
         }
         Err(damage) if damage.is_transient() => {
-            tracing::warn!(%damage, ?name, "a command can't be decided now");
+            tracing::warn!(%damage, ?name, "a record can't be read now");
             answer(pending.failed(Failure::Unavailable(damage.to_string())));
         }
         Err(damage) => {
             tracing::error!(%damage, ?name, "the index can't be read");
-            shared.poison(format!("the index is damaged: {damage}"));
+            shared.poison(format!("the index is damaged: {damage}; {REBUILD_INDEX}"));
             answer(pending.failed(Failure::Internal(format!("the index is damaged: {damage}"))));
         }
     }

@@ -1,9 +1,9 @@
-//! A copy of the log elsewhere, made while a server may be writing it. Batches are taken over as they stand, page by
-//! page, each held against its checksum and the one before it; between pages nothing is held, so that the server's
-//! checkpoints go on. A copy that was cut, or made yesterday, is gone on with.
+//! Backs up the log while a server may be writing it. Batches are copied as rows, page by page, and each is checked
+//! against its checksum and the batch before it. No read transaction stays open between two pages, so that the
+//! checkpoints of the server continue. A backup that was interrupted, or made earlier, is continued.
 //!
-//! It never changes what it copies, never copies the index (a start makes it anew), and never writes behind a batch that
-//! differs from the original.
+//! It never changes its source, never copies the index (a start rebuilds it), and never appends after a batch that
+//! differs from the source.
 
 use crate::error::OpenError;
 use crate::files;
@@ -15,32 +15,32 @@ use crate::start::incomplete_copy;
 use std::path::Path;
 use stockhold_domain::Instant;
 
-/// Bytes of batches that are read and written in one go. A single batch may be larger.
+/// The bytes of batches that are copied together. A single batch may be larger.
 const PAGE_BYTES: usize = 8 << 20;
-/// Bytes between two checkpoints of the copy: its write-ahead log gets as long.
+/// The bytes between two checkpoints of the copy. They bound the length of its write-ahead log.
 const CHECKPOINT_BYTES: u64 = 64 << 20;
 
-/// What a backup did, and where the copy stands.
+/// The result of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupSummary {
-    /// Batches that were copied this time.
+    /// The number of batches that this backup copied.
     pub batches: u64,
-    /// Their bytes.
+    /// The bytes of these batches.
     pub bytes: u64,
-    /// The last batch that was there before; 0 for a fresh copy.
+    /// The last batch that the copy had before; 0 for a new copy.
     pub begun_at: u64,
-    /// The last batch that is there now.
+    /// The last batch of the copy.
     pub batch: u64,
-    /// Position of the last event that is there now.
+    /// The position of the last event of the copy.
     pub position: u64,
-    /// The newest instant that is in it; `None` as long as there is nothing.
+    /// The time of the newest decision of the copy; `None` if it is empty.
     pub at: Option<Instant>,
 }
 
-/// Copies what `to` lacks of the log in `from`, up to the batch that is the last one when this begins: everything that
-/// was answered before is in it. `to` is made when it is not there. Returns after the sync. `progress` is told how many
-/// batches are there and how many there will be.
-/// Until it has returned well `to` is marked as unfinished, and neither served nor recounted.
+/// Copies the batches that `to` lacks from the log in `from`, up to the batch that is the last one at the beginning.
+/// The copy then has everything that was answered before. Creates `to` if it does not exist, and returns after the
+/// sync. `progress` gets the number of batches that are copied and the number of all batches. Until the backup has
+/// succeeded, `to` is marked as incomplete and can be neither served nor verified.
 pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<BackupSummary, OpenError> {
     backup_by(PAGE_BYTES, from, to, progress)
 }
@@ -66,7 +66,7 @@ fn backup_by(
     if from.canonicalize().ok() == to.canonicalize().ok() {
         return Err(refused(to, "it is the data directory itself; name another one, on another disk"));
     }
-    // No server starts on a copy that is being written, and no second backup runs.
+    // The lock keeps servers and other backups away from the copy.
     let lock = lock(to)?;
     let to_file = to.join(files::LOG);
     check_wal(&to_file)?;
@@ -115,10 +115,10 @@ fn backup_by(
     })
 }
 
-/// Where the copy stands, which must be where the log stood once.
+/// The end of the copy. It must be an earlier end of the source.
 fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<LogHead, OpenError> {
     let Some((number, sum)) = copy.last()? else { return Ok(LogHead::default()) };
-    // Its own last batch is held against its checksum.
+    // Checks the last batch of the copy against its checksum.
     copy.head(number)?;
     let other = "it is the copy of another log, or a server was started on it: name another directory";
     if number > end {
@@ -134,12 +134,13 @@ fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<LogHead, 
     Ok(head)
 }
 
-/// Puts all of the copy into one file, marks its end, has everything found after a power cut, and only then calls it whole.
+/// Moves the whole copy into one file, writes its sync marker, syncs everything, and removes the marker of an
+/// incomplete copy at the end.
 fn finish(copy: &Log, to: &Path, head: LogHead) -> Result<(), OpenError> {
     let file = to.join(files::LOG);
     copy.checkpoint_and_truncate().map_err(|error| OpenError::sqlite(&file, "writing", error))?;
     if head.number > 0 {
-        // A start on a copy of this copy that lost its end notices it.
+        // A start on a copy of this copy detects a lost end by this marker.
         let path = to.join(files::SYNC_MARKER);
         let failed = |error| OpenError::io(format!("writing {}", path.display()), error);
         let (marker, _) = SyncMarker::open(&path).map_err(failed)?;
@@ -178,7 +179,7 @@ mod tests {
             Self { bench, maker, dir: tempfile::tempdir().unwrap() }
         }
 
-        /// Each is a batch of its own.
+        /// Makes reservations. Each is a batch of its own.
         fn hold(&mut self, count: u64) {
             let shirt = self.maker.item("shirt");
             for _ in 0..count {
@@ -211,12 +212,12 @@ mod tests {
         let [original, copy] = [copies.bench.dir().as_path(), copies.dir.path()]
             .map(|dir| crate::verify(dir, |_, _| ()).unwrap());
         assert_eq!((copy.drift, copy.events, copy.keys), (0, original.events, original.keys));
-        // All of it is in the one file.
+        // The whole log is in one file.
         let log = copies.dir.path().join(files::LOG);
         assert_eq!(std::fs::metadata(crate::log::wal::wal_path(&log)).map_or(0, |facts| facts.len()), 0);
     }
 
-    /// The directory as a kill would leave it after this many batches of a copy by single batches.
+    /// The directory as a kill leaves it after this many batches, when each page has one batch.
     fn cut_after(copies: &Copies, batches: u64) -> tempfile::TempDir {
         let image = tempfile::tempdir().unwrap();
         let to = copies.dir.path();
@@ -237,7 +238,7 @@ mod tests {
         copies.hold(20);
         let fresh = cut_after(&copies, 10);
         copies.hold(20);
-        // An earlier backup that was whole, and a cut of what came since.
+        // A complete earlier backup, and an interrupted backup of what came since.
         let continued = cut_after(&copies, 30);
         for image in [fresh.path(), continued.path()] {
             let clock = Arc::new(ManualClock::new(START));
@@ -292,7 +293,7 @@ mod tests {
         let good = copies.copy().unwrap();
         copies.hold(200);
         copies.bench.stop();
-        // In the middle of what is new, all of which is in the database by now.
+        // A batch in the middle of the new batches, which are all in the database.
         let file = copies.bench.dir().join(files::LOG);
         let last = good.batch + 10;
         let log = Log::open_reader(&file).unwrap();
@@ -300,7 +301,7 @@ mod tests {
         drop(log);
         let bytes = std::fs::read(&file).unwrap();
         let database = std::fs::File::options().write(true).open(&file).unwrap();
-        // Wherever it stands: a page that was split may still have it where nothing is any more.
+        // All places are changed, because an unused part of a page that was split may have the bytes too.
         for (at, window) in bytes.windows(row.data.len()).enumerate() {
             if window == row.data {
                 let middle = at + row.data.len() / 2;

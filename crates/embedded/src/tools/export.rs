@@ -1,4 +1,4 @@
-//! All that a log has, batch by batch, for another store to take over.
+//! Exports the log batch by batch, for the import into another store.
 
 use crate::error::OpenError;
 use crate::files;
@@ -8,8 +8,8 @@ use crate::start::incomplete_copy;
 use std::path::Path;
 use stockhold_domain::{Event, KeyRecord};
 
-/// Reads a data directory that no server uses, from the first batch to the last: `each` gets what happened and which keys were
-/// used, and how many batches are done and how many there are. It ends early when `each` says no.
+/// Reads the log of a data directory that no server uses. `each` gets the events and the used keys of a batch, the
+/// number of batches that are done and the number of all batches. The export ends early if `each` returns `false`.
 pub fn export_log(
     dir: &Path,
     mut each: impl FnMut(Vec<Event>, Vec<KeyRecord>, (u64, u64)) -> bool,
@@ -18,7 +18,7 @@ pub fn export_log(
     if !file.exists() {
         return Err(OpenError::io(format!("opening {}", file.display()), "there is no stockhold data here"));
     }
-    // What a server answers after this would be left behind.
+    // The lock keeps servers away. Batches that a server committed during the export would be missing from it.
     let _lock = lock(dir)?;
     incomplete_copy::refuse(dir)?;
     check_wal(&file)?;

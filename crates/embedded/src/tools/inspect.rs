@@ -1,5 +1,5 @@
-//! What can be seen of a data directory without reading all of it. For people who look for what is wrong; a start checks
-//! far more, and `verify` everything.
+//! Shows the state of a data directory without reading all of it. A start checks far more, and `verify` checks
+//! everything.
 
 use crate::error::OpenError;
 use crate::files;
@@ -16,32 +16,32 @@ use stockhold_domain::Instant;
 /// See the module.
 #[derive(Debug)]
 pub struct Inspection {
-    /// Whether another process has the directory.
+    /// Whether another process uses the directory.
     pub in_use: bool,
-    /// The log; `None` when there is none.
+    /// The log; `None` if there is no log.
     pub log: Option<Result<LogStatus, OpenError>>,
-    /// Bytes of the index and the batch that it has seen; `None` when there is none, and a start makes it anew.
+    /// The bytes of the index, and its last batch; `None` if there is no index, which a start then rebuilds.
     pub index: Option<Result<(u64, u64), OpenError>>,
 }
 
-/// Where a log stands.
+/// The state of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogStatus {
-    /// Number of the last batch, which is the number of batches.
+    /// The number of the last batch, which is the number of batches.
     pub batches: u64,
-    /// Position of the last event.
+    /// The position of the last event.
     pub position: u64,
-    /// The newest instant in it, unless it is empty.
+    /// The time of the newest decision, unless the log is empty.
     pub at: Option<Instant>,
-    /// Bytes of the database.
+    /// The bytes of the database.
     pub bytes: u64,
-    /// Bytes of its write-ahead log, room for what is to come included.
+    /// The bytes of its write-ahead log, including preallocated space.
     pub wal_bytes: u64,
-    /// Bytes of the write-ahead log that are not in the database yet.
+    /// The bytes of the write-ahead log that are not in the database yet.
     pub wal_backlog_bytes: u64,
 }
 
-/// Looks at a data directory, which a server may be running on.
+/// Inspects a data directory. A server may be using it.
 pub fn inspect(dir: &Path) -> Result<Inspection, OpenError> {
     let there = |name: &str| Some(dir.join(name)).filter(|file| file.exists());
     Ok(Inspection {
@@ -76,7 +76,7 @@ fn look_at_index(file: &Path) -> Result<(u64, u64), OpenError> {
     Ok((length(file)?, position.indexed.min(position.keyed)))
 }
 
-/// Bytes of a file; 0 when there is none.
+/// The bytes of a file; 0 if it does not exist.
 fn length(file: &Path) -> Result<u64, OpenError> {
     match fs::metadata(file) {
         Ok(facts) => Ok(facts.len()),

@@ -1,5 +1,6 @@
-//! The store without its threads, files and clock: what is decided, what waits for the disk, who waits for an answer.
-//! Everything here happens under one lock and within memory, so it is short; [`crate::threads::committer`] does the rest.
+//! The store without its threads, files and clock. The core decides commands, keeps the open batch, and keeps the
+//! answers that wait for a commit. All of its methods run under one lock and use memory only, so they are short. The
+//! thread in `threads/committer.rs` writes the batches.
 
 #[cfg(feature = "stepped")]
 pub(crate) mod trace;
@@ -21,36 +22,37 @@ use stockhold_domain::{
 use stockhold_store::fault;
 use stockhold_store::{Answer, Failure, Job, ReplyTo, Request};
 
-/// Commands of one [`Request::Commands`] that are decided before whoever waits for the lock may go first.
+/// The number of commands of one [`Request::Commands`] that are decided before the lock is released for other threads.
 const COMMANDS_PER_LOCK: usize = 256;
-/// Times that a command may come back from a reader before it is given up: a key, its reservation, and once more each.
+/// How often a command may come back from a reader before it is refused. It may need a key and a reservation, and may
+/// need to read each of them once more.
 const MAX_READS: u8 = 8;
 
-/// Work and what a reader has brought for it.
+/// A request, and the records that a reader has fetched for it.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) ask: Request,
     pub(crate) reply: ReplyTo,
     pub(crate) fetched: FetchedRecords,
-    /// How often it came back from a reader.
+    /// How often the request came back from a reader.
     pub(crate) reads: u8,
-    /// What became of the first of its commands.
+    /// The results of the commands that are already decided, if the request has several commands.
     done: Vec<Result<Outcome, Failure>>,
 }
 
 impl PendingRequest {
-    /// The answer when it goes no further.
+    /// The answer if the request is not processed further.
     pub(crate) fn failed(self, failure: Failure) -> PendingAnswer {
         self.reply_handle().failed(failure)
     }
 
-    /// What is left of it where it gets lost.
+    /// The reply handle to use if a panic loses the request.
     pub(crate) fn reply_handle(&self) -> ReplyHandle {
         ReplyHandle { reply: self.reply.clone(), begun: !self.done.is_empty() }
     }
 }
 
-/// Whose work is being decided, and whether some of it was before.
+/// Where the answer to a request goes, and whether some of its commands are already decided.
 #[derive(Debug)]
 pub(crate) struct ReplyHandle {
     reply: ReplyTo,
@@ -58,7 +60,8 @@ pub(crate) struct ReplyHandle {
 }
 
 impl ReplyHandle {
-    /// The answer when it goes no further. What was decided of several commands may be durable or not.
+    /// The answer if the request is not processed further. If some commands of the request were decided, they may be
+    /// durable or not.
     pub(crate) fn failed(self, failure: Failure) -> PendingAnswer {
         (self.reply, Err(if self.begun { Failure::OutcomeUnknown } else { failure }))
     }
@@ -73,25 +76,25 @@ impl From<Job> for PendingRequest {
 /// An answer that waits for its commit.
 pub(crate) type PendingAnswer = (ReplyTo, Result<Answer, Failure>);
 
-/// What becomes of work that is handed in.
+/// The result of submitting a request to the core.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// Its answer comes with the open batch.
+    /// The answer is part of the open batch.
     Queued,
-    /// Its answer is known and nothing unsynced stands behind it.
+    /// The answer is known, and it depends on nothing that is not durable.
     Answered(ReplyTo, Result<Answer, Failure>),
-    /// Something has to be read from the index first.
+    /// A record has to be read from the index first.
     Read(PendingRequest, Resource),
-    /// It goes on when whoever waits has been let in.
+    /// The request has more commands. The caller submits it again after it has released the lock once.
     Yielded(PendingRequest),
 }
 
-/// How far a look at work came.
+/// The result of processing a request once.
 enum StepResult {
     Answer(Result<Answer, Failure>),
-    /// In the next batch.
+    /// The request continues in the next batch.
     NextBatch,
-    /// Whoever waits for the lock goes first.
+    /// The request continues after the lock was released once.
     Yielded,
 }
 
@@ -101,32 +104,33 @@ pub(crate) struct Core {
     pub(crate) memory: Memory,
     rules: HoldLimits,
     open: OpenBatch,
-    /// Where the log will stand after the batch that is being committed, or stands.
+    /// The head of the log after the batch that is being committed, or the head of the log if no batch is being
+    /// committed.
     head: LogHead,
     /// Whether a batch is being committed.
     committing: bool,
-    /// Events, and lines and units with ids of theirs, that the index does not have.
+    /// The weight that the index does not have yet: events, and their lines and units with ids.
     unindexed: u64,
     /// Whether the committer sleeps and has to be woken.
     pub(crate) committer_asleep: bool,
-    /// Whether somebody has said that the open batch is to be committed. Until then those who bring it are still at it: a
-    /// committer that took it at once would commit two small batches where one does.
+    /// Whether a caller has asked to commit the open batch. Until then the callers still add to it. A committer that
+    /// took the batch earlier would commit two small batches instead of one.
     flush_requested: bool,
-    /// Why no new reservations are taken, if they are not.
+    /// Why new reservations are refused; `None` if they are accepted.
     pub(crate) reserve_refusal: Option<String>,
     poisoned: Option<String>,
-    /// What is being handed over: it stands here so that a panic on the way loses nobody.
+    /// The state of [`Core::seal_batch`] while it runs. It is a field so that a panic loses no request.
     handover: BatchHandover,
     #[cfg(feature = "stepped")]
     pub(crate) trace: DecisionTrace,
 }
 
-/// See [`Core::take`].
+/// See [`Core::seal_batch`].
 #[derive(Debug, Default)]
 struct BatchHandover {
     waiting: Vec<PendingAnswer>,
     later: vec::IntoIter<PendingRequest>,
-    /// Whose work is being decided once more.
+    /// The reply handle of the request that is being decided again.
     deciding: Option<ReplyHandle>,
     reads: Vec<(PendingRequest, Resource)>,
     on: Vec<PendingRequest>,
@@ -136,22 +140,22 @@ struct BatchHandover {
 struct OpenBatch {
     effects: Effects,
     waiting: Vec<PendingAnswer>,
-    /// Work that the batch had no room for.
+    /// Requests that did not fit into the batch.
     later: Vec<PendingRequest>,
     at: Option<Instant>,
 }
 
-/// What the committer takes.
+/// A batch that is closed, for the committer.
 #[derive(Debug)]
 pub(crate) struct SealedBatch {
-    /// What to write; `None` when nothing changed.
+    /// The batch to write; `None` if nothing changed.
     pub(crate) batch: Option<Batch>,
     pub(crate) previous_sum: u32,
-    /// Who waits for it.
+    /// The answers that wait for this batch.
     pub(crate) waiting: Vec<PendingAnswer>,
-    /// What turned out to need a read before it can go into the next batch.
+    /// Requests that need a read before they can be part of the next batch.
     pub(crate) reads: Vec<(PendingRequest, Resource)>,
-    /// What goes on when whoever waits has been let in.
+    /// Requests that continue after the lock was released once.
     pub(crate) on: Vec<PendingRequest>,
 }
 
@@ -176,7 +180,8 @@ impl Core {
         core
     }
 
-    /// Decides work, or says what is missing for it. `clock` may have run backwards: what was committed floors it.
+    /// Decides a request, or returns what has to be read for it. The clock may have run backwards: the time of a
+    /// decision is never before the time of a committed decision.
     pub(crate) fn admit(&mut self, mut pending: PendingRequest, clock: Instant) -> Admission {
         if let Some(why) = &self.poisoned {
             let (reply, answer) = pending.failed(Failure::Unavailable(why.clone()));
@@ -217,7 +222,7 @@ impl Core {
         }
     }
 
-    /// Gives an answer back when nothing unsynced can stand behind it, or lets it wait for what does.
+    /// Returns the answer if everything that it depends on is durable. Otherwise the answer waits for the open batch.
     pub(crate) fn answer_when_durable(
         &mut self,
         reply: ReplyTo,
@@ -246,7 +251,7 @@ impl Core {
             && self.open.later.is_empty()
     }
 
-    /// Goes on with commands that follow each other.
+    /// Decides the next commands of a request with several commands.
     fn decide_commands(
         &mut self,
         all: &[Envelope],
@@ -267,7 +272,7 @@ impl Core {
         Ok(StepResult::Answer(Ok(Answer::Outcomes(std::mem::take(done)))))
     }
 
-    /// `None` means later: in the next batch.
+    /// Decides one command. `None` means that it has to wait for the next batch.
     fn decide_command(
         &mut self,
         envelope: &Envelope,
@@ -317,26 +322,27 @@ impl Core {
         }
     }
 
-    /// What was brought so far is to be committed. Answers whether the committer has to be woken for it.
+    /// Requests a commit of the open batch. Returns whether the committer has to be woken.
     pub(crate) fn flush(&mut self) -> bool {
         self.flush_requested |= self.has_work();
         (self.flush_requested || self.poisoned.is_some()) && std::mem::take(&mut self.committer_asleep)
     }
 
-    /// Whether the committer is to take the open batch; `stopping` says that nobody will kick any more.
+    /// Whether the committer has to take the open batch. If the store is `stopping`, no caller requests a commit any
+    /// more.
     pub(crate) fn is_due(&self, stopping: bool) -> bool {
         self.has_work() && (self.flush_requested || stopping)
     }
 
-    /// Whether there is anything for the committer.
+    /// Whether the committer has anything to do.
     pub(crate) fn has_work(&self) -> bool {
         !self.open.waiting.is_empty() || !self.open.effects.is_empty() || !self.open.later.is_empty()
     }
 
-    /// Closes the open batch and hands it over. What it had no room for is decided into the next one.
+    /// Closes the open batch and returns it. Requests that did not fit are decided into the next batch.
     pub(crate) fn seal_batch(&mut self, clock: Instant) -> SealedBatch {
         let OpenBatch { effects, waiting, later, at } = std::mem::take(&mut self.open);
-        // The next batch will be about as large.
+        // The next batch will have about the same size.
         self.open.effects.events.reserve(effects.events.len());
         self.open.effects.keys.reserve(effects.keys.len());
         self.open.waiting.reserve(waiting.len());
@@ -370,38 +376,38 @@ impl Core {
                 Admission::Yielded(pending) => self.handover.on.push(pending),
             }
         }
-        // Nobody kicks for what had to wait, nor for what goes on.
+        // No caller requests a commit for deferred requests and for requests that continue, so this does.
         self.flush_requested = self.has_work() || !self.handover.on.is_empty();
         let BatchHandover { waiting, reads, on, .. } = std::mem::take(&mut self.handover);
         SealedBatch { batch, previous_sum, waiting, reads, on }
     }
 
-    /// A batch is durable, with this checksum.
+    /// Notes that the batch is durable and has this checksum.
     pub(crate) fn on_committed(&mut self, sum: u32) {
         self.head.sum = sum;
         self.committing = false;
     }
 
-    /// There was nothing to commit.
+    /// Notes that there was nothing to commit.
     pub(crate) fn on_empty_commit(&mut self) {
         self.committing = false;
     }
 
-    /// Nothing is decided any more, for this reason.
+    /// Stops all decisions, for this reason.
     pub(crate) fn poison(&mut self, why: String) {
         self.poisoned.get_or_insert(why);
     }
 
-    /// After a poison: those who wait for what now never happens, with their answers.
+    /// After [`Core::poison`]: returns all requests that wait, with their failures.
     pub(crate) fn fail_pending(&mut self) -> Vec<PendingAnswer> {
         let why = self.poisoned.clone().unwrap_or_default();
         let OpenBatch { waiting, later, .. } = std::mem::take(&mut self.open);
         let handover = std::mem::take(&mut self.handover);
         let unavailable = || Failure::Unavailable(why.clone());
         let decided = handover.waiting.into_iter().chain(waiting).map(|(reply, answer)| match answer {
-            // Who met what is broken is told so.
+            // The caller that met the broken invariant gets that failure.
             Err(Failure::Internal(_)) => (reply, answer),
-            // Of several commands the first may be durable.
+            // The first commands of a request with several commands may be durable.
             Ok(Answer::Outcomes(_)) => (reply, Err(Failure::OutcomeUnknown)),
             _ => (reply, Err(unavailable())),
         });
@@ -415,40 +421,42 @@ impl Core {
         self.poisoned.as_deref()
     }
 
-    /// The index has items and reservations up to this batch, so many events and lines more than before.
+    /// Notes that the index has all items and reservations up to this batch. `more` is the weight that the index has
+    /// added.
     pub(crate) fn on_indexed(&mut self, batch: u64, more: u64) {
         self.memory.drop_closed_up_to(batch);
         self.unindexed = self.unindexed.saturating_sub(more);
     }
 
-    /// The index has keys up to this batch. Answers with what is to be dropped once the lock is given back.
+    /// Notes that the index has all keys up to this batch. Returns maps that the caller drops after it has released the
+    /// lock.
     pub(crate) fn on_keys_indexed(&mut self, batch: u64, filters: Vec<Arc<BloomFilter>>) -> Vec<KeyMap> {
         self.memory.drop_keys_up_to(batch, filters)
     }
 
-    /// What the index does not have yet.
+    /// The weight that the index does not have yet.
     pub(crate) fn unindexed(&self) -> u64 {
         self.unindexed
     }
 
-    /// When the earliest hold falls due.
+    /// The deadline of the hold that expires next.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.memory.earliest(None).ok().flatten().map(|(due, _)| due)
     }
 
-    /// The clock, floored by what was decided.
+    /// The clock, or the time of the newest decision if that is later.
     pub(crate) fn clamp_to_committed(&self, clock: Instant) -> Instant {
         clock.max(self.open.at.unwrap_or(self.head.at))
     }
 
-    /// How many answers wait.
+    /// The number of answers that wait.
     pub(crate) fn queue_len(&self) -> usize {
         self.open.waiting.len() + self.open.later.len()
     }
 }
 
-/// The fault point of a command that was decided and of which nothing is durable. Its failure is a broken invariant, since
-/// nothing of such a command may become durable.
+/// The fault point of a command that is decided and not durable. Its failure is a broken invariant, because nothing of
+/// such a command may become durable.
 fn injected_failure(decided: Result<Outcome, DecideError>) -> Result<Outcome, DecideError> {
     fault!("command.decided" => DecideError::InvariantViolated("a fault point"));
     decided

@@ -1,4 +1,4 @@
-//! What the core hands over, puts off, bounds and refuses, and who is told when something panics on the way.
+//! What the core hands over, defers, bounds and refuses, and which failure each request gets after a panic.
 
 use super::*;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
@@ -35,7 +35,7 @@ fn later(seconds: i64) -> Instant {
     Instant::from_micros(START.micros() + seconds * 1_000_000)
 }
 
-/// Commits the open batch; answers with the lines of its holds.
+/// Commits the open batch. Returns the number of lines of its holds.
 fn commit(core: &mut Core, clock: Instant) -> usize {
     let batch = core.seal_batch(clock).batch.unwrap();
     core.on_committed(0);
@@ -46,7 +46,7 @@ fn commit(core: &mut Core, clock: Instant) -> usize {
     holds.sum()
 }
 
-/// Baskets of this many lines, held for ten seconds.
+/// Submits baskets with this many lines, held for ten seconds.
 fn baskets(core: &mut Core, maker: &mut Maker, lines: usize, count: usize) {
     let items: Vec<ItemKey> = (0..lines).map(|n| maker.item(&n.to_string())).collect();
     for item in &items {
@@ -137,7 +137,7 @@ fn what_a_reader_brought_stays_with_a_command_that_has_to_wait() {
     assert_eq!(core.open.later[0].fetched.keys.len(), 1);
 }
 
-/// Panics where a broken invariant is counted.
+/// A metrics recorder that panics when a broken invariant is counted.
 struct Trap;
 
 impl metrics::Recorder for Trap {
@@ -158,7 +158,7 @@ impl metrics::Recorder for Trap {
     }
 }
 
-/// A command with a key of a reservation that the index does not have.
+/// A command with a key whose reservation is missing from the index.
 fn broken(core: &mut Core, maker: &mut Maker) -> PendingRequest {
     let gone = ReservationId::from_u128(9);
     let mut asks = pending(maker.keyed("k", reserve(&[(&maker.clone().item("shirt"), 1)])));

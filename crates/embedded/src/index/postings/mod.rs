@@ -1,7 +1,7 @@
-//! Which batches of the log mention an owner, a SKU, a location, a reservation or a unit: what lists and histories are found by.
-//! Kept behind the commit in sorted runs (see [`crate::index::runs`]); what is not in a run yet stands in memory.
+//! Postings: which batches of the log mention an owner, a SKU, a location, a reservation or a unit. Lists and histories
+//! are found by them. They are stored in sorted runs, and postings that no run has yet are in memory.
 //!
-//! A mention may lead to a batch that has nothing of what is looked for, never past one that has.
+//! A posting may name a batch that does not mention the term. It never misses a batch that does.
 
 mod recount;
 
@@ -20,19 +20,20 @@ use stockhold_store::for_each_unit;
 
 pub(crate) use recount::PostingRecount;
 
-/// Batches between two that mention the same that are taken in: reading them costs less than telling them apart.
+/// The largest gap between two batches of a term that are joined to one posting. Reading the batches of the gap costs
+/// less than another posting.
 const JOIN_GAP: u64 = 16;
-/// Items whose terms are remembered.
+/// The number of items whose terms are cached.
 const CACHED_ITEMS: usize = 65_536;
-/// Items of a batch that are looked through for one that was mentioned already.
+/// The number of recent items of a batch that are searched for an item that is already mentioned.
 const RECENT_ITEMS: usize = 8;
 
-/// Runs of mentions.
+/// The runs of postings.
 pub(crate) struct PostingRuns;
 
 impl RunKind for PostingRuns {
     const NAME: &'static str = "posting";
-    /// About 13 KB.
+    /// A page has about 13 KB.
     const PER_PAGE: usize = 512;
     const FILTERED: bool = false;
 
@@ -44,16 +45,16 @@ impl RunKind for PostingRuns {
     }
 }
 
-/// What can be looked for, as a hash of it. Two may meet, so what is found has to be looked at.
+/// A hash of a searchable name. Two names may have the same hash, so every batch that is found has to be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Term(u64);
 
-/// Makes terms: `SipHash` under a key of the index's own, so that nobody can choose names that meet.
+/// Hashes names to terms with `SipHash` and the key of the index, so that no caller can choose names with equal hashes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TermHasher(SipHasher13);
 
 impl TermHasher {
-    /// From the index's key.
+    /// A hasher with the key of the index.
     pub(crate) fn new(key: u128) -> Self {
         Self(SipHasher13::new_with_key(&key.to_le_bytes()))
     }
@@ -65,40 +66,40 @@ impl TermHasher {
         Term(hasher.finish())
     }
 
-    /// Where an owner's reservations were made.
+    /// Finds where reservations of an owner were created.
     pub(crate) fn owner(self, owner: &str) -> Term {
         self.of(b'o', owner.as_bytes())
     }
 
-    /// Where reservations of a SKU were made, at any location.
+    /// Finds where reservations of a SKU were created, at any location.
     pub(crate) fn sku(self, sku: &str) -> Term {
         self.of(b's', sku.as_bytes())
     }
 
-    /// Where reservations at a location were made.
+    /// Finds where reservations at a location were created.
     pub(crate) fn location(self, location: &str) -> Term {
         self.of(b'l', location.as_bytes())
     }
 
-    /// Where something happened to a reservation after it was made.
+    /// Finds the events of a reservation after its creation.
     pub(crate) fn reservation(self, id: ReservationId) -> Term {
         self.of(b'r', &id.as_u128().to_be_bytes())
     }
 
-    /// Where a unit of an item came, moved or went.
+    /// Finds the events of a unit.
     pub(crate) fn unit(self, item: &ItemKey, unit: &Label) -> Term {
         let mut hasher = self.0;
         hasher.write_u8(b'u');
         for name in [item.location(), item.sku(), unit.as_str()] {
             hasher.write(name.as_bytes());
-            // What no name has in it.
+            // A separator that no name contains.
             hasher.write_u8(0xff);
         }
         Term(hasher.finish())
     }
 }
 
-/// Some batches in a row that mention a term.
+/// A range of batches that mention a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Posting {
     term: Term,
@@ -129,14 +130,14 @@ impl Posting {
         Ok(Self { term: Term(term), first, last })
     }
 
-    /// One that stands for both, where the other follows this one.
+    /// One posting for both, if `next` follows this one closely.
     fn join(self, next: Self) -> Option<Self> {
         let near = next.first <= self.last.saturating_add(JOIN_GAP);
         (self.term == next.term && near).then(|| Self { last: self.last.max(next.last), ..self })
     }
 }
 
-/// Mentions that no run has yet.
+/// The postings that no run has yet.
 #[derive(Debug)]
 pub(crate) struct UnflushedPostings {
     pub(crate) terms: TermHasher,
@@ -155,7 +156,7 @@ impl UnflushedPostings {
         self.postings.len()
     }
 
-    /// Takes a batch in.
+    /// Adds the postings of a batch.
     pub(crate) fn add_batch(&mut self, batch: &Batch) {
         let number = batch.number;
         let mut seen: [Option<&ItemKey>; RECENT_ITEMS] = [None; RECENT_ITEMS];
@@ -199,24 +200,24 @@ impl UnflushedPostings {
         terms
     }
 
-    /// All of them; they stay until [`Self::written`].
+    /// All postings. They stay until [`Self::written`] is called.
     pub(crate) fn all(&self) -> Vec<Posting> {
         self.postings.clone()
     }
 
-    /// A run has the first `count` of them.
+    /// Removes the first `count` postings, which a run has now.
     pub(crate) fn written(&mut self, count: usize) {
         self.postings.drain(..count.min(self.postings.len()));
     }
 
-    /// Batches that mention a term, as first and last of some in a row.
+    /// The ranges of batches that mention a term.
     pub(crate) fn of(&self, term: Term) -> Vec<(u64, u64)> {
         let found = self.postings.iter().filter(|posting| posting.term == term);
         found.map(|posting| (posting.first, posting.last)).collect()
     }
 }
 
-/// Sorts mentions, and joins those that follow each other.
+/// Sorts postings, and joins postings of one term that follow each other.
 pub(crate) fn sort_and_join(postings: &mut Vec<Posting>) {
     postings.sort_unstable();
     postings.dedup_by(|next, before| {
@@ -227,7 +228,7 @@ pub(crate) fn sort_and_join(postings: &mut Vec<Posting>) {
     });
 }
 
-/// Writes a run of mentions that are sorted.
+/// Writes a run of sorted postings.
 pub(crate) fn write_run(
     db: &Connection,
     postings: &[Posting],
@@ -245,7 +246,7 @@ pub(crate) fn write_run(
     )
 }
 
-/// Adds the batches that the runs have for a term.
+/// Adds the ranges of batches that the runs have for a term.
 pub(crate) fn find(db: &Connection, term: Term, found: &mut Vec<(u64, u64)>) -> Result<(), IndexError> {
     let read = db.unchecked_transaction()?;
     runs::lookup::<PostingRuns>(&read, u128::from(term.0) << 64, |_, bytes| {
@@ -282,7 +283,7 @@ mod tests {
         db.execute_batch(&schema::<PostingRuns>()).unwrap();
         let owner = |n: u64| terms().owner(&format!("owner-{n}"));
         let hot = terms().sku("hot");
-        // A thousand batches a run: one SKU in all of them, an owner in every hundredth.
+        // A run has a thousand batches. One SKU is in all of them, and each owner in every hundredth.
         let of_run = |run: u64| {
             (run * 1_000 + 1..=run * 1_000 + 1_000)
                 .flat_map(move |batch| [(owner(batch % 100), batch), (hot, batch)])

@@ -1,5 +1,5 @@
-//! A recount of mentions: every batch of the log is to be found by what it mentions. Mentions are many, so they are held
-//! against the runs some millions at a time, sorted, in one pass over every run's pages.
+//! Checks that every batch of the log can be found by its postings. There are many postings, so some millions of them
+//! at a time are sorted and compared with all pages of the runs.
 
 use super::{Posting, PostingRuns, TermHasher, UnflushedPostings};
 use crate::error::IndexError;
@@ -7,7 +7,8 @@ use crate::index::runs;
 use crate::log::batch::Batch;
 use rusqlite::Connection;
 
-/// Mentions that are held against the runs in one go, at 24 bytes each: 100 MB. Few in tests, so that there are several.
+/// The number of postings that are compared together. Each takes 24 bytes, so all of them take 100 MB. Tests use few,
+/// so that there are several comparisons.
 const CHUNK_POSTINGS: usize = if cfg!(test) { 100 } else { 4_000_000 };
 
 /// See the module.
@@ -22,19 +23,20 @@ impl PostingRecount {
         Self { fresh: UnflushedPostings::new(terms, 0), missing: 0 }
     }
 
-    /// Takes a batch in that the runs have.
+    /// Adds a batch that the runs have.
     pub(crate) fn add_batch(&mut self, batch: &Batch, index: &Connection) -> Result<(), IndexError> {
         self.fresh.add_batch(batch);
         if self.fresh.len() >= CHUNK_POSTINGS { self.compare(index) } else { Ok(()) }
     }
 
-    /// How many mentions of the batches no run has.
+    /// The number of postings of these batches that no run has.
     pub(crate) fn end(mut self, index: &Connection) -> Result<u64, IndexError> {
         self.compare(index)?;
         Ok(self.missing)
     }
 
-    /// Runs may be merged meanwhile, and have everything all the time: each pass takes them as they are.
+    /// Runs may be merged between two passes, but together they always have all postings. Each pass reads the current
+    /// runs.
     fn compare(&mut self, index: &Connection) -> Result<(), IndexError> {
         let mut postings = std::mem::take(&mut self.fresh.postings);
         postings.sort_unstable();

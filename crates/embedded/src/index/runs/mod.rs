@@ -1,8 +1,9 @@
-//! Sorted runs in the index: what comes in random order is written in one go, sorted, since inserting it piece by piece into
-//! one tree costs ten times that. Several runs are merged into one of the next tier, in step with what comes.
+//! Sorted runs in the index. Records that arrive in random order are sorted and written together, because inserting
+//! them one by one into a tree costs ten times as much. Several runs are merged into one run of the next tier, in
+//! proportion to the records that are added.
 //!
-//! A record begins with a hash. A run is cut into pages by the first bits of the hashes, which are as good as random: a
-//! look-up reads one page a run, and a page that is not there is damage, never an absent record.
+//! A record begins with a hash. The first bits of the hash choose the page of a run. A lookup reads one page of each
+//! run. A missing page is damage, and never means that a record is absent.
 
 mod scan;
 
@@ -20,22 +21,22 @@ use stockhold_store::fault;
 
 pub(crate) use scan::for_each_record;
 
-/// What is particular about the runs of one kind.
+/// The properties of a kind of runs.
 pub(crate) trait RunKind {
-    /// Tables `…_runs`, `…_pages` and `…_retired` are called after it.
+    /// The prefix of the tables `…_runs`, `…_pages` and `…_retired`.
     const NAME: &'static str;
-    /// Records of a page, more or less.
+    /// The approximate number of records of a page.
     const PER_PAGE: usize;
-    /// Whether a filter stands in memory that says for most absent hashes that they are absent.
+    /// Whether a filter in memory rules out most absent hashes.
     const FILTERED: bool;
 
-    /// Takes a record into the one before it, if it can. Both are whole, without their lengths.
+    /// Joins a record to the record before it if possible. Both are complete records without their length.
     fn join(_last: &mut [u8], _next: &[u8]) -> bool {
         false
     }
 }
 
-/// The tables of a kind of runs.
+/// The schema of the tables of a kind of runs.
 pub(crate) fn schema<K: RunKind>() -> String {
     let name = K::NAME;
     format!(
@@ -53,32 +54,32 @@ pub(crate) fn schema<K: RunKind>() -> String {
     )
 }
 
-/// Runs of one tier that are merged into one of the next.
+/// The number of runs of one tier that are merged into one run of the next tier.
 const MERGE_RUNS: usize = 8;
-/// The last tier: its runs have a few million records each.
+/// The last tier. Its runs have a few million records each.
 const TOP_TIER: i64 = 2;
-/// Records that are merged and deleted at a time at least.
+/// The minimum number of records that one compaction merges or deletes.
 const COMPACTION_RECORDS: usize = 4_096;
-/// Records that are merged for each that came: it is moved once for each tier, and a little more lets a merge that fell
-/// behind catch up.
+/// The records that are merged for each added record. A record is moved once for each tier. The rest lets a merge that
+/// fell behind catch up.
 const MERGED_PER_RECORD: usize = 3;
-/// Records that are deleted for each that came: it stands in one run of each tier in turn, and a little more.
+/// The records that are deleted for each added record. A record is in one run of each tier in turn.
 const DELETED_PER_RECORD: usize = 4;
-/// Most bits that choose a page: pages of one run are numbered below this power of two.
+/// The maximum number of bits that choose a page. The pages of a run are numbered below this power of two.
 const PAGE_BITS: u32 = 24;
-/// A page's id is its run's number and, below these many bits, its own.
+/// The number of low bits of a page's id that hold the number of the page. The bits above hold the number of the run.
 const ID_BITS: u32 = 32;
 const HASH_BYTES: usize = 16;
-/// Before each record.
+/// The bytes of the length before each record.
 const LENGTH_BYTES: usize = 2;
 
-/// One run, without its records.
+/// A run without its records.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) number: i64,
     tier: i64,
     records: usize,
-    /// Bits of a hash that choose its page.
+    /// The number of bits of a hash that choose the page.
     bits: u32,
     newest: i64,
     pub(crate) filter: Arc<BloomFilter>,
@@ -97,12 +98,12 @@ fn page_id(run: i64, page: u128) -> i64 {
     (run << ID_BITS) | i64::try_from(page).unwrap_or(i64::MAX)
 }
 
-/// The page of a hash where so many bits choose it.
+/// The page of a hash if this number of bits chooses it.
 fn page_of(hash: u128, bits: u32) -> u128 {
     hash.checked_shr(u128::BITS - bits).unwrap_or(0)
 }
 
-/// All runs, oldest first, with their filters.
+/// All runs with their filters, the oldest first.
 pub(crate) fn load<K: RunKind>(db: &Connection) -> Result<Vec<Run>, IndexError> {
     let sql =
         format!("SELECT run, tier, records, bits, newest, filter, sum FROM {}_runs ORDER BY run", K::NAME);
@@ -130,7 +131,7 @@ pub(crate) fn load<K: RunKind>(db: &Connection) -> Result<Vec<Run>, IndexError> 
     Ok(runs)
 }
 
-/// Writes a run of records in the order of their hashes, each as its hash and a way to write the whole.
+/// Writes a run of records in the order of their hashes. `put` appends a whole record.
 pub(crate) fn write<K: RunKind, R>(
     db: &Connection,
     records: &[R],
@@ -174,7 +175,7 @@ fn insert_run<K: RunKind>(db: &Connection, run: &Run) -> rusqlite::Result<()> {
 }
 
 fn next_run<K: RunKind>(db: &Connection) -> rusqlite::Result<i64> {
-    // Records of retired runs may still be there.
+    // Records of retired runs may still exist, so their numbers can't be reused.
     let sql = format!(
         "SELECT 1 + max(coalesce((SELECT max(run) FROM {0}_runs), 0), coalesce((SELECT max(run) FROM {0}_retired), 0))",
         K::NAME
@@ -191,14 +192,14 @@ fn run_sum(run: &Run, filter: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Pages being written, in order: all from one number to another, empty ones too.
+/// Writes the pages of a run in order, empty pages too.
 struct PageWriter<K> {
     run: i64,
     bits: u32,
     page: u128,
     end: u128,
     data: Vec<u8>,
-    /// Where the last record of the page begins, after its length.
+    /// The start of the last record of the page, after its length.
     last: usize,
     insert: String,
     kind: PhantomData<K>,
@@ -219,7 +220,7 @@ impl<K: RunKind> PageWriter<K> {
         }
     }
 
-    /// Closes the pages before that of a hash.
+    /// Writes the pages before the page of a hash.
     fn seek(&mut self, db: &Connection, hash: u128) -> rusqlite::Result<()> {
         while self.page < page_of(hash, self.bits) {
             self.close(db)?;
@@ -234,7 +235,7 @@ impl<K: RunKind> PageWriter<K> {
         put: impl FnOnce(&mut Vec<u8>),
     ) -> rusqlite::Result<()> {
         self.seek(db, hash)?;
-        // A length of two bytes, then the record, which begins with its hash.
+        // A length of two bytes comes first, and then the record, which begins with its hash.
         let begins = self.data.len();
         self.last = begins + LENGTH_BYTES;
         self.data.extend([0; LENGTH_BYTES]);
@@ -278,7 +279,7 @@ impl<K: RunKind> PageWriter<K> {
     }
 }
 
-/// A page's bytes, checked.
+/// The checked bytes of a page.
 fn page<K: RunKind>(db: &Connection, id: i64) -> Result<Vec<u8>, IndexError> {
     let row: Option<(Vec<u8>, u32)> = db
         .prepare_cached(&format!("SELECT data, sum FROM {}_pages WHERE id = ?1", K::NAME))?
@@ -291,7 +292,7 @@ fn page<K: RunKind>(db: &Connection, id: i64) -> Result<Vec<u8>, IndexError> {
     }
 }
 
-/// The records of a page: hash, and the whole with its length before it.
+/// The records of a page: the hash, and the record with its length.
 pub(crate) fn records(mut data: &[u8]) -> impl Iterator<Item = (u128, &[u8])> {
     std::iter::from_fn(move || {
         let (length, rest) = data.split_first_chunk::<LENGTH_BYTES>()?;
@@ -303,8 +304,8 @@ pub(crate) fn records(mut data: &[u8]) -> impl Iterator<Item = (u128, &[u8])> {
     })
 }
 
-/// Shows the records on the page of a hash, of all runs. Records are shown from their hash on. In one transaction, or a
-/// merge that ends between two of its reads takes pages of the runs that it stands for.
+/// Calls back for all records on the pages of a hash, in all runs. It needs a transaction: a merge that ended between
+/// two of its reads would otherwise show records of the merged run and of its sources.
 pub(crate) fn lookup<K: RunKind>(
     read: &Transaction<'_>,
     hash: u128,
@@ -321,15 +322,15 @@ pub(crate) fn lookup<K: RunKind>(
     Ok(())
 }
 
-/// A merge that is under way. Its run stands among the retired ones until it is whole, so that what a crash leaves of it
-/// is deleted.
+/// A merge in progress. Its target is listed as retired until it is complete, so that its pages are deleted after a
+/// crash.
 #[derive(Debug)]
 pub(crate) struct RunMerge {
     into: Run,
     from: Vec<(i64, u32)>,
-    /// Bits that cut the runs into shares: the fewest that choose a page in any of them.
+    /// The number of bits that divide the runs into shares: the smallest number that chooses a page in any of them.
     bits: u32,
-    /// Shares that were merged.
+    /// The number of shares that are merged.
     done: u128,
     filter: BloomFilter,
 }
@@ -339,19 +340,20 @@ impl RunMerge {
         self.done >= 1 << self.bits
     }
 
-    /// How far it is.
+    /// The number of shares that are merged.
     pub(crate) fn done(&self) -> u128 {
         self.done
     }
 
-    /// As it was before shares were merged that the file does not have. Their keys in the filter do no harm: they come again.
+    /// The state before shares were merged that the file does not have. The keys of these shares stay in the filter.
+    /// That is harmless, because they are merged again.
     pub(crate) fn rewind_to(self, done: u128) -> Self {
         Self { done, ..self }
     }
 }
 
-/// Goes on with merging a tier that has become crowded. Answers with the merged run when it is whole, and with those that
-/// it stands for.
+/// Continues merging a tier that has too many runs. When the merge is complete, returns the new run and the numbers of
+/// the runs that it replaces.
 pub(crate) fn merge<K: RunKind>(
     db: &Connection,
     runs: &[Run],
@@ -422,16 +424,15 @@ fn merge_share<K: RunKind>(db: &Connection, merging: &mut RunMerge) -> Result<us
     Ok(all.len().max(1))
 }
 
-/// Runs that were taken out.
+/// Runs that were removed.
 #[derive(Debug)]
 pub(crate) struct RetiredRuns {
     pub(crate) runs: Vec<i64>,
-    /// Their newest record, if there were any.
+    /// The time of their newest record.
     pub(crate) newest: Option<i64>,
 }
 
-/// Takes out the runs whose newest record is older than `before`, and deletes some of the records of runs that were taken
-/// out.
+/// Removes the runs whose newest record is older than `before`, and deletes some records of removed runs.
 pub(crate) fn retire<K: RunKind>(
     db: &Connection,
     runs: &[Run],
@@ -479,7 +480,7 @@ fn detach_runs<K: RunKind>(db: &Connection, runs: &[i64]) -> rusqlite::Result<()
     Ok(())
 }
 
-/// Records that the runs have, counted one by one.
+/// Counts the records of all runs.
 #[cfg(test)]
 pub(crate) fn count<K: RunKind>(db: &Connection) -> usize {
     let sql = format!("SELECT data FROM {0}_pages WHERE id >> 32 IN (SELECT run FROM {0}_runs)", K::NAME);

@@ -1,12 +1,12 @@
-//! Every record of a run, for a recount: look-ups read a page each and would not notice one that nobody asks for.
+//! Reads every record of a run, for a recount. A lookup reads one page of a run and would not notice damage elsewhere.
 
 use super::{LENGTH_BYTES, Run, RunKind, page, page_id, page_of, records};
 use crate::error::IndexError;
 use rusqlite::Connection;
 use stockhold_domain::KeyHash;
 
-/// Shows every record of a run in the order of the hashes, from its hash on. Each page is held against its checksum, and
-/// its records against the page, the order, the filter and the number that the run says.
+/// Calls back for every record of a run in the order of the hashes. Checks the checksum of each page, and that each
+/// record fits its page, the order, the filter and the number of records of the run.
 pub(crate) fn for_each_record<K: RunKind>(
     db: &Connection,
     run: &Run,
@@ -31,7 +31,7 @@ pub(crate) fn for_each_record<K: RunKind>(
             return Err(odd("a page does not end with a record"));
         }
     }
-    // Mentions are joined where runs are merged, so that a run may have fewer than were put in.
+    // Postings are joined when runs are merged, so a run may have fewer records than were written.
     if found > run.records || K::FILTERED && found != run.records {
         return Err(odd(&format!("it has {found} records where {} were written", run.records)));
     }

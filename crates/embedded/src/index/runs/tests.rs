@@ -1,4 +1,4 @@
-//! Runs of records: found again whatever was merged, retired, stopped half-way or damaged.
+//! Records are found again after merges, retirements, interruptions and damage.
 
 use super::*;
 use crate::index::keys::{self, KeyRuns, write_run};
@@ -125,7 +125,7 @@ fn runs_of_all_sizes_are_merged() {
     assert!((first..first + 500).all(|n| !has(&db, &kept, n)));
 }
 
-/// A merge numbers what is old as the newest run, and a crash may bring back what was retired.
+/// A merge gives old records the number of the newest run, and a crash may bring back a retired run.
 #[test]
 fn of_a_key_that_stands_in_several_runs_the_last_use_is_found() {
     for uses in [[1, 4], [4, 1]] {

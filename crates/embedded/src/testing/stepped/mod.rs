@@ -1,9 +1,9 @@
-//! The store one step at a time, for the simulator: the real core, memory, fold, filters, batches and their bytes, over a
-//! disk and an index that are values, with no thread, file or clock. The simulator says when each step happens, what
-//! time it is, and what of the disk survives.
+//! The store one step at a time, for the simulator. It has the real core, memory, fold, filters, batches and their
+//! bytes. The disk and the index are values, and there are no threads, files or clocks. The simulator chooses the order
+//! of the steps, the time, and what survives a crash.
 //!
-//! Nothing here decides anything, and no step does another's work: the order of write, sync and answer is the
-//! simulator's to keep, so that it can stop between any two and, to see that it notices, keep it wrongly.
+//! Nothing here decides commands, and no step includes another step. The simulator can therefore stop between any two
+//! steps. It can also use a wrong order on purpose, to prove that it detects the error.
 
 mod disk;
 
@@ -31,53 +31,53 @@ use stockhold_domain::{
 };
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
-/// What was decided, in order.
+/// Decisions in order.
 #[derive(Clone, Debug)]
 pub enum TraceEntry {
     /// A command.
     Command(Decision),
-    /// A query, by its ticket.
+    /// A query with its ticket.
     Query(u64),
 }
 
-/// How a machine is to start.
+/// The options of a machine.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// How long holds may last.
+    /// The limits of how long holds may last.
     pub rules: HoldLimits,
-    /// Events and lines beyond the index that it writes into it before it reads on.
+    /// The weight beyond the index that a start writes into the index before it reads on.
     pub chunk_weight: u64,
-    /// Keys beyond the index that it writes into it as a run.
+    /// The keys beyond the index that a start writes into the index as a run.
     pub run_keys: usize,
-    /// Whether time is floored by what was committed, as it has to be.
+    /// Whether decisions are never before the time of a committed decision. It is `false` only for a deliberate error.
     pub clamps_clock: bool,
 }
 
-/// What is seen only from inside.
+/// Counters of internal events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MachineStats {
-    /// Reservations that had to be read.
+    /// The reservations that had to be read.
     pub missing_holds: u64,
-    /// Keys that had to be read.
+    /// The keys that had to be read.
     pub missing_keys: u64,
-    /// Keys that were taken for present and were not.
+    /// The absent keys that a filter did not rule out.
     pub false_positives: u64,
-    /// Reads that were too old when they came and had to be repeated.
+    /// The reads that were outdated and had to be repeated.
     pub stale_reads: u64,
-    /// Times that commands made room for others on their way.
+    /// How often a request with several commands released the lock.
     pub yields: u64,
 }
 
-/// How far the commit that is under way is.
+/// The stage of the commit in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitStage {
     /// Its batch is closed.
     Sealed,
-    /// It is written.
+    /// Its batch is written.
     Written,
-    /// It is synced.
+    /// Its batch is synced.
     Synced,
-    /// It is published and marked: it may be answered.
+    /// It is published and has its sync marker, so its answers may be delivered.
     Published,
 }
 
@@ -98,7 +98,7 @@ struct PendingRead {
     fetched: bool,
 }
 
-/// Answers, as they are put.
+/// Collects answers.
 #[derive(Default)]
 struct AnswerBuffer(Mutex<Vec<(u64, Result<Answer, Failure>)>>);
 
@@ -110,27 +110,27 @@ impl Inbox for AnswerBuffer {
     fn flush(&self) {}
 }
 
-/// A store that runs.
+/// A running store.
 pub struct Machine {
     core: Core,
     published: PublishedItems,
     disk: Disk,
     in_flight: Option<InFlightCommit>,
-    /// Decided into the open batch.
+    /// Decisions of the open batch.
     open: Vec<TraceEntry>,
     reads: Vec<PendingRead>,
     yielded: Vec<PendingRequest>,
     committed: VecDeque<(Batch, u32)>,
     backlog: BacklogImage,
-    /// Written into the index, and memory has not been told.
+    /// A chunk that is written and that memory still has.
     indexed: Option<(u64, u64)>,
     answer_buffer: Arc<AnswerBuffer>,
-    /// What was seen from inside so far.
+    /// The counters of internal events so far.
     pub stats: MachineStats,
 }
 
 impl Machine {
-    /// Starts on a disk, as [`crate::start::recover`] does; says why not when the disk is damaged.
+    /// Starts on a disk like [`crate::start::recover`]. Fails if the disk is damaged.
     pub fn start(mut disk: Disk, start: &StartOptions) -> Result<Self, String> {
         disk.unsynced = None;
         let last = disk.len();
@@ -202,7 +202,7 @@ impl Machine {
         })
     }
 
-    /// Hands something in. Answers with what was decided so far that nothing durable has to follow.
+    /// Submits a request. Returns the decisions that depend on nothing that is not durable.
     pub fn submit(&mut self, ask: Request, ticket: u64, clock: Instant) -> Vec<TraceEntry> {
         let inbox: Arc<dyn Inbox> = self.answer_buffer.clone();
         self.admit(Job { request: ask, reply: ReplyTo { inbox, ticket } }.into(), clock)
@@ -247,12 +247,13 @@ impl Machine {
         self.reads.push(PendingRead { pending, name, fetched: false });
     }
 
-    /// How many wait for a read.
+    /// The number of requests that wait for a read.
     pub fn reads(&self) -> usize {
         self.reads.len()
     }
 
-    /// Reads what one of those who wait needs, from the index as it is now. `false` when it was read before, or can't be.
+    /// Reads the record that a waiting request needs from the index. Returns `false` if it was read before or can't be
+    /// read.
     pub fn fetch(&mut self, n: usize) -> bool {
         let Some(PendingRead { pending, name, fetched }) = self.reads.get_mut(n) else { return false };
         if *fetched {
@@ -275,7 +276,7 @@ impl Machine {
         true
     }
 
-    /// Hands one in again, if what it needs was brought.
+    /// Submits a request again if its record was fetched.
     pub fn readmit(&mut self, n: usize, clock: Instant) -> Vec<TraceEntry> {
         if self.reads.get(n).is_none_or(|reading| !reading.fetched) {
             return Vec::new();
@@ -286,7 +287,8 @@ impl Machine {
         decided
     }
 
-    /// Lets one go on that made room for others. Answers with what stands; `None` when there is none.
+    /// Continues a request that released the lock. Returns the decisions that are durable; `None` if there is no such
+    /// request.
     pub fn resume_yielded(&mut self, clock: Instant) -> Option<Vec<TraceEntry>> {
         let pending = (!self.yielded.is_empty()).then(|| self.yielded.remove(0))?;
         let decided = self.admit(pending, clock);
@@ -294,17 +296,17 @@ impl Machine {
         Some(decided)
     }
 
-    /// What was handed in is to be committed.
+    /// Requests a commit of the open batch.
     pub fn flush(&mut self) {
         self.core.flush();
     }
 
-    /// How far the commit under way is, if there is one.
+    /// The stage of the commit in flight.
     pub fn stage(&self) -> Option<CommitStage> {
         self.in_flight.as_ref().map(|in_flight| in_flight.stage)
     }
 
-    /// Closes the open batch, if that is due and none is under way.
+    /// Closes the open batch if a commit is due and none is in flight.
     pub fn seal_batch(&mut self, clock: Instant) -> bool {
         if self.in_flight.is_some() || self.core.poisoned().is_some() || !self.core.is_due(false) {
             return false;
@@ -346,7 +348,7 @@ impl Machine {
         in_flight.stage = CommitStage::Written;
     }
 
-    /// Syncs it. Answers with what was decided in it, and whether it has a row.
+    /// Syncs the batch. Returns its decisions, and whether it has a row.
     pub fn sync(&mut self) -> (Vec<TraceEntry>, bool) {
         let Some(in_flight) = &mut self.in_flight else { return (Vec::new(), false) };
         in_flight.stage = CommitStage::Synced;
@@ -356,7 +358,7 @@ impl Machine {
         (mem::take(&mut in_flight.decided), has_row)
     }
 
-    /// Marks and publishes it.
+    /// Writes the sync marker and publishes the batch.
     pub fn publish(&mut self) {
         let Some(in_flight) = &mut self.in_flight else { return };
         in_flight.stage = CommitStage::Published;
@@ -372,7 +374,7 @@ impl Machine {
         }
     }
 
-    /// Puts some of its answers; with the last of a settled commit it is over.
+    /// Delivers some of the answers. After the last answer of a published commit, the commit is complete.
     pub fn deliver(&mut self, count: usize) {
         let Some(in_flight) = &mut self.in_flight else { return };
         deliver_answers(in_flight.waiting.by_ref().take(count));
@@ -384,19 +386,19 @@ impl Machine {
         }
     }
 
-    /// Answers of the commit under way that are still to be put.
+    /// The number of answers of the commit in flight that are not delivered.
     pub fn undelivered(&self) -> usize {
         self.in_flight.as_ref().map_or(0, |in_flight| in_flight.waiting.len())
     }
 
-    /// Has the commit under way lose its keys: for a store that is broken on purpose.
+    /// Removes the keys of the commit in flight, as a deliberate error.
     pub fn lose_keys(&mut self) {
         if let Some(InFlightCommit { batch: Some(batch), .. }) = &mut self.in_flight {
             batch.keys.clear();
         }
     }
 
-    /// The commit under way fails: everybody is told, and nothing is decided any more.
+    /// Fails the commit in flight: all requests fail, and nothing is decided any more.
     pub fn fail(&mut self) {
         self.core.poison("a commit failed; a restart recovers".to_owned());
         if let Some(in_flight) = &mut self.in_flight {
@@ -408,13 +410,12 @@ impl Machine {
         self.open.clear();
     }
 
-    /// Whether nothing is decided any more, and why.
+    /// Why nothing is decided any more.
     pub fn poisoned(&self) -> Option<&str> {
         self.core.poisoned()
     }
 
-    /// The machine goes down, and is of no use any more. Answers with its disk, and with what was decided in a commit that
-    /// nobody was told of and that is there after all.
+    /// Stops the machine. Returns its disk, and the decisions of a commit that was not answered but is on the disk.
     pub fn crash(&mut self, fate: RowFate) -> (Disk, Vec<TraceEntry>) {
         let mut disk = mem::take(&mut self.disk);
         let decided = self.in_flight.take().map(|in_flight| in_flight.decided).unwrap_or_default();
@@ -424,7 +425,7 @@ impl Machine {
         if fate == RowFate::Torn {
             row.data.truncate(row.data.len() / 2);
         }
-        // What is not whole at the end was never synced, and is passed over.
+        // An incomplete row at the end was never synced, and is skipped.
         if batch::decode(&row, disk.rows.last().map_or(0, |row| row.sum)).is_err() {
             return (disk, Vec::new());
         }
@@ -432,12 +433,12 @@ impl Machine {
         (disk, decided)
     }
 
-    /// Whether new reservations are turned away for want of room on the disk.
+    /// Sets whether new reservations are refused because the disk is full.
     pub fn disk_full(&mut self, full: bool) {
         self.core.reserve_refusal = full.then(|| "the disk is full".to_owned());
     }
 
-    /// The indexer hears of some commits, and writes what it knows of into the index; items as they are published.
+    /// Gives some commits to the indexer, which writes a chunk with the published items.
     pub fn write_chunk(&mut self, commits: usize) -> Result<bool, String> {
         self.forget();
         for _ in 0..commits {
@@ -448,14 +449,14 @@ impl Machine {
         Ok(self.indexed.is_some())
     }
 
-    /// Memory forgets what the index has.
+    /// Removes the records from memory that the index has.
     pub fn forget(&mut self) -> bool {
         let Some((batch, weight)) = self.indexed.take() else { return false };
         self.core.on_indexed(batch, weight);
         true
     }
 
-    /// The indexer writes the keys that it knows of as a run.
+    /// Writes the keys of the backlog as a run.
     pub fn write_runs(&mut self) -> bool {
         let written = self.backlog.write_runs(&mut self.disk);
         if written {
@@ -464,8 +465,8 @@ impl Machine {
         written
     }
 
-    /// Merges the oldest runs, if there are enough, and drops those whose newest key was used before an instant. Answers
-    /// how many were dropped.
+    /// Merges the oldest runs if there are enough, and drops runs whose newest key was used before this time. Returns
+    /// the number of dropped runs.
     pub fn compact(&mut self, retire_before: Instant) -> usize {
         let dropped = self.disk.compact(retire_before);
         self.forget_keys();
@@ -476,48 +477,48 @@ impl Machine {
         drop(self.core.on_keys_indexed(self.disk.index.keyed, self.disk.index.filters()));
     }
 
-    /// Takes the answers that were put.
+    /// Takes the answers that were delivered.
     pub fn answers(&self) -> Vec<(u64, Result<Answer, Failure>)> {
         mem::take(&mut *self.answer_buffer.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Its disk.
+    /// The disk.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// The clock, floored by what was decided: the store's time.
+    /// The clock, or the time of the newest decision if that is later.
     pub fn clamp_to_committed(&self, clock: Instant) -> Instant {
         self.core.clamp_to_committed(clock)
     }
 
-    /// When the earliest hold falls due.
+    /// The deadline of the hold that expires next.
     pub fn next_due(&self) -> Option<Instant> {
         self.core.next_due()
     }
 
-    /// Whether nothing is under way: nothing open, nothing waiting for a read or a commit.
+    /// Whether nothing is open, in flight, or waiting for a read.
     pub fn is_idle(&self) -> bool {
         !self.core.has_work() && self.in_flight.is_none() && self.reads.is_empty() && self.yielded.is_empty()
     }
 
-    /// An item as memory and as the published figures have it.
+    /// An item in memory, and as it is published.
     pub fn item(&self, key: &ItemKey) -> [Option<Item>; 2] {
         [self.core.memory.item(key).ok().flatten().cloned(), self.published.get(key)]
     }
 
-    /// The units of an item, where they have ids.
+    /// The units of an item with unit ids.
     pub fn units(&self, key: &ItemKey) -> Option<&Pool> {
         self.core.memory.pool(key).ok().flatten()
     }
 
-    /// A reservation, wherever it is.
+    /// A reservation in memory or in the index.
     pub fn hold(&self, id: ReservationId) -> Option<Hold> {
         let known = self.core.memory.find_hold(id);
         known.or_else(|| self.disk.index.closed.get(&id)).cloned()
     }
 
-    /// A used key, wherever it is; one that a filter rules out is nowhere.
+    /// A used key in memory or in the index. A key that the filters rule out is absent.
     pub fn key(&self, hash: KeyHash) -> Option<KeyRecord> {
         match self.core.memory.key(hash) {
             Ok(known) => known.cloned(),

@@ -1,4 +1,5 @@
-//! Recounts everything: folds the log from its first batch and holds the index and the rules' invariants against it.
+//! Verifies a data directory. It folds the log from its first batch and compares the index and the invariants of the
+//! rules with the result.
 
 mod runs;
 mod units;
@@ -28,32 +29,32 @@ use stockhold_store::unit_transitions;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-/// Findings that are told; the rest is counted.
+/// The number of findings that are reported in full. The others are counted.
 const FINDINGS: usize = 100;
 
-/// What a recount found.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
-    /// Batches read.
+    /// The number of batches.
     pub batches: u64,
-    /// Events folded.
+    /// The number of events.
     pub events: u64,
-    /// Items.
+    /// The number of items.
     pub items: u64,
-    /// Reservations by what became of them: active, confirmed, cancelled, expired.
+    /// The numbers of active, confirmed, cancelled and expired reservations.
     pub reservations: [u64; 4],
-    /// Idempotency keys in the log.
+    /// The number of idempotency keys in the log.
     pub keys: u64,
-    /// What does not add up, at most 100 of it.
+    /// The findings, at most 100.
     pub findings: Vec<String>,
-    /// How much does not add up.
+    /// The number of all findings.
     pub drift: u64,
 }
 
-/// Recounts a data directory. Reads only; a server may be running on it, and what it commits meanwhile is left out. Takes
-/// memory for every reservation there ever was: about 200 bytes for one that is closed and what it has for one that is
-/// active, twice where the index has it too, and 100 MB at most for what lists are found by.
-/// `progress` is told how many batches are done and how many there are.
+/// Verifies a data directory. It only reads, and a server may be using the directory: batches that are committed during
+/// the verification are not read. It needs memory for every reservation: about 200 bytes for a closed one, as much as
+/// the server for an active one, both twice if the index has it too, and at most 100 MB for postings. `progress` gets
+/// the number of batches that are done and the number of all batches.
 pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyReport, OpenError> {
     let log_file = dir.join(files::LOG);
     if !log_file.exists() {
@@ -63,10 +64,10 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyRe
         ));
     }
     incomplete_copy::refuse(dir)?;
-    // What another version has written is not to be judged by this one's rules.
+    // A log of another format can't be judged by the rules of this version.
     Log::open_reader(&log_file)?.check_format()?;
     check_wal_unless_in_use(dir, &log_file)?;
-    // The index first: it is never ahead of the log, whatever is committed meanwhile.
+    // The index is read before the log. It is never ahead of the log, even if a server commits in between.
     let index_file = dir.join(files::INDEX);
     let index_db = Index::open_for_recount(&index_file)?;
     let damaged = |damage: IndexError| damage.into_open_error(&index_file);
@@ -87,7 +88,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyRe
         }
         for event in &batch.events {
             fold.event(event);
-            // Items are published event by event, and the index may take them in between.
+            // Items are published event by event, and the index may have read them between two events.
             if batch.number > index.state.indexed {
                 fold.newer_items(slice::from_ref(event));
             }
@@ -125,7 +126,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyRe
     Ok(fold.end())
 }
 
-/// The index as one moment shows it.
+/// The index as one transaction shows it.
 #[derive(Default)]
 struct IndexView {
     state: IndexState,
@@ -179,7 +180,7 @@ fn digest(hold: &Hold) -> u32 {
     crc32fast::hash(&bytes)
 }
 
-/// What the events come to so far.
+/// The state after the events so far.
 #[derive(Default)]
 struct Recount {
     verdict: VerifyReport,
@@ -188,18 +189,18 @@ struct Recount {
     paused: HashSet<String>,
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, Closed>,
-    /// What confirmed reservations say that is sold and has not come back.
+    /// The units that confirmed reservations sold and that were not returned.
     sold: Map<ItemKey, i128>,
-    /// Items of the index that are not as they were at its position: they may be as they became soon after.
+    /// Items of the index that differ from the log at the batch of the index. They may match the log a moment later.
     unmatched: Map<ItemKey, Item>,
 }
 
-/// What is remembered of a closed reservation.
+/// The part of a closed reservation that later checks need.
 struct Closed {
     status: Status,
     digest: u32,
     last_event: EventId,
-    /// By line; empty as long as nothing was.
+    /// The returned units by line; empty if nothing was returned.
     returned: Box<[u32]>,
 }
 
@@ -247,7 +248,8 @@ impl Recount {
         }
     }
 
-    /// One terminal state, for good; each event follows the reservation's last; nothing expires early.
+    /// Checks that a reservation has one final state, that each event follows the reservation's last event, and that
+    /// nothing expires early.
     fn chain(&mut self, event: &Event, hold: &Hold, change: &HoldChange) {
         let (before, last_event) = match (self.active.get(&hold.id), self.closed.get(&hold.id)) {
             (Some(before), _) => (Some(Status::Active), Some(before.last_event)),
@@ -270,7 +272,7 @@ impl Recount {
         }
     }
 
-    /// The figures of one line's item follow from those before.
+    /// Checks that the counters of a line's item follow from the counters before.
     fn line(
         &mut self,
         change: &HoldChange,
@@ -288,7 +290,7 @@ impl Recount {
             HoldChange::Returned { quantities, .. } => quantities.get(at).copied().map_or(0, i128::from),
             _ => 0,
         };
-        // Units with ids have versions, and their item no sequence.
+        // Units with ids have versions, and their item has no sequence.
         let one = i128::from(line.units.is_none());
         let (held_by, sold_by, active_by, steps) = match change {
             HoldChange::Created => (units, 0, 1, one),
@@ -340,7 +342,7 @@ impl Recount {
         }
     }
 
-    /// Counts what a confirmed reservation sold, or what came back of it since it was last seen.
+    /// Counts what a confirmed reservation sold, and what was returned since its last event.
     fn sell(&mut self, hold: &Hold) {
         if hold.status != Status::Confirmed {
             return;
@@ -386,7 +388,7 @@ impl Recount {
         }
     }
 
-    /// The index at its position is what the log comes to there.
+    /// Compares the index with the log at the last batch of the index.
     fn compare(&mut self, index: &IndexView) {
         let mut found = Vec::new();
         for (key, item) in &self.items {
@@ -420,7 +422,8 @@ impl Recount {
         }
     }
 
-    /// After events beyond the index: it takes items as they are published, which may be a moment later.
+    /// Compares items with later events, because the index takes items as they are published, which may be a moment
+    /// later.
     fn newer_items(&mut self, events: &[Event]) {
         if self.unmatched.is_empty() {
             return;
@@ -444,7 +447,8 @@ impl Recount {
         }
     }
 
-    /// What every item holds is the sum over the active reservations, and what it sold over the confirmed ones.
+    /// Checks that the held units of every item are the sum over its active reservations, and the sold units the sum
+    /// over its confirmed reservations.
     fn end(mut self) -> VerifyReport {
         let mut sums: Map<ItemKey, (u64, u64)> = Map::default();
         for line in self.active.values().flat_map(|hold| &*hold.lines) {

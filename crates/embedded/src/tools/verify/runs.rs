@@ -1,5 +1,5 @@
-//! A recount of what requests are looked up by: used keys and mentions. Of keys a sum is taken on both sides, which takes
-//! no memory; of mentions see [`PostingRecount`].
+//! Verifies the used keys and the postings of the index. The keys of both sides are compared by a sum, which needs no
+//! memory. Postings are compared by [`PostingRecount`].
 
 use crate::error::IndexError;
 use crate::index::IndexState;
@@ -13,7 +13,7 @@ use std::hash::Hasher;
 use stockhold_domain::{Instant, KeyRecord};
 use stockhold_store::codec::{self, Reader};
 
-/// Some keys, whatever their order: how many, and the sum of their hashes.
+/// The number of some keys, and the sum of their hashes. It does not depend on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeySum {
     keys: u64,
@@ -21,7 +21,7 @@ pub(crate) struct KeySum {
 }
 
 impl KeySum {
-    /// The keys of all runs, each page read, but for those that may be forgotten.
+    /// The sum of the keys of all runs, without the keys that may be dropped. Every page is read.
     pub(crate) fn of_runs(db: &Connection, dropped_before: Instant) -> Result<Self, IndexError> {
         let mut sum = Self::default();
         for run in runs::load::<KeyRuns>(db)? {
@@ -49,7 +49,7 @@ impl KeySum {
     }
 }
 
-/// What the log has of keys and mentions, up to the batch that the index has them to.
+/// The keys and postings of the log, up to the batch up to which the index has them.
 #[derive(Debug)]
 pub(crate) struct Lookups {
     state: IndexState,
@@ -64,7 +64,7 @@ impl Lookups {
         Self { state, indexed, logged: KeySum::default(), postings }
     }
 
-    /// Takes a batch in.
+    /// Adds a batch.
     pub(crate) fn add_batch(&mut self, batch: &Batch, index: &Connection) -> Result<(), IndexError> {
         if batch.number > self.state.keyed {
             return Ok(());
@@ -75,7 +75,7 @@ impl Lookups {
         self.postings.add_batch(batch, index)
     }
 
-    /// What the index lacks or has beyond the log.
+    /// The findings.
     pub(crate) fn end(self, index: &Connection) -> Result<Vec<String>, IndexError> {
         let (logged, indexed) = (self.logged.keys, self.indexed.keys);
         let keys = (self.logged != self.indexed).then(|| {

@@ -1,4 +1,4 @@
-//! Books that do not add up, with checksums that fit: every kind of finding, made at least once.
+//! Logs and indexes with inconsistent content and correct checksums. Every kind of finding is produced at least once.
 
 use super::{FINDINGS, VerifyReport, verify};
 use crate::error::OpenError;
@@ -26,22 +26,22 @@ use stockhold_store::conformance::maker::{
 };
 use stockhold_store::conformance::{Maker, World};
 
-/// What there is in the books that are forged.
+/// A valid store to forge from.
 struct Shop {
     bench: Bench,
     origin: Event,
     tins: Item,
     hall: Item,
-    /// Of the tins: one that is active, one that is sold in part.
+    /// Two reservations of the tins: one is active, and one is sold and partly returned.
     active: Hold,
     sold: Hold,
-    /// Of the hall: seat `a` is held, seat `b` sold, `c` and `d` are free.
+    /// Two reservations of the hall: seat `a` is held and seat `b` is sold. Seats `c` and `d` are free.
     seat: Hold,
     seat_sold: Hold,
 }
 
 impl Shop {
-    /// A store at rest, with its index up to its last batch.
+    /// A stopped store whose index is complete.
     fn new() -> Self {
         let (mut bench, mut maker) = (Bench::new(), Maker::new(4, ""));
         let (tins, hall) = (maker.item("tins"), maker.item("hall"));
@@ -57,7 +57,7 @@ impl Shop {
         run(set_stock(&tins, 100));
         run(set_hall(&hall));
         run(add_units(&hall, row("stalls", "A", &["a", "b", "c", "d"])));
-        // Enough for more than one look at what the runs mention.
+        // Enough for several comparisons of postings.
         for n in 0..60 {
             let hold = run(reserve(&[(&tins, 30 + n % 2)])).unwrap();
             run(release(hold.id));
@@ -76,7 +76,7 @@ impl Shop {
         Self { bench, origin, tins, hall, active, sold, seat, seat_sold }
     }
 
-    /// The shop's files once more.
+    /// A copy of the files.
     fn copy(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         for entry in std::fs::read_dir(self.bench.dir()).unwrap().map(|entry| entry.unwrap()) {
@@ -93,7 +93,7 @@ impl Shop {
         end(&self.seat, &self.hall, HoldChange::Confirmed, Status::Confirmed)
     }
 
-    /// A return of one of the tins, as it would be right.
+    /// A valid return of one of the tins.
     fn returned(&self) -> Forged {
         let StockCounters { confirmed_sold, sequence, .. } = self.tins.figures;
         let (confirmed_sold, sequence) = (confirmed_sold - 1, sequence + 1);
@@ -123,7 +123,7 @@ impl Shop {
     }
 }
 
-/// The end of a hold, as it would be right.
+/// A valid end of a hold.
 fn end(hold: &Hold, item: &Item, change: HoldChange, status: Status) -> Forged {
     let sold = u64::from(change == HoldChange::Confirmed) * hold.quantity();
     let sequence = item.figures.sequence + u64::from(hold.lines[0].units.is_none());
@@ -151,7 +151,7 @@ fn end(hold: &Hold, item: &Item, change: HoldChange, status: Status) -> Forged {
     }
 }
 
-/// An event of a reservation, in pieces that can be turned.
+/// An event of a reservation in parts that a test can change.
 struct Forged {
     at: Instant,
     previous: Option<EventId>,
@@ -176,7 +176,7 @@ impl Forged {
 }
 
 const EVENT: EventId = EventId::from_u128(77);
-/// After everything in the shop, and before any deadline.
+/// After everything in the store, and before any deadline.
 const AT: Instant = Instant::from_micros(stockhold_store::conformance::START.micros() + 1_000_000);
 
 fn recount(dir: &Path) -> VerifyReport {
@@ -189,7 +189,7 @@ fn expect(dir: &Path, finding: &str) {
     assert!(drift >= findings.len() as u64 && findings.len() <= FINDINGS);
 }
 
-/// Appends a batch that fits the one before it. Answers with its number and checksum.
+/// Appends a batch that follows the last one. Returns its number and checksum.
 fn append(dir: &Path, events: Vec<Event>, turn: impl FnOnce(&mut Batch)) -> (u64, u32) {
     let mut log = Log::open(&dir.join(files::LOG)).unwrap();
     let (last, _) = log.last().unwrap().unwrap();
@@ -255,7 +255,7 @@ const IN_THE_LOG: [(&str, Forge); 16] = [
     ("says held and active", |shop| shop.confirmed().but(|it| it.figures.held += 1).event(shop)),
     ("is oversold", |shop| shop.confirmed().but(|it| it.figures.confirmed_sold = 101).event(shop)),
     ("returned what it had not", |shop| shop.returned().but(|it| it.line.returned = 6).event(shop)),
-    // Every step of the figures fits; what the reservations say does not.
+    // Every step of the counters is valid, but the reservations disagree.
     ("sold, its reservations", |shop| shop.returned().but(|it| it.line.returned -= 1).event(shop)),
     ("Set does not follow from what it was", |shop| {
         shop.stock(&shop.tins, StockChange::Set, |item| item.version += 1)
@@ -322,7 +322,7 @@ fn a_mark_that_does_not_fit_is_found() {
     expect(copy.path(), "is not the one that was synced");
     marker.write(SyncedBatch { batch: mark.batch + 2, ..mark }).unwrap();
     expect(copy.path(), "was synced");
-    // Nor is a log that lacks its end copied as if it were whole.
+    // A log that lost its end is not copied either.
     let elsewhere = tempfile::tempdir().unwrap();
     let backup = crate::backup(copy.path(), elsewhere.path(), |_, _| ()).unwrap_err();
     let carried = crate::export_log(copy.path(), |_, _, _| true).unwrap_err();
@@ -392,7 +392,7 @@ fn what_the_index_has_otherwise_than_the_log_is_found() {
     let shop = Shop::new();
     for (finding, turn) in IN_THE_INDEX {
         let copy = shop.copy();
-        // What the index took in of this batch is what is wrong.
+        // The index has wrong content for this batch.
         let at = append(copy.path(), Vec::new(), |_| ());
         let (mut index, _) =
             Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
@@ -411,7 +411,7 @@ fn what_the_index_has_otherwise_than_the_log_is_found() {
 
 type OnIndex = fn(&Index);
 
-/// Of what is written in its place a row says that it is what was written there.
+/// Rows whose content was replaced and whose checksum was updated.
 const WITH_SUMS_THAT_FIT: [(&str, OnIndex); 3] = [
     ("rules out a record", |index| {
         let none = BloomFilter::with_capacity(1).to_bytes();
@@ -432,7 +432,7 @@ const WITH_SUMS_THAT_FIT: [(&str, OnIndex); 3] = [
     }),
 ];
 
-/// Puts something else on every page of a kind.
+/// Replaces every page of a kind.
 fn put_page(index: &Index, kind: &str, turn: fn(&[u8]) -> Vec<u8>) {
     let sql = format!("SELECT id, data FROM {kind}_pages");
     let mut pages = index.db.prepare(&sql).unwrap();
@@ -488,7 +488,7 @@ fn keys_that_were_forgotten_are_not_missed_and_those_that_were_not_are() {
     assert_eq!(runs::count::<crate::index::keys::KeyRuns>(&index.db), 0);
     assert_eq!(recount(copy.path()).findings, Vec::<String>::new());
     drop(index);
-    // Where the mark says nothing of it, they are missing.
+    // Without the time of dropped keys, the keys are missing.
     let (mut index, _) = Index::open(&file, &ItemKeyInterner::default()).unwrap();
     assert!(index.state.dropped_before > Instant::default(), "it is kept");
     index.state.dropped_before = Instant::default();
