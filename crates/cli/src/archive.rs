@@ -71,7 +71,7 @@ fn archive(args: &ArchiveArgs) -> Result<ArchiveSummary, (u8, String)> {
     }
     let options = sql_options(&config)?;
     // What leaves the database is nowhere but here.
-    stockhold_embedded::make_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
+    stockhold_embedded::create_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
     let order = ArchiveRequest { older_than: args.older_than, drop: args.drop };
     let mut files = ArchiveFiles { dir: args.to.clone(), first: 0, open: None };

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use stockhold_config::DataDir;
 use stockhold_config::exit;
-use stockhold_embedded::{Backup as Copied, OpenError, Verdict};
+use stockhold_embedded::{BackupSummary, OpenError, VerifyReport};
 
 /// What is copied, and where to.
 #[derive(clap::Args)]
@@ -93,7 +93,7 @@ fn bar(what: &'static str) -> ProgressBar {
 }
 
 impl BackupArgs {
-    fn recount(&self) -> Result<Option<Verdict>, OpenError> {
+    fn recount(&self) -> Result<Option<VerifyReport>, OpenError> {
         if self.no_verify {
             return Ok(None);
         }
@@ -111,9 +111,9 @@ impl BackupReport {
     fn new(
         args: &BackupArgs,
         from: &std::path::Path,
-        copied: &Copied,
+        copied: &BackupSummary,
         took: Duration,
-        verdict: Option<Verdict>,
+        verdict: Option<VerifyReport>,
     ) -> Self {
         Self {
             from: from.display().to_string(),

@@ -101,7 +101,7 @@ fn send(from: &Config, to: &Sender<Result<ExportChunk, String>>) -> Result<(), E
     if from.store.is_embedded() {
         may_read(&from.data_dir)?;
         let each = |events, keys, _| to.blocking_send(Ok(ExportChunk { events, keys })).is_ok();
-        stockhold_embedded::carry(&from.data_dir, each).map_err(|error| {
+        stockhold_embedded::export_log(&from.data_dir, each).map_err(|error| {
             let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
             (code, error.to_string())
         })

@@ -88,8 +88,8 @@ fn embedded(config: &Config) -> Result<VerifyResult, (u8, String)> {
         }
     });
     bar.finish_and_clear();
-    let stockhold_embedded::Verdict { batches, events, items, reservations, keys, findings, drift } = verdict
-        .map_err(|error| {
+    let stockhold_embedded::VerifyReport { batches, events, items, reservations, keys, findings, drift } =
+        verdict.map_err(|error| {
             let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
             (code, error.to_string())
         })?;

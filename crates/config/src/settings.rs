@@ -100,7 +100,7 @@ impl Default for Config {
             default_ttl_seconds: limits::DEFAULT_TTL_SECONDS.into(),
             max_hold_seconds: limits::DEFAULT_MAX_HOLD_SECONDS.into(),
             key_retention_hours: 24,
-            free_space_floor_mib: Options::FREE_FLOOR >> 20,
+            free_space_floor_mib: Options::MIN_FREE_BYTES >> 20,
             log_level: "info".to_owned(),
             log_format: LogFormat::Text,
             locations: BTreeMap::new(),
@@ -391,7 +391,7 @@ impl Config {
         Ok(Options {
             rules: self.rules()?,
             key_retention: Duration::from_secs(u64::from(self.key_retention_hours) * 3600),
-            free_floor: self.free_space_floor_mib << 20,
+            min_free_bytes: self.free_space_floor_mib << 20,
             ..Options::default()
         })
     }

@@ -25,12 +25,12 @@ const TOGETHER: usize = 64;
 const ROUNDS: usize = 5;
 
 #[derive(Default)]
-struct Answers {
+struct AnswerInbox {
     put: Mutex<(usize, usize)>,
     flushed: Condvar,
 }
 
-impl Inbox for Answers {
+impl Inbox for AnswerInbox {
     fn put(&self, _: u64, answer: Result<Answer, Failure>) {
         let mut put = self.put.lock().unwrap();
         put.0 += 1;
@@ -61,7 +61,7 @@ impl Bench {
     fn run(&mut self, item: &ItemKey, commands: impl Iterator<Item = Command>) -> Duration {
         let commands: Vec<_> = commands.map(|command| self.envelope(command, item)).collect();
         let count = commands.len();
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(AnswerInbox::default());
         let begun = Monotonic::now();
         let mut handed = 0;
         for batch in commands.chunks(TOGETHER) {

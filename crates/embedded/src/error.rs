@@ -1,48 +1,44 @@
-//! Which error where: [`OpenError`] is for people, at start and in `verify`; while serving, a failing log or index
-//! poisons the store (`Core::poison`) and callers see [`stockhold_store::Failure`]; what a file was found to be on the way is
-//! [`Damage`].
+//! The errors of this crate. [`OpenError`] is for operators, at a start and in the tools. While the store runs, a
+//! failing log or index poisons it (`Core::poison`), and callers get a [`stockhold_store::Failure`]. [`IndexError`] is
+//! the error of reading the index.
 
+use rusqlite::ffi;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use stockhold_store::codec::DecodeError;
 
+/// What an operator does about an index that can't be used.
+pub(crate) const REBUILD_INDEX: &str = "while no server runs on the data directory, move index.db, index.db-wal and index.db-shm away; \
+                             the next start rebuilds the index from the log";
+
 /// Why a data directory can't be used.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process uses it.
     InUse(PathBuf),
-    /// A copy into it was cut, or is under way.
-    Unfinished(PathBuf),
-    /// It was written by a newer version.
-    Newer {
-        /// Which file.
+    /// A backup into it was interrupted or is still running.
+    IncompleteCopy(PathBuf),
+    /// A file has a format that this version does not read.
+    UnknownFormat {
+        /// The file.
         file: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: i64,
-        /// The newest format known here.
+        /// The format that this version reads and writes.
         known: i64,
     },
-    /// It was written by an older version, in a format that is not read any more.
-    Older {
-        /// Which file.
-        file: PathBuf,
-        /// Its format.
-        found: i64,
-        /// The oldest format known here.
-        known: i64,
-    },
-    /// What is there is not what was written.
+    /// The content of a file is not what was written.
     Damaged {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What is wrong with it, and what can be done.
+        /// What is wrong with it, and what the operator can do.
         what: String,
     },
-    /// The operating system or SQLite refused.
+    /// The operating system or SQLite returned an error.
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: String,
-        /// What came back.
+        /// The error.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -55,7 +51,7 @@ impl OpenError {
         Self::Io { doing: doing.into(), error: error.into() }
     }
 
-    /// An error of SQLite: damage where it says so.
+    /// Converts an error of SQLite. It is damage if SQLite says so.
     pub(crate) fn sqlite(file: impl Into<PathBuf>, doing: &str, error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         let file = file.into();
@@ -63,8 +59,18 @@ impl OpenError {
             Some(DatabaseCorrupt | NotADatabase) => {
                 Self::Damaged { file, what: format!("{error} while {doing}") }
             }
-            _ => Self::io(format!("{doing} in {}", file.display()), error),
+            _ => Self::io(format!("{doing} in {}", file.display()), describe(&error)),
         }
+    }
+}
+
+/// The text of an error of SQLite. A full disk has one text, although SQLite reports it as "disk I/O error" if it can't
+/// extend its shared memory.
+pub(crate) fn describe(error: &rusqlite::Error) -> String {
+    const FULL_DISK: [i32; 2] = [ffi::SQLITE_FULL, ffi::SQLITE_IOERR_SHMSIZE];
+    match error.sqlite_error() {
+        Some(code) if FULL_DISK.contains(&code.extended_code) => format!("no space left on device ({error})"),
+        _ => error.to_string(),
     }
 }
 
@@ -73,29 +79,36 @@ impl fmt::Display for OpenError {
         match self {
             Self::InUse(dir) => write!(
                 f,
-                "the data directory {} is in use by another stockhold: stop it, or give --data-dir another directory",
+                "the data directory {} is in use by another stockhold: stop that process, or use --data-dir to name another \
+                 directory",
                 dir.display()
             ),
-            Self::Unfinished(dir) => write!(
+            Self::IncompleteCopy(dir) => write!(
                 f,
-                "{0} is a backup that is still being made or was cut: run `stockhold backup --to {0}` again, which goes on with \
-                 it. If the original is lost, what is here is good up to its last batch: move {0}/{1} away, and `stockhold \
-                 verify` says what there is",
+                "{0} is an incomplete backup: it is still running or was interrupted. Run `stockhold backup --to {0}` again to \
+                 continue it. If the original is lost, the copy is valid up to its last batch: move {0}/{1} away and run \
+                 `stockhold verify` to see what it has",
                 dir.display(),
-                crate::files::UNFINISHED
+                crate::files::INCOMPLETE_COPY
             ),
-            Self::Newer { file, found, known } => write!(
-                f,
-                "{} was written by a newer stockhold (format {found}, this one knows {known}): use that version or newer",
-                file.display()
-            ),
-            Self::Older { file, found, known } => write!(
-                f,
-                "{} was written by an older stockhold (format {found}, this one knows {known}): use that version",
-                file.display()
-            ),
+            Self::UnknownFormat { file, found, known } => {
+                write!(
+                    f,
+                    "{} was written by another version of stockhold: it has format {found}, and this version reads format \
+                     {known} only. Use the version that wrote it",
+                    file.display()
+                )?;
+                if file.ends_with(crate::files::INDEX) {
+                    write!(f, ", or rebuild the index: {REBUILD_INDEX}")?;
+                }
+                Ok(())
+            }
             Self::Damaged { file, what } => {
-                write!(f, "{} is damaged and is not used: {what}", file.display())
+                write!(f, "{} is damaged and is not used: {what}", file.display())?;
+                if file.ends_with(crate::files::INDEX) {
+                    write!(f, "; {REBUILD_INDEX}")?;
+                }
+                Ok(())
             }
             Self::Io { doing, error } => write!(f, "{doing}: {error}"),
         }
@@ -104,81 +117,79 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// What is wrong with the index, or with reading it.
+/// An error of reading the index.
 #[derive(Debug)]
-pub(crate) enum Damage {
+pub(crate) enum IndexError {
     /// A row is not what was written.
-    What(String),
-    /// SQLite says so.
+    Damaged(String),
+    /// An error of SQLite.
     Sqlite(rusqlite::Error),
-    /// Something else stood in the way.
-    Other(OpenError),
+    /// Another error.
+    Open(OpenError),
 }
 
-impl From<OpenError> for Damage {
+impl From<OpenError> for IndexError {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Damaged { .. } => Self::What(error.to_string()),
-            other => Self::Other(other),
+            OpenError::Damaged { .. } => Self::Damaged(error.to_string()),
+            other => Self::Open(other),
         }
     }
 }
 
-impl From<rusqlite::Error> for Damage {
+impl From<rusqlite::Error> for IndexError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<DecodeError> for Damage {
+impl From<DecodeError> for IndexError {
     fn from(error: DecodeError) -> Self {
-        Self::What(error.to_string())
+        Self::Damaged(error.to_string())
     }
 }
 
-/// Where something is read in order to be written on, a row that is not what was written is a value that can't be read.
-impl From<Damage> for rusqlite::Error {
-    fn from(damage: Damage) -> Self {
+/// For code that reads a row in order to update it: a damaged row is a value that can't be read.
+impl From<IndexError> for rusqlite::Error {
+    fn from(damage: IndexError) -> Self {
         match damage {
-            Damage::Sqlite(error) => error,
-            Damage::Other(error) => Self::ToSqlConversionFailure(Box::new(error)),
-            Damage::What(what) => Self::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, what.into()),
+            IndexError::Sqlite(error) => error,
+            IndexError::Open(error) => Self::ToSqlConversionFailure(Box::new(error)),
+            IndexError::Damaged(what) => {
+                Self::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, what.into())
+            }
         }
     }
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::What(what) => f.write_str(what),
-            Self::Sqlite(error) => error.fmt(f),
-            Self::Other(error) => error.fmt(f),
+            Self::Damaged(what) => f.write_str(what),
+            Self::Sqlite(error) => f.write_str(&describe(error)),
+            Self::Open(error) => error.fmt(f),
         }
     }
 }
 
-impl Damage {
-    /// Whether what failed may work later, and nothing says that what is stored is not what was written.
-    pub(crate) fn is_passing(&self) -> bool {
+impl IndexError {
+    /// Whether the operation may succeed later. It may not if the stored data is damaged.
+    pub(crate) fn is_transient(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match self {
-            Self::What(_) => false,
+            Self::Damaged(_) => false,
             Self::Sqlite(error) => {
                 !matches!(error.sqlite_error_code(), None | Some(DatabaseCorrupt | NotADatabase))
             }
-            Self::Other(_) => true,
+            Self::Open(_) => true,
         }
     }
 
-    pub(crate) fn into_open(self, file: &Path) -> OpenError {
-        let advice = "it can be made anew from the log: move index.db, index.db-wal and index.db-shm away and start again";
+    pub(crate) fn into_open_error(self, file: &Path) -> OpenError {
         let what = match self {
-            Self::Other(error) => return error,
-            Self::What(what) => format!("{what}; {advice}"),
-            Self::Sqlite(error) => match OpenError::sqlite(file, "reading", error) {
-                OpenError::Damaged { what, .. } => format!("{what}; {advice}"),
-                other => return other,
-            },
+            Self::Open(error) => return error,
+            Self::Damaged(what) => what,
+            Self::Sqlite(error) => return OpenError::sqlite(file, "reading", error),
         };
         OpenError::Damaged { file: file.to_owned(), what }
     }

@@ -1,12 +1,12 @@
 //! Names of the files in a data directory.
 
-/// The truth: one row per batch.
+/// The log, the source of truth: one row per batch.
 pub const LOG: &str = "log.db";
-/// Derived from the log, behind it.
+/// The index, which is derived from the log.
 pub const INDEX: &str = "index.db";
-/// The newest batch that was synced, for finding a log that lost its end.
-pub const ACKED: &str = "acked";
-/// There as long as a copy is being made here, and after one that was cut.
-pub const UNFINISHED: &str = "unfinished";
-/// Held while a server runs on the directory.
+/// The sync marker: the newest batch that was synced. It detects a log that lost its end.
+pub const SYNC_MARKER: &str = "acked";
+/// Exists while a backup writes into the directory, and after a backup that was interrupted.
+pub const INCOMPLETE_COPY: &str = "unfinished";
+/// Locked while a server uses the directory.
 pub const LOCK: &str = "lock";

@@ -1,17 +1,17 @@
-//! The default store: everything is decided in memory and durable before it is answered.
+//! The default store. Every command is decided in memory, and its effects are durable before it is answered.
 //!
 //! ```text
 //! submit ─▶ Core (one lock): decide ─▶ the open batch ─▶ committer: one row in log.db, one sync
-//!                                                        ─▶ published figures ─▶ answers
-//!                                                        ─▶ indexer, behind: index.db
+//!                                                        ─▶ published items ─▶ answers
+//!                                                        ─▶ indexer: index.db
 //! ```
 //!
-//! `log.db` is the truth: one row per batch with everything that the batch did. `index.db` is derived from it, behind
-//! the commit and never ahead: items, active and closed reservations, idempotency keys. It is what a start reads first
-//! and what closed reservations are found in; it can be made anew from the log.
+//! `log.db` is the source of truth: one row per batch with all of its effects. `index.db` is derived from it and is
+//! never ahead of it: items, active and closed reservations, idempotency keys. A start reads the index first, and
+//! readers find closed reservations in it. If it is lost, a start rebuilds it from the log.
 //!
-//! What must never happen here: an answer before the sync of all that it has seen; a second attempt after a failed
-//! sync; a row served whose checksum does not fit; a rule.
+//! What must never happen in this crate: an answer before the sync of everything that it depends on; a second attempt
+//! after a failed sync; a row served with a wrong checksum; a business rule.
 
 mod error;
 pub mod files;
@@ -29,13 +29,13 @@ mod tools;
 pub mod testing;
 
 pub use error::OpenError;
-pub use start::data_dir::{make as make_dir, sync_dir};
+pub use start::data_dir::{create_dir, sync_dir};
 pub use store::{EmbeddedStore, Options};
 #[cfg(feature = "testing")]
 pub use testing::parsers;
 #[cfg(feature = "stepped")]
 pub use testing::stepped;
-pub use tools::backup::{Backup, backup};
-pub use tools::export::carry;
-pub use tools::inspect::{Inspection, LogFacts, inspect};
-pub use tools::verify::{Verdict, verify};
+pub use tools::backup::{BackupSummary, backup};
+pub use tools::export::export_log;
+pub use tools::inspect::{Inspection, LogStatus, inspect};
+pub use tools::verify::{VerifyReport, verify};

@@ -1,4 +1,4 @@
-//! The store with its threads: a committer, an indexer, a copier, a housekeeper and readers around one [`Core`].
+//! The store with its threads around one [`Core`]: a committer, an indexer, a checkpointer, a housekeeper and readers.
 
 use crate::engine::core::Core;
 use crate::error::OpenError;
@@ -6,12 +6,12 @@ use crate::files;
 use crate::index::Index;
 use crate::limits;
 use crate::log::Log;
-use crate::start::recover::{Recovered, recover};
-use crate::threads::checkpointer::Copier;
-use crate::threads::committer::{Committer, deliver};
-use crate::threads::housekeeper::{ACTOR, Housekeeper};
+use crate::start::recover::{RecoveredStore, recover};
+use crate::threads::checkpointer::LogCheckpointer;
+use crate::threads::committer::{Committer, deliver_answers};
+use crate::threads::housekeeper::{Housekeeper, SWEEPER_ACTOR};
 use crate::threads::indexer::{Indexer, Mailbox, Message, retire_before};
-use crate::threads::lists::Lists;
+use crate::threads::lists::ListReader;
 use crate::threads::reader;
 use crate::threads::shared::{Queues, Shared};
 use std::fmt;
@@ -29,30 +29,30 @@ use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Job, Query, Request, Store};
 
-/// How the store is to run.
+/// The options of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// How long holds may last.
+    /// The limits of how long holds may last.
     pub rules: HoldLimits,
-    /// How long an idempotency key is kept at least.
+    /// The minimum time that an idempotency key is kept.
     pub key_retention: Duration,
-    /// Free bytes on the disk below which no new reservations are taken.
-    pub free_floor: u64,
-    /// Bytes that the log's write-ahead log gets beforehand.
-    pub log_room: u64,
-    /// Whether due holds are expired in the background.
+    /// The number of free bytes on the disk below which new reservations are refused.
+    pub min_free_bytes: u64,
+    /// The number of bytes that the write-ahead log of the log is extended to at a start.
+    pub wal_preallocation: u64,
+    /// Whether a background thread expires overdue holds.
     pub sweeps: bool,
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Options {
-    /// Shortest time that keys may be kept.
+    /// The shortest time that keys may be kept.
     pub const KEY_RETENTION: Duration = Duration::from_hours(24);
-    /// Enough for the confirms and releases of what is held, the index and a checkpoint.
-    pub const FREE_FLOOR: u64 = 256 << 20;
-    /// What is written between two checkpoints, with as much again for what comes while one is made.
-    pub const LOG_ROOM: u64 = limits::LOG_ROOM;
+    /// Enough space to confirm and release the active holds, for the index and for a checkpoint.
+    pub const MIN_FREE_BYTES: u64 = 256 << 20;
+    /// The bytes that are written between two checkpoints, and as much again for the writes during a checkpoint.
+    pub const WAL_PREALLOCATION: u64 = limits::WAL_PREALLOCATION;
 }
 
 impl Default for Options {
@@ -60,8 +60,8 @@ impl Default for Options {
         Self {
             rules: HoldLimits::default(),
             key_retention: Self::KEY_RETENTION,
-            free_floor: Self::FREE_FLOOR,
-            log_room: Self::LOG_ROOM,
+            min_free_bytes: Self::MIN_FREE_BYTES,
+            wal_preallocation: Self::WAL_PREALLOCATION,
             sweeps: true,
             clock: Arc::new(SteadyClock::start()),
         }
@@ -74,7 +74,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// The store on one data directory.
+/// The store of one data directory.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     committer: Option<JoinHandle<()>>,
@@ -85,18 +85,18 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens a data directory, making it when it is not there, and starts to serve.
+    /// Opens a data directory, creates it if it does not exist, and starts the threads.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let retire_before = retire_before(options.clock.now(), options.key_retention);
-        let Recovered { lock, log, acked, behind, memory, published, head } =
-            recover(dir, retire_before, options.log_room)?;
+        let RecoveredStore { lock, log, marker, backlog, memory, published, head } =
+            recover(dir, retire_before, options.wal_preallocation)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
-        let (lists, list_queue) = sync_channel(reader::LIST_QUEUE);
+        let (lists, list_queue) = sync_channel(reader::QUERY_QUEUE);
         let shared = Arc::new(Shared::new(
-            Core::new(memory, options.rules, head, behind.weight()),
+            Core::new(memory, options.rules, head, backlog.weight()),
             Queues { reads, lists },
             published,
-            behind.fresh(),
+            backlog.unflushed_postings(),
             options.clock,
         ));
         let log_file = dir.join(files::LOG);
@@ -108,32 +108,35 @@ impl EmbeddedStore {
         for _ in 0..reader::READERS {
             let (db, queue, shared) =
                 (Index::open_reader(&index_file)?, Arc::clone(&read_queue), Arc::clone(&shared));
-            others.push(spawn(&Arc::clone(&shared), "reader", move || reader::run(&shared, &db, &queue))?);
+            others.push(spawn(&Arc::clone(&shared), "reader", move || {
+                reader::serve_reads(&shared, &db, &queue)
+            })?);
         }
         let list_queue = Arc::new(Mutex::new(list_queue));
-        for _ in 0..reader::LISTERS {
-            let lists = Lists::open(&log_file, &index_file)?;
+        for _ in 0..reader::QUERY_READERS {
+            let lists = ListReader::open(&log_file, &index_file)?;
             let (queue, shared) = (Arc::clone(&list_queue), Arc::clone(&shared));
-            others
-                .push(spawn(&Arc::clone(&shared), "lister", move || reader::list(&shared, &lists, &queue))?);
+            others.push(spawn(&Arc::clone(&shared), "lister", move || {
+                reader::serve_queries(&shared, &lists, &queue)
+            })?);
         }
-        let copier = Copier { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };
+        let checkpointer = LogCheckpointer { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };
         let housekeeper = Housekeeper {
             shared: Arc::clone(&shared),
             log_file: log_file.clone(),
-            free_floor: options.free_floor,
+            min_free_bytes: options.min_free_bytes,
             sweeps: options.sweeps,
             ids: IdSource::from_system()
                 .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?,
-            actor: Label::new(ACTOR)
+            actor: Label::new(SWEEPER_ACTOR)
                 .map_err(|error| OpenError::io("naming the sweeper", error.to_string()))?,
         };
         others.push(spawn(&shared, "housekeeper", move || housekeeper.run())?);
-        others.push(spawn(&shared, "copier", move || copier.run())?);
-        let indexer = Indexer::new(Arc::clone(&shared), behind, options.key_retention);
+        others.push(spawn(&shared, "copier", move || checkpointer.run())?);
+        let indexer = Indexer::new(Arc::clone(&shared), backlog, options.key_retention);
         let mailbox = Arc::clone(&to_indexer);
         let indexer = spawn(&shared, "indexer", move || indexer.run(&mailbox))?;
-        let committer = Committer::new(Arc::clone(&shared), log, acked, Arc::clone(&to_indexer));
+        let committer = Committer::new(Arc::clone(&shared), log, marker, Arc::clone(&to_indexer));
         let committer = spawn(&shared, "committer", move || committer.run())?;
         fault!("start.running" => OpenError::io("starting", "a fault point"));
         Ok(Self {
@@ -146,13 +149,13 @@ impl EmbeddedStore {
         })
     }
 
-    /// Ends as a crash would: nothing more is written than what is being written now. For tests.
+    /// Stops like a crash, for tests: after the write that is running, nothing more is written.
     pub fn abandon(mut self) {
         self.shared.abandoned.store(true, Ordering::Release);
         self.stop(Message::Abandon);
     }
 
-    /// Whether a command needs something from the index, as things are now.
+    /// Whether a command needs a record from the index now.
     #[cfg(feature = "testing")]
     pub(crate) fn needs_read(&self, envelope: &stockhold_domain::Envelope) -> bool {
         use stockhold_domain::{Resource, State, footprint};
@@ -166,26 +169,28 @@ impl EmbeddedStore {
         })
     }
 
-    /// Active reservations, for metrics.
+    /// The number of active reservations, for metrics.
     pub fn active_holds(&self) -> usize {
         self.shared.core().memory.active_len()
     }
 
-    /// Answers that wait for a commit, for metrics.
+    /// The number of answers that wait for a commit, for metrics.
     pub fn queue_len(&self) -> usize {
         self.shared.core().queue_len()
     }
 
-    /// Events, and lines of theirs, that the index does not have yet, for metrics.
+    /// The weight that the index does not have yet, for metrics: events and their lines.
     pub fn unindexed(&self) -> u64 {
         self.shared.core().unindexed()
     }
 
-    /// How long the earliest hold that is still active has been due, for metrics.
+    /// How long the earliest active hold is overdue, for metrics.
     pub fn sweep_lag(&self) -> Duration {
         let clock = self.shared.clock.now();
         let core = self.shared.core();
-        let late = core.next_due().map_or(0, |due| core.floor(clock).micros().saturating_sub(due.micros()));
+        let late = core
+            .next_due()
+            .map_or(0, |due| core.clamp_to_committed(clock).micros().saturating_sub(due.micros()));
         Duration::from_micros(late.try_into().unwrap_or(0))
     }
 
@@ -193,14 +198,14 @@ impl EmbeddedStore {
         self.shared.stop();
         join(self.committer.take());
         fault!("stop.committed");
-        // From here on nothing is admitted, and who came too late for the committer is told.
+        // From here on nothing is admitted. Requests that came too late for the committer get their failures.
         let late = {
             let mut core = self.shared.core();
             core.poison("the store has stopped".to_owned());
-            core.abandon()
+            core.fail_pending()
         };
-        deliver(late);
-        // The indexer may have stopped by itself.
+        deliver_answers(late);
+        // The indexer may have stopped already.
         self.to_indexer.send(last);
         join(self.indexer.take());
         fault!("stop.indexed");
@@ -217,7 +222,7 @@ impl Drop for EmbeddedStore {
     }
 }
 
-/// Starts a thread of the store. Without any of them the store can't keep its promises, so a panic in one poisons it.
+/// Starts a thread of the store. The store needs all of its threads, so a panic in one of them poisons it.
 fn spawn(
     shared: &Arc<Shared>,
     name: &'static str,
@@ -253,7 +258,7 @@ impl Store for EmbeddedStore {
                 | Query::History(_)
                 | Query::UnitHistory { .. }
                 | Query::Events { .. }),
-            ) => self.shared.query(query, work.reply),
+            ) => self.shared.queue_query(query, work.reply),
             _ => self.shared.admit(work.into()),
         }
     }
@@ -275,7 +280,7 @@ impl Store for EmbeddedStore {
     }
 
     fn degraded_reason(&self) -> Option<String> {
-        let why = self.shared.core().no_reserves.clone();
+        let why = self.shared.core().reserve_refusal.clone();
         why.map(|why| format!("new reservations are turned away: {why}"))
     }
 }
@@ -283,13 +288,13 @@ impl Store for EmbeddedStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Answers, Bench};
+    use crate::testing::{AnswerInbox, Bench};
     use rusqlite::ffi::{self, SQLITE_FULL, SQLITE_IOERR_FSYNC};
     use stockhold_store::conformance::Maker;
     use stockhold_store::conformance::maker::set_stock;
     use stockhold_store::{Failure, ReplyTo};
 
-    /// Waits until it is so, which is for ever if it does not become so.
+    /// Waits until the condition holds.
     fn wait_until(so: impl Fn() -> bool) {
         while !so() {
             std::thread::sleep(Duration::from_millis(5));
@@ -319,8 +324,8 @@ mod tests {
     fn who_waits_is_answered_though_whoever_panicked_woke_nobody() {
         let bench = Bench::new();
         let (store, mut maker) = (bench.store(), Maker::new(1, ""));
-        wait_until(|| store.shared.core().committer_sleeps);
-        let answers = Arc::new(Answers::default());
+        wait_until(|| store.shared.core().committer_asleep);
+        let answers = Arc::new(AnswerInbox::default());
         let shirt = maker.item("shirt");
         let ask = Request::Command(Box::new(maker.wrap(set_stock(&shirt, 1))));
         store.submit(Job { request: ask, reply: ReplyTo { inbox: answers.clone(), ticket: 0 } });

@@ -5,7 +5,7 @@ use crate::plural::counted;
 use std::path::Path;
 use stockhold_config::StoreAddress;
 use stockhold_domain::Instant;
-use stockhold_embedded::{Inspection, LogFacts, OpenError};
+use stockhold_embedded::{Inspection, LogStatus, OpenError};
 use stockhold_store::clock::{Clock, SteadyClock};
 
 /// No clock that is right shows less: 2026-01-01, in microseconds since 1970.
@@ -80,16 +80,16 @@ pub(super) fn elsewhere(store: &StoreAddress) -> Vec<Finding> {
     vec![clock(SteadyClock::start().now(), None), look("store", says, advice)]
 }
 
-fn of_log(facts: &LogFacts) -> Vec<Finding> {
-    let LogFacts { batches, position, bytes, wal_bytes, uncopied_bytes, .. } = facts;
+fn of_log(facts: &LogStatus) -> Vec<Finding> {
+    let LogStatus { batches, position, bytes, wal_bytes, wal_backlog_bytes, .. } = facts;
     let log = format!(
         "format known; {}, {}, {}; its end was looked at, `stockhold verify` reads all of it",
         counted(*batches, "batch", "batches"),
         counted(*position, "event", "events"),
         mib(*bytes)
     );
-    let wal = format!("{}, {} of it not in the log yet", mib(*wal_bytes), mib(*uncopied_bytes));
-    let wal = if *uncopied_bytes > UNCOPIED {
+    let wal = format!("{}, {} of it not in the log yet", mib(*wal_bytes), mib(*wal_backlog_bytes));
+    let wal = if *wal_backlog_bytes > UNCOPIED {
         let advice = "checkpoints don't keep up: is a program reading log.db for long, or the disk too slow?";
         look("log's wal", wal, advice)
     } else {
@@ -101,9 +101,8 @@ fn of_log(facts: &LogFacts) -> Vec<Finding> {
 fn unusable(check: &'static str, error: &OpenError) -> Finding {
     let advice = match error {
         OpenError::InUse(_) => "stop the process that has it",
-        OpenError::Unfinished(_) => "let the backup end, or run it again",
-        OpenError::Newer { .. } => "use that version, or a newer one",
-        OpenError::Older { .. } => "use the version that wrote it",
+        OpenError::IncompleteCopy(_) => "let the backup end, or run it again",
+        OpenError::UnknownFormat { .. } => "use the version that wrote it",
         OpenError::Damaged { .. } => {
             "keep the files, and put the log back from a backup (docs/cli.md, Backup and restore); `stockhold verify` says more"
         }

@@ -1,13 +1,13 @@
-//! The state that commands are decided on: items, active holds, and the tail of closed holds and used keys that the
-//! index does not have yet. What is neither here nor ruled out is [`NotLoaded`]: a reader brings it from the index.
+//! The state that commands are decided on: items, active holds, and the closed holds and used keys that the index does
+//! not have yet. A record that is neither in memory nor ruled out is [`NotLoaded`], and a reader fetches it from the
+//! index.
 
-use crate::engine::active::{Active, Deadlines, Earliest, Many};
-use crate::engine::recent_keys::{Forgotten, RecentKeys};
-use crate::index::filter::{Filter, Sought};
+use crate::engine::active::{ActiveHolds, DeadlinesByItem, EarliestDeadlines, ItemDeadlines};
+use crate::engine::recent_keys::{KeyMap, RecentKeys};
+use crate::index::filter::{BloomFilter, KeyProbe};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use stockhold_domain::bug;
 use stockhold_domain::{
     Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool,
     ReservationId, Resource, Scope, State, Status, StockChange, Transition, Unit,
@@ -19,47 +19,47 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    items: Map<ItemKey, Slot>,
-    active: Active,
-    earliest: Earliest,
+    items: Map<ItemKey, ItemSlot>,
+    active: ActiveHolds,
+    earliest: EarliestDeadlines,
     paused_all: bool,
     paused_locations: HashSet<Box<str>, RandomState>,
 
-    /// Number of the batch that is being decided.
+    /// The number of the batch that is being decided.
     batch: u64,
     closed: Map<ReservationId, (Hold, u64)>,
     closed_order: VecDeque<(u64, ReservationId)>,
     /// Every closed hold that changed in a batch after this one is in `closed`.
-    closed_from: u64,
+    closed_after: u64,
     keys: RecentKeys,
-    /// Every key used in a batch after this one is in `keys`.
-    keys_from: u64,
-    filters: Vec<Arc<Filter>>,
+    /// Every key that was used in a batch after this one is in `keys`.
+    keys_after: u64,
+    filters: Vec<Arc<BloomFilter>>,
 
-    /// What a reader brought for the command that is being decided.
-    pub(crate) brought: Brought,
+    /// The records that a reader fetched for the command that is being decided.
+    pub(crate) fetched: FetchedRecords,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct ItemSlot {
     item: Item,
-    deadlines: Deadlines,
-    /// Its units, where they have ids and there are any.
+    deadlines: ItemDeadlines,
+    /// The units of the item, if it has units with ids.
     pool: Option<Box<Pool>>,
 }
 
-/// What a reader found in the index, and the batch up to which the index knew.
+/// Records that a reader found in the index, each with the batch up to which the index was complete at that time.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct FetchedRecords {
     pub(crate) holds: Vec<(ReservationId, Option<Hold>, u64)>,
     pub(crate) keys: Vec<(KeyHash, Option<KeyRecord>, u64)>,
 }
 
 impl Memory {
-    /// Takes the state over from the index at a start.
-    pub(crate) fn begin(&mut self, indexed: u64, keyed: u64, filters: Vec<Arc<Filter>>) {
-        self.closed_from = indexed;
-        self.keys_from = keyed;
+    /// Sets the position of the index at a start.
+    pub(crate) fn start_after_index(&mut self, indexed: u64, keyed: u64, filters: Vec<Arc<BloomFilter>>) {
+        self.closed_after = indexed;
+        self.keys_after = keyed;
         self.filters = filters;
     }
 
@@ -67,20 +67,21 @@ impl Memory {
         match self.items.get_mut(&item.key) {
             Some(slot) => slot.item = item,
             None => {
-                let slot = Slot { item, deadlines: Deadlines::default(), pool: None };
+                let slot = ItemSlot { item, deadlines: ItemDeadlines::default(), pool: None };
                 self.items.insert(slot.item.key.clone(), slot);
             }
         }
     }
 
-    /// Takes units of an item in that it does not have.
+    /// Adds new units to an item.
     pub(crate) fn put_units(&mut self, item: &ItemKey, units: Vec<Unit>) {
         if let Some(slot) = self.items.get_mut(item) {
             slot.pool.get_or_insert_default().add(units);
         }
     }
 
-    /// Has the lines of a hold that was read share their items' keys, as those of a hold that was decided do.
+    /// Makes the lines of a hold that was read share the keys of their items. The lines of a decided hold share them
+    /// already.
     pub(crate) fn share_keys(&self, hold: &mut Hold) {
         for line in Arc::get_mut(&mut hold.lines).into_iter().flatten() {
             if let Some((key, _)) = self.items.get_key_value(&line.item) {
@@ -89,16 +90,17 @@ impl Memory {
         }
     }
 
-    /// Takes the active holds of a start, each once: all deadlines together cost a fraction of one by one.
-    pub(crate) fn fill(&mut self, holds: Vec<Hold>) {
-        let mut deadlines = Many::default();
+    /// Adds the active holds at a start. All of their deadlines are inserted together, which costs a fraction of
+    /// inserting them one by one.
+    pub(crate) fn load_active(&mut self, holds: Vec<Hold>) {
+        let mut deadlines = DeadlinesByItem::default();
         for hold in &holds {
             deadlines.add(hold);
         }
-        self.active.fill(holds);
+        self.active.insert_all(holds);
         for (key, all) in deadlines.into_items() {
             if let Some(slot) = self.items.get_mut(&key) {
-                self.earliest.begin(&key, &mut slot.deadlines, all);
+                self.earliest.add_all(&key, &mut slot.deadlines, all);
             }
         }
     }
@@ -108,7 +110,7 @@ impl Memory {
         self.active.insert(hold);
     }
 
-    /// What is paused as a whole.
+    /// Whether everything is paused, and the locations that are paused.
     pub(crate) fn pauses(&self) -> Pauses {
         let named = self.paused_locations.iter().filter_map(|location| Label::new(location).ok());
         let mut locations: Vec<Label> = named.collect();
@@ -128,8 +130,8 @@ impl Memory {
         }
     }
 
-    /// Says which batch the coming changes belong to.
-    pub(crate) fn enter_batch(&mut self, number: u64) {
+    /// Sets the batch that the next changes belong to.
+    pub(crate) fn begin_batch(&mut self, number: u64) {
         self.batch = number;
     }
 
@@ -137,8 +139,8 @@ impl Memory {
         self.items.values().map(|slot| &slot.item)
     }
 
-    /// Closed holds and keys that wait for the index.
-    pub(crate) fn tail_len(&self) -> usize {
+    /// The number of closed holds and keys that the index does not have yet.
+    pub(crate) fn unindexed_records(&self) -> usize {
         self.closed.len() + self.keys.len()
     }
 
@@ -146,54 +148,52 @@ impl Memory {
         self.active.len()
     }
 
-    /// A hold that is known without a read, or `None`.
-    pub(crate) fn known_hold(&self, id: ReservationId) -> Option<&Hold> {
+    /// A hold that is in memory.
+    pub(crate) fn find_hold(&self, id: ReservationId) -> Option<&Hold> {
         self.active.get(id).or_else(|| self.closed.get(&id).map(|(hold, _)| hold))
     }
 
-    /// The batch that the index leads up to.
-    pub(crate) fn indexed(&self) -> u64 {
-        self.closed_from
+    /// The batch up to which the index is complete.
+    pub(crate) fn indexed_batch(&self) -> u64 {
+        self.closed_after
     }
 
-    /// The index has every closed hold up to this batch.
-    pub(crate) fn forget_closed(&mut self, indexed: u64) {
-        self.closed_from = self.closed_from.max(indexed);
+    /// Removes closed holds that the index has. The index has every closed hold up to this batch.
+    pub(crate) fn drop_closed_up_to(&mut self, indexed: u64) {
+        self.closed_after = self.closed_after.max(indexed);
         while let Some((batch, id)) = self.closed_order.front().copied() {
             if batch > indexed {
                 break;
             }
             self.closed_order.pop_front();
-            // A hold that changed again since has a later entry of its own.
+            // A hold that changed again after this batch has a later entry in `closed_order`.
             let over = |(_, changed): &(Hold, u64)| *changed <= indexed;
-            if self.closed.get(&id).is_some_and(over) || bug!("a-hold-that-changed-since-is-forgotten") {
+            if self.closed.get(&id).is_some_and(over) {
                 self.closed.remove(&id);
             }
         }
     }
 
-    /// The index has every key up to this batch, and this is what rules keys out from now on. Answers with what is not
-    /// needed any more, to be dropped where nobody waits.
-    pub(crate) fn forget_keys(&mut self, keyed: u64, filters: Vec<Arc<Filter>>) -> Forgotten {
-        self.keys_from = self.keys_from.max(keyed);
+    /// Removes keys that the index has, and sets the filters of the index. The index has every key up to this batch.
+    /// Returns the removed maps, so that the caller can drop them after it has released the lock.
+    pub(crate) fn drop_keys_up_to(&mut self, keyed: u64, filters: Vec<Arc<BloomFilter>>) -> Vec<KeyMap> {
+        self.keys_after = self.keys_after.max(keyed);
         self.filters = filters;
-        self.keys.forget(|newest| newest <= keyed || bug!("keys-are-forgotten-before-they-are-indexed"))
+        self.keys.remove_up_to(keyed)
     }
 
     fn put_deadline(&mut self, hold: &Hold) {
         for line in &*hold.lines {
             if let Some(slot) = self.items.get_mut(&line.item) {
-                self.earliest.put(hold, &line.item, &mut slot.deadlines);
+                self.earliest.insert(hold, &line.item, &mut slot.deadlines);
             }
         }
     }
 
     fn drop_deadline(&mut self, hold: &Hold) {
         for line in &*hold.lines {
-            if let Some(slot) = self.items.get_mut(&line.item)
-                && !bug!("an-item-keeps-the-deadlines-of-ended-holds")
-            {
-                self.earliest.drop(hold, &line.item, &mut slot.deadlines);
+            if let Some(slot) = self.items.get_mut(&line.item) {
+                self.earliest.remove(hold, &line.item, &mut slot.deadlines);
             }
         }
     }
@@ -217,36 +217,28 @@ impl State for Memory {
     }
 
     fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
-        if let Some(hold) = self.known_hold(id) {
+        if let Some(hold) = self.find_hold(id) {
             return Ok(Some(hold));
         }
-        let brought = self.brought.holds.iter().rev().find(|(found, ..)| *found == id);
-        match brought {
-            Some((_, hold, as_of))
-                if *as_of >= self.closed_from || bug!("an-old-read-of-a-hold-is-believed") =>
-            {
-                Ok(hold.as_ref())
-            }
+        let fetched = self.fetched.holds.iter().rev().find(|(found, ..)| *found == id);
+        match fetched {
+            Some((_, hold, as_of)) if *as_of >= self.closed_after => Ok(hold.as_ref()),
             _ => Err(NotLoaded(Resource::Hold(id))),
         }
     }
 
     fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
-        let sought = Sought::from(hash);
-        if let Some(record) = self.keys.get(&sought) {
+        if let Some(record) = self.keys.get(hash) {
             return Ok(Some(record));
         }
-        // Each is asked, whatever another said: several are fetched at a time then.
-        if !self.filters.iter().fold(false, |may, filter| may | filter.may_have(&sought)) {
+        let probe = KeyProbe::from(hash);
+        // Every filter is read without a branch, so that the processor fetches several of them at the same time.
+        if !self.filters.iter().fold(false, |may, filter| may | filter.may_contain(&probe)) {
             return Ok(None);
         }
-        let brought = self.brought.keys.iter().rev().find(|(found, ..)| *found == hash);
-        match brought {
-            Some((_, record, as_of))
-                if *as_of >= self.keys_from || bug!("an-old-read-of-a-key-is-believed") =>
-            {
-                Ok(record.as_ref())
-            }
+        let fetched = self.fetched.keys.iter().rev().find(|(found, ..)| *found == hash);
+        match fetched {
+            Some((_, record, as_of)) if *as_of >= self.keys_after => Ok(record.as_ref()),
             _ => Err(NotLoaded(Resource::Key(hash))),
         }
     }
@@ -316,9 +308,9 @@ mod tests {
     use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};
     use stockhold_store::conformance::{Maker, START};
 
-    /// Decides in a batch; answers with the reservation that it was about.
+    /// Decides a command in a batch. Returns the id of its reservation.
     fn run(memory: &mut Memory, batch: u64, envelope: &Envelope) -> Option<ReservationId> {
-        memory.enter_batch(batch);
+        memory.begin_batch(batch);
         let mut effects = Effects::default();
         match decide(memory, &HoldLimits::default(), envelope, START, &mut effects).unwrap() {
             Outcome::Done(Reply::Reservation(hold)) => Some(hold.id),
@@ -327,7 +319,7 @@ mod tests {
         }
     }
 
-    /// A reservation of a shirt that was confirmed in batch 2, made under a key in batch 1.
+    /// A reservation that was made with a key in batch 1 and confirmed in batch 2.
     fn sold(memory: &mut Memory, maker: &mut Maker) -> (ReservationId, KeyHash) {
         let shirt = maker.item("shirt");
         run(memory, 1, &maker.wrap(set_stock(&shirt, 9)));
@@ -342,14 +334,14 @@ mod tests {
         let (mut memory, mut maker) = (Memory::default(), Maker::new(1, ""));
         let (id, hash) = sold(&mut memory, &mut maker);
         run(&mut memory, 3, &maker.wrap(return_all(id)));
-        memory.forget_closed(2);
+        memory.drop_closed_up_to(2);
         assert_eq!(memory.hold(id).unwrap().unwrap().lines[0].returned, 1);
-        memory.forget_closed(3);
+        memory.drop_closed_up_to(3);
         assert_eq!(memory.hold(id), Err(NotLoaded(Resource::Hold(id))));
 
-        assert!(memory.forget_keys(0, Vec::new()).maps.is_empty());
+        assert!(memory.drop_keys_up_to(0, Vec::new()).is_empty());
         assert!(memory.key(hash).unwrap().is_some());
-        assert_eq!(memory.forget_keys(1, Vec::new()).maps.len(), 1);
+        assert_eq!(memory.drop_keys_up_to(1, Vec::new()).len(), 1);
         assert_eq!(memory.key(hash), Ok(None), "no filter has it");
     }
 
@@ -357,14 +349,14 @@ mod tests {
     fn a_read_that_was_made_before_the_index_went_on_is_not_believed() {
         let (mut memory, mut maker) = (Memory::default(), Maker::new(1, ""));
         let (id, hash) = sold(&mut memory, &mut maker);
-        memory.forget_closed(2);
-        memory.forget_keys(2, vec![Arc::new(Filter::of([hash].into_iter()))]);
-        memory.brought.holds.push((id, None, 1));
-        memory.brought.keys.push((hash, None, 1));
+        memory.drop_closed_up_to(2);
+        memory.drop_keys_up_to(2, vec![Arc::new(BloomFilter::from_keys([hash].into_iter()))]);
+        memory.fetched.holds.push((id, None, 1));
+        memory.fetched.keys.push((hash, None, 1));
         assert_eq!(memory.hold(id), Err(NotLoaded(Resource::Hold(id))));
         assert_eq!(memory.key(hash), Err(NotLoaded(Resource::Key(hash))));
-        memory.brought.holds.push((id, None, 2));
-        memory.brought.keys.push((hash, None, 2));
+        memory.fetched.holds.push((id, None, 2));
+        memory.fetched.keys.push((hash, None, 2));
         assert_eq!((memory.hold(id), memory.key(hash)), (Ok(None), Ok(None)));
     }
 }

@@ -1,5 +1,5 @@
-//! The store without its threads, files and clock: the state in memory, and what is decided on it. Nothing here waits for a
-//! disk or reads a file.
+//! The store without its threads, files and clock: the state in memory and the decisions on it. Nothing here reads a
+//! file or waits for a disk.
 
 pub(crate) mod active;
 pub(crate) mod core;

@@ -1,5 +1,5 @@
-//! What availability is read from: each item as of the newest commit. Replaced after a commit and before its answers,
-//! so that whoever was answered sees it.
+//! The items that availability is read from, as of the newest commit. A commit updates them before its answers are
+//! delivered, so a caller that has an answer sees its effect.
 
 use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap};
@@ -13,15 +13,15 @@ type Slots = HashMap<ItemKey, Arc<Mutex<Item>>, RandomState>;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Published {
+pub(crate) struct PublishedItems {
     slots: RwLock<Slots>,
-    /// The items' keys, for pages of them.
+    /// The keys of the items in order, for pages.
     order: RwLock<BTreeSet<ItemKey>>,
-    /// Position of the newest committed event.
+    /// The position of the newest committed event.
     newest: AtomicU64,
 }
 
-impl Published {
+impl PublishedItems {
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         self.slot(key).map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
@@ -41,16 +41,16 @@ impl Published {
         }
     }
 
-    fn change(&self, key: &ItemKey, change: impl FnOnce(&mut Item)) {
+    fn update(&self, key: &ItemKey, change: impl FnOnce(&mut Item)) {
         if let Some(slot) = self.slot(key) {
             change(&mut slot.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     /// A page of items.
-    pub(crate) fn shelf(&self, ItemPageRequest { location, after, limit }: &ItemPageRequest) -> Vec<Item> {
+    pub(crate) fn page(&self, ItemPageRequest { location, after, limit }: &ItemPageRequest) -> Vec<Item> {
         let order = self.order.read().unwrap_or_else(PoisonError::into_inner);
-        // No label sorts before a blank.
+        // A blank sorts before every label.
         let lowest = Label::new(" ").ok();
         let first = location.as_ref().zip(lowest).map(|(location, lowest)| ItemKey::new(location, &lowest));
         let from = match (after, &first) {
@@ -64,19 +64,19 @@ impl Published {
         keys.filter_map(|key| self.get(key)).take(*limit).collect()
     }
 
-    /// Position of the newest committed event.
+    /// The position of the newest committed event.
     pub(crate) fn newest(&self) -> u64 {
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Says which event is the newest.
-    pub(crate) fn reached(&self, newest: u64) {
+    /// Sets the position of the newest committed event.
+    pub(crate) fn set_newest(&self, newest: u64) {
         self.newest.store(newest, Ordering::Release);
     }
 
-    /// Takes in what a commit did.
+    /// Applies the events of a commit.
     pub(crate) fn publish(&self, events: &[Event]) {
-        // On sale day the next event is most often about the same item.
+        // When an item is in high demand, the next event is most often about the same item.
         let mut last: Option<(&ItemKey, Arc<Mutex<Item>>)> = None;
         for event in events {
             match &event.transition {
@@ -92,7 +92,7 @@ impl Published {
                 }
                 Transition::Stock { item, .. } => self.put(item.clone()),
                 Transition::Sale { scope: Scope::Item(key), paused, .. } => {
-                    self.change(key, |item| item.paused = *paused);
+                    self.update(key, |item| item.paused = *paused);
                 }
                 Transition::Sale { .. } => {}
             }

@@ -1,11 +1,14 @@
-//! What is answered from memory: items, reservations, units with ids.
+//! Queries that are answered from memory: items, reservations, units with ids.
 
 use crate::engine::memory::Memory;
 use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, Pool, State};
 use stockhold_store::{Answer, Failure, Query, QueryResult, SeatMap};
 
-/// The answer to a query that memory can answer, as things are now.
-pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Failure>, NotLoaded> {
+/// Answers a query from memory.
+pub(crate) fn answer_from_memory(
+    memory: &Memory,
+    query: &Query,
+) -> Result<Result<Answer, Failure>, NotLoaded> {
     let found = match query {
         Query::Reservation(id) => QueryResult::Reservation(memory.hold(*id)?.cloned()),
         Query::Items(keys) => {
@@ -18,7 +21,7 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
         Query::Pauses => QueryResult::Pauses(memory.pauses()),
         Query::Units(filter) => {
             let page = |pool: Option<&Pool>| pool.map(|pool| filter.page(pool)).unwrap_or_default();
-            QueryResult::Units(units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
+            QueryResult::Units(item_units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
         }
         Query::Unit { item, unit } => {
             QueryResult::Unit(memory.pool(item)?.and_then(|pool| pool.get(unit)).cloned())
@@ -28,7 +31,7 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
             let map = |(item, pool): (&Item, Option<&Pool>)| {
                 Box::new(SeatMap::of(item, pool.unwrap_or(&none), *layout))
             };
-            QueryResult::SeatMap(units(memory, item)?.map(map))
+            QueryResult::SeatMap(item_units(memory, item)?.map(map))
         }
         Query::ItemPage(_)
         | Query::Reservations(_)
@@ -41,8 +44,11 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
     Ok(Ok(Answer::QueryResult(found)))
 }
 
-/// An item whose units have ids, and those, if there are any.
-fn units<'m>(memory: &'m Memory, key: &ItemKey) -> Result<Option<(&'m Item, Option<&'m Pool>)>, NotLoaded> {
+/// The item and its units, if its units have ids. The units are `None` if it has none yet.
+fn item_units<'m>(
+    memory: &'m Memory,
+    key: &ItemKey,
+) -> Result<Option<(&'m Item, Option<&'m Pool>)>, NotLoaded> {
     let Some(item) = memory.item(key)?.filter(|item| item.mode == Mode::Units) else { return Ok(None) };
     Ok(Some((item, memory.pool(key)?)))
 }

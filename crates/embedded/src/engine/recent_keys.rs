@@ -1,107 +1,53 @@
-//! The keys that were used last, which the index does not have yet. They stand in maps that are forgotten whole. While large
-//! batches of commands come there may be twenty, and to ask each of them is to miss the cache twenty times; so a filter says of
-//! eight maps together that a key is in none.
+//! The keys that were used last and that the index does not have yet. They are kept in several maps, and each map is removed
+//! as a whole: the thread that removes it drops it after it has released the lock of the core.
 //!
-//! What must never happen: a map going before the index has all of its keys, or a filter ruling out a key of its maps.
+//! What must never happen: a map is removed before the index has all of its keys.
 
-use crate::index::filter::{Filter, Sought};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, VecDeque};
 use stockhold_domain::{KeyHash, KeyRecord};
 use stockhold_store::fault;
 
 /// Keys of some batches.
-pub(crate) type Keys = HashMap<KeyHash, KeyRecord, RandomState>;
+pub(crate) type KeyMap = HashMap<KeyHash, KeyRecord, RandomState>;
 
-/// Keys that one map takes before the next is begun. With the 8,192 commands of one call on top they fit into
-/// 65,536 places at seven eighths: with more the map has twice as many.
-const KEYS_TOGETHER: usize = if fault::ENABLED { 256 } else { 49_152 };
-/// Maps under one filter.
-const MAPS_TOGETHER: usize = 8;
-/// Keys that a filter is made for: half of those that it gets. To be wrong costs it a look into eight maps, where a
-/// filter of the index would have something read.
-const FILTER_KEYS: usize = KEYS_TOGETHER * MAPS_TOGETHER / 2;
+/// Keys that one map takes before the next one begins. With the 8,192 commands of one call on top they fit into a table of
+/// 65,536 places at a load of seven eighths. More keys would double the table.
+const KEYS_PER_MAP: usize = if fault::ENABLED { 256 } else { 49_152 };
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct RecentKeys {
-    /// The newest last.
-    groups: VecDeque<Group>,
-}
-
-/// What is over, to be dropped where nobody waits.
-#[derive(Debug, Default)]
-pub(crate) struct Forgotten {
-    pub(crate) maps: Vec<Keys>,
-    groups: Vec<Group>,
-}
-
-#[derive(Debug)]
-struct Group {
-    /// How many maps were begun, those that are forgotten by now included.
-    begun: usize,
-    /// The newest last, each with the batch of its newest key.
-    maps: VecDeque<(u64, Keys)>,
-    /// Over all of them.
-    filter: Filter,
-}
-
-impl Group {
-    fn new() -> Self {
-        Self { begun: 0, maps: VecDeque::new(), filter: Filter::for_keys(FILTER_KEYS) }
-    }
-
-    /// The map that takes the keys of a batch; `None` where that would be one too many.
-    fn map(&mut self, batch: u64) -> Option<&mut (u64, Keys)> {
-        let full = |(newest, keys): &(u64, Keys)| keys.len() >= KEYS_TOGETHER && *newest < batch;
-        if self.maps.back().is_none_or(full) {
-            if self.begun == MAPS_TOGETHER {
-                return None;
-            }
-            self.begun += 1;
-            self.maps.push_back((batch, Keys::default()));
-        }
-        self.maps.back_mut()
-    }
+    /// The newest map is last. Each map has the batch of its newest key.
+    maps: VecDeque<(u64, KeyMap)>,
 }
 
 impl RecentKeys {
-    pub(crate) fn get(&self, sought: &Sought) -> Option<&KeyRecord> {
-        let may_have = self.groups.iter().rev().filter(|group| group.filter.may_have(sought));
-        may_have.flat_map(|group| group.maps.iter().rev()).find_map(|(_, keys)| keys.get(&sought.key))
+    /// The newest use of a key.
+    pub(crate) fn get(&self, key: KeyHash) -> Option<&KeyRecord> {
+        self.maps.iter().rev().find_map(|(_, keys)| keys.get(&key))
     }
 
-    /// Takes a key in that was used in a batch, which is none before the last one.
+    /// Adds a key that was used in a batch. Batches come in ascending order. All keys of a batch are in one map.
     pub(crate) fn insert(&mut self, batch: u64, key: &KeyRecord) {
-        if self.groups.back_mut().is_none_or(|group| group.map(batch).is_none()) {
-            self.groups.push_back(Group::new());
+        let full = |(newest, keys): &(u64, KeyMap)| keys.len() >= KEYS_PER_MAP && *newest < batch;
+        if self.maps.back().is_none_or(full) {
+            self.maps.push_back((batch, KeyMap::default()));
         }
-        if let Some(group) = self.groups.back_mut() {
-            group.filter.insert(key.hash);
-            if let Some((newest, keys)) = group.map(batch) {
-                *newest = batch;
-                keys.insert(key.hash, key.clone());
-            }
+        if let Some((newest, keys)) = self.maps.back_mut() {
+            *newest = batch;
+            keys.insert(key.hash, key.clone());
         }
     }
 
-    /// Forgets the maps whose newest key's batch is `over`, from the oldest on. Answers with them.
-    pub(crate) fn forget(&mut self, over: impl Fn(u64) -> bool) -> Forgotten {
-        let mut forgotten = Forgotten::default();
-        while let Some(group) = self.groups.front_mut() {
-            let count = group.maps.iter().take_while(|(newest, _)| over(*newest)).count();
-            forgotten.maps.extend(group.maps.drain(..count).map(|(_, keys)| keys));
-            // One that has maps left to begin goes on with them.
-            if !group.maps.is_empty() || group.begun < MAPS_TOGETHER {
-                break;
-            }
-            forgotten.groups.extend(self.groups.pop_front());
-        }
-        forgotten
+    /// Removes the maps whose newest key was used in this batch or earlier, and returns them.
+    pub(crate) fn remove_up_to(&mut self, batch: u64) -> Vec<KeyMap> {
+        let count = self.maps.iter().take_while(|(newest, _)| *newest <= batch).count();
+        self.maps.drain(..count).map(|(_, keys)| keys).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.groups.iter().flat_map(|group| &group.maps).map(|(_, keys)| keys.len()).sum()
+        self.maps.iter().map(|(_, keys)| keys.len()).sum()
     }
 }
 
@@ -110,7 +56,7 @@ mod tests {
     use super::*;
     use stockhold_domain::{Fingerprint, Instant, KeyTarget, ReservationId};
 
-    /// Any that differ, all over the range.
+    /// Hashes that differ and are spread over the whole range.
     fn hash(n: usize) -> KeyHash {
         KeyHash((n as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
     }
@@ -124,54 +70,40 @@ mod tests {
         }
     }
 
-    fn get(recent: &RecentKeys, n: usize) -> Option<&KeyRecord> {
-        recent.get(&hash(n).into())
-    }
-
-    fn maps(recent: &RecentKeys) -> Vec<usize> {
-        recent.groups.iter().map(|group| group.maps.len()).collect()
-    }
-
-    /// Two groups and a half, two batches for every map.
     #[test]
-    fn every_key_is_found_until_its_map_is_forgotten() {
+    fn every_key_is_found_until_its_map_is_removed() {
+        const MAPS: usize = 5;
         let mut recent = RecentKeys::default();
-        let batch_of = |n: usize| 1 + (n / (KEYS_TOGETHER / 2)) as u64;
-        let count = MAPS_TOGETHER * 5 / 2 * KEYS_TOGETHER;
+        // Each map has the keys of two batches.
+        let batch_of = |n: usize| 1 + (n / (KEYS_PER_MAP / 2)) as u64;
+        let count = MAPS * KEYS_PER_MAP;
         for n in 0..count {
             recent.insert(batch_of(n), &record(hash(n), 1));
         }
-        assert_eq!((recent.len(), maps(&recent)), (count, vec![8, 8, 4]));
-        // Batch 3 is half of what the second map has, which stays for the other half.
-        for (over, left) in [(0, vec![8, 8, 4]), (3, vec![7, 8, 4]), (16, vec![8, 4]), (35, vec![3])] {
-            recent.forget(|newest| newest <= over);
-            assert_eq!(maps(&recent), left);
+        assert_eq!((recent.len(), recent.maps.len()), (count, MAPS));
+        // Batch 3 is the first half of the second map, which stays because of its other half.
+        for (removed_to, left) in [(0, 5), (3, 4), (8, 1)] {
+            recent.remove_up_to(removed_to);
+            assert_eq!(recent.maps.len(), left);
             for n in (0..count).step_by(7) {
-                let stays = batch_of(n).next_multiple_of(2) > over;
-                assert_eq!(get(&recent, n).is_some(), stays, "key {n} of batch {}", batch_of(n));
+                let stays = batch_of(n).next_multiple_of(2) > removed_to;
+                assert_eq!(recent.get(hash(n)).is_some(), stays, "key {n} of batch {}", batch_of(n));
             }
         }
-        assert_eq!(recent.forget(|_| true).maps.len(), 3);
-        assert_eq!((recent.len(), get(&recent, count - 1)), (0, None));
-        // The last group goes on with the maps that it has left to begin.
-        let more = count..count + KEYS_TOGETHER * 5;
-        for n in more.clone() {
-            recent.insert(batch_of(n), &record(hash(n), 1));
-        }
-        assert_eq!(maps(&recent), [4, 1]);
-        assert!(more.into_iter().all(|n| get(&recent, n).is_some()));
+        assert_eq!(recent.remove_up_to(u64::MAX).len(), 1);
+        assert_eq!((recent.len(), recent.get(hash(count - 1))), (0, None));
     }
 
     #[test]
     fn the_newest_of_several_uses_is_found() {
         let (mut recent, again) = (RecentKeys::default(), hash(usize::MAX));
         for batch in 1..=10_u32 {
-            for n in 0..KEYS_TOGETHER {
+            for n in 0..KEYS_PER_MAP {
                 recent.insert(batch.into(), &record(hash(n), 1));
             }
             recent.insert(batch.into(), &record(again, batch.into()));
-            assert_eq!(recent.get(&again.into()).unwrap().at.micros(), i64::from(batch));
+            assert_eq!(recent.get(again).unwrap().at.micros(), i64::from(batch));
         }
-        assert_eq!(maps(&recent), [8, 2]);
+        assert_eq!(recent.maps.len(), 10);
     }
 }

@@ -1,19 +1,18 @@
-//! What the log has and the index lacks: folded batches and keys, until they are written. Nothing is let go of before its
-//! transaction has committed, so a disk that is full loses nothing; it is tried again.
+//! The part of the log that the index lacks: folded batches, keys and postings that are not written yet. Nothing is
+//! removed before its transaction has committed, so a full disk loses nothing and the write is tried again.
 
 use crate::index::chunk::Chunk;
-use crate::index::filter::Filter;
-use crate::index::postings::{self, Mention, Terms, UnflushedPostings};
+use crate::index::filter::BloomFilter;
+use crate::index::postings::{self, Posting, TermHasher, UnflushedPostings};
 use crate::index::units;
-use crate::index::{EVERYTHING, Index};
-use crate::limits::{BATCH_LINES, COPIED_AT};
+use crate::index::{Index, PAUSE_EVERYTHING};
+use crate::limits::{BATCH_LINES, CHECKPOINT_AFTER_BYTES};
 use crate::log;
 use crate::log::batch::Batch;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stockhold_domain::bug;
 use stockhold_domain::{
     Hold, HoldChange, Item, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
 };
@@ -21,76 +20,77 @@ use stockhold_store::fault;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-/// Mentions that are worth a run where this many times fewer keys would be.
-const MENTIONS_PER_KEY: usize = 3;
+/// The number of postings that count as one key when the next run is due.
+const POSTINGS_PER_KEY: usize = 3;
 
-/// Events and lines that make a chunk, whatever else waits: after each the index shows that it goes on.
-pub(crate) const STEP_WEIGHT: u64 = 65_536;
-/// Events and lines of a chunk whose room is kept for the next: a step with a full batch of holds on top.
-const KEPT_WEIGHT: u64 = STEP_WEIGHT + 2 * BATCH_LINES as u64;
+/// The weight after which a chunk is written. After each chunk the index shows progress.
+pub(crate) const INDEX_STEP_WEIGHT: u64 = 65_536;
+/// The weight of a chunk up to which its buffers are reused: one step, and a full batch of holds on top.
+const REUSED_BUFFER_WEIGHT: u64 = INDEX_STEP_WEIGHT + 2 * BATCH_LINES as u64;
 
 /// See the module.
-pub(crate) struct Behind {
+pub(crate) struct IndexBacklog {
     pub(crate) index: Index,
-    fold: Fold,
-    /// Batch that the fold leads to, and its checksum.
+    fold: EventFold,
+    /// The last batch of the fold, and its checksum.
     reached: (u64, u32),
-    /// Batch up to which keys and mentions were taken in: at a start they come from batches too that the index has long
-    /// folded.
-    taken: u64,
-    /// Taken out of the fold and not written yet.
-    ready: Option<Ready>,
-    /// Room for what is taken out next.
-    spare: Chunk,
+    /// The last batch whose keys and postings were added. At a start this may be a batch whose events the index already
+    /// has.
+    keys_added_to: u64,
+    /// A chunk that was taken out of the fold and is not written yet.
+    sealed: Option<SealedChunk>,
+    /// Buffers for the next chunk.
+    spare_chunk: Chunk,
     keys: Vec<KeyRecord>,
-    /// Mentions that wait: readers look there too.
-    mentions: Arc<Mutex<UnflushedPostings>>,
-    /// Keys and mentions that came since runs were tended.
-    untended: (usize, usize),
+    /// The postings that are not written yet. Readers search them too.
+    postings: Arc<Mutex<UnflushedPostings>>,
+    /// The number of keys and of postings that were added since the last compaction.
+    added_since_compaction: (usize, usize),
 }
 
-struct Ready {
+struct SealedChunk {
     chunk: Chunk,
     reached: (u64, u32),
     weight: u64,
-    /// Up to this batch no key waited and no mention.
+    /// The last batch with no unwritten key or posting before it; 0 if there are unwritten ones.
     keyed: u64,
 }
 
-impl Behind {
+impl IndexBacklog {
     pub(crate) fn new(index: Index) -> Self {
-        let position = index.position;
-        let reached = (position.indexed, position.indexed_sum);
-        let mentions = Arc::new(Mutex::new(UnflushedPostings::new(
-            Terms::new(index.position.terms_key),
-            index.position.keyed,
+        let state = index.state;
+        let reached = (state.indexed, state.indexed_sum);
+        let postings = Arc::new(Mutex::new(UnflushedPostings::new(
+            TermHasher::new(index.state.term_hash_key),
+            index.state.keyed,
         )));
         Self {
             index,
-            fold: Fold::default(),
+            fold: EventFold::default(),
             reached,
-            taken: position.keyed,
-            ready: None,
-            spare: Chunk::default(),
+            keys_added_to: state.keyed,
+            sealed: None,
+            spare_chunk: Chunk::default(),
             keys: Vec::new(),
-            mentions,
-            untended: (0, 0),
+            postings,
+            added_since_compaction: (0, 0),
         }
     }
 
-    /// Takes a batch in. What the index has of it already is left out.
-    pub(crate) fn take(&mut self, mut batch: Batch, sum: u32) {
-        if batch.number > self.index.position.keyed {
-            self.taken = batch.number;
-            let mut mentions = self.mentions();
-            let before = mentions.len();
-            mentions.take(&batch);
-            let more = mentions.len() - before;
-            drop(mentions);
-            self.untended = (self.untended.0 + batch.keys.len(), self.untended.1 + more);
+    /// Adds a batch. The parts that the index already has are skipped.
+    pub(crate) fn add_batch(&mut self, mut batch: Batch, sum: u32) {
+        if batch.number > self.index.state.keyed {
+            self.keys_added_to = batch.number;
+            let mut postings = self.postings();
+            let before = postings.len();
+            postings.add_batch(&batch);
+            let more = postings.len() - before;
+            drop(postings);
+            self.added_since_compaction =
+                (self.added_since_compaction.0 + batch.keys.len(), self.added_since_compaction.1 + more);
             self.keys.append(&mut batch.keys);
         }
-        if batch.number > self.index.position.indexed {
+        if batch.number > self.index.state.indexed {
             self.reached = (batch.number, sum);
             for event in batch.events {
                 self.fold.add(event.transition);
@@ -98,150 +98,149 @@ impl Behind {
         }
     }
 
-    fn mentions(&self) -> MutexGuard<'_, UnflushedPostings> {
-        self.mentions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn postings(&self) -> MutexGuard<'_, UnflushedPostings> {
+        self.postings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Mentions that no run has yet, for readers.
-    pub(crate) fn fresh(&self) -> Arc<Mutex<UnflushedPostings>> {
-        Arc::clone(&self.mentions)
+    /// The postings that no run has yet, for readers.
+    pub(crate) fn unflushed_postings(&self) -> Arc<Mutex<UnflushedPostings>> {
+        Arc::clone(&self.postings)
     }
 
-    /// Events that wait.
+    /// The number of events in the fold.
     pub(crate) fn events(&self) -> usize {
         self.fold.events
     }
 
-    /// Events that wait, and lines of theirs.
+    /// The weight of the backlog: events, and their lines.
     pub(crate) fn weight(&self) -> u64 {
-        self.fold.weight + self.ready.as_ref().map_or(0, |ready| ready.weight)
+        self.fold.weight + self.sealed.as_ref().map_or(0, |sealed| sealed.weight)
     }
 
-    /// Keys that wait, or mentions where those are more.
+    /// The number of keys that wait, or the equivalent number for postings if that is larger.
     pub(crate) fn keys(&self) -> usize {
-        self.keys.len().max(self.mentions().len() / MENTIONS_PER_KEY)
+        self.keys.len().max(self.postings().len() / POSTINGS_PER_KEY)
     }
 
-    /// Writes what waits; `item` knows items as they are, or as they became since. Answers with the batch that the index
-    /// now leads up to, and the weight that it took in.
+    /// Writes the backlog as a chunk. `item` returns an item as it is now, or as it was at any time since. Returns the
+    /// batch up to which the index is complete, and the weight that was written.
     pub(crate) fn write_chunk(
         &mut self,
         item: impl Fn(&ItemKey) -> Option<Item>,
     ) -> rusqlite::Result<Option<(u64, u64)>> {
-        self.make_ready(item);
-        self.write_ready()
+        self.seal_chunk(item);
+        self.write_sealed_chunk()
     }
 
-    /// Takes what waits out of the fold, unless something else was taken out and not written yet.
-    pub(crate) fn make_ready(&mut self, item: impl Fn(&ItemKey) -> Option<Item>) {
-        if self.ready.is_none() && self.reached.0 > self.index.position.indexed {
+    /// Takes a chunk out of the fold, unless an earlier chunk is not written yet.
+    pub(crate) fn seal_chunk(&mut self, item: impl Fn(&ItemKey) -> Option<Item>) {
+        if self.sealed.is_none() && self.reached.0 > self.index.state.indexed {
             let weight = self.fold.weight;
-            let mut chunk = mem::take(&mut self.spare);
-            self.fold.take_out(&mut chunk, item);
-            if weight > KEPT_WEIGHT {
-                self.fold = Fold::default();
+            let mut chunk = mem::take(&mut self.spare_chunk);
+            self.fold.drain_into(&mut chunk, item);
+            if weight > REUSED_BUFFER_WEIGHT {
+                self.fold = EventFold::default();
             }
-            // Where none waits, a start has none to read up to here.
-            let none = self.keys.is_empty() && self.mentions().len() == 0;
+            // If no key and no posting waits, a start does not have to read any batch before this one for them.
+            let none = self.keys.is_empty() && self.postings().len() == 0;
             let keyed = if none { self.reached.0 } else { 0 };
-            self.ready = Some(Ready { chunk, reached: self.reached, weight, keyed });
+            self.sealed = Some(SealedChunk { chunk, reached: self.reached, weight, keyed });
         }
     }
 
-    /// Writes what was taken out.
-    pub(crate) fn write_ready(&mut self) -> rusqlite::Result<Option<(u64, u64)>> {
-        let Some(Ready { chunk, reached: (batch, sum), weight, keyed }) = &self.ready else {
+    /// Writes the sealed chunk.
+    pub(crate) fn write_sealed_chunk(&mut self) -> rusqlite::Result<Option<(u64, u64)>> {
+        let Some(SealedChunk { chunk, reached: (batch, sum), weight, keyed }) = &self.sealed else {
             return Ok(None);
         };
-        let ahead = u64::from(bug!("the-index-is-ahead-of-the-log"));
-        self.index.write(chunk, (*batch + ahead, *sum), *keyed)?;
+        self.index.write(chunk, (*batch, *sum), *keyed)?;
         let written = (*batch, *weight);
-        if let Some(Ready { mut chunk, weight, .. }) = self.ready.take()
-            && weight <= KEPT_WEIGHT
+        if let Some(SealedChunk { mut chunk, weight, .. }) = self.sealed.take()
+            && weight <= REUSED_BUFFER_WEIGHT
         {
             chunk.clear();
-            self.spare = chunk;
+            self.spare_chunk = chunk;
         }
         Ok(Some(written))
     }
 
-    /// Gives back the room that is kept from one chunk to the next.
-    pub(crate) fn rest(&mut self) {
+    /// Frees the buffers that are kept from one chunk to the next.
+    pub(crate) fn release_buffers(&mut self) {
         if self.weight() == 0 {
-            self.fold = Fold::default();
-            self.spare = Chunk::default();
+            self.fold = EventFold::default();
+            self.spare_chunk = Chunk::default();
         }
     }
 
-    /// Writes the keys and mentions that wait as runs. Answers whether there were any.
+    /// Writes the keys and postings that wait as runs. Returns whether there were any.
     pub(crate) fn write_runs(&mut self) -> rusqlite::Result<bool> {
-        let mut mentions = self.waiting_mentions();
-        let count = mentions.len();
-        let written = self.write_runs_with(&mut mentions)?;
-        self.forget_mentions(count);
+        let mut postings = self.clone_postings();
+        let count = postings.len();
+        let written = self.write_runs_with(&mut postings)?;
+        self.remove_flushed_postings(count);
         Ok(written)
     }
 
-    /// The mentions that wait.
-    pub(crate) fn waiting_mentions(&self) -> Vec<Mention> {
-        self.mentions().all()
+    /// A copy of the postings that wait.
+    pub(crate) fn clone_postings(&self) -> Vec<Posting> {
+        self.postings().all()
     }
 
-    /// Writes the keys that wait, and the mentions, as runs; both are put in order here. Answers whether there were any. Holds no lock.
-    pub(crate) fn write_runs_with(&mut self, mentions: &mut Vec<Mention>) -> rusqlite::Result<bool> {
-        if self.keys.is_empty() && mentions.is_empty() {
+    /// Sorts and writes the keys that wait and these postings as runs. Returns whether there were any. It takes no
+    /// lock.
+    pub(crate) fn write_runs_with(&mut self, postings: &mut Vec<Posting>) -> rusqlite::Result<bool> {
+        if self.keys.is_empty() && postings.is_empty() {
             return Ok(false);
         }
-        postings::sort_and_join(mentions);
-        let taken =
-            if bug!("a-start-claims-keys-that-it-has-not-read") { self.reached.0 } else { self.taken };
-        self.index.write_runs(&mut self.keys, mentions, taken)?;
+        postings::sort_and_join(postings);
+        self.index.write_runs(&mut self.keys, postings, self.keys_added_to)?;
         self.keys.clear();
         Ok(true)
     }
 
-    /// Forgets the first `count` mentions, which a run has. A reader that finds them in both takes them once.
-    pub(crate) fn forget_mentions(&self, count: usize) {
-        self.mentions().written(count);
+    /// Removes the first `count` postings, which a run has now. A reader that finds a posting in both places uses it
+    /// once.
+    pub(crate) fn remove_flushed_postings(&self, count: usize) {
+        self.postings().written(count);
     }
 
-    /// Goes on with merging runs, if that may be, and with deleting those of keys that are older than `retire_before`, in
-    /// step with what comes. Answers whether the filters are others now.
-    pub(crate) fn tend(&mut self, retire_before: i64, may_merge: bool) -> rusqlite::Result<bool> {
-        let changed = self.index.tend(retire_before, may_merge, self.untended)?;
-        self.untended = (0, 0);
+    /// Continues merging runs if `may_merge`, and deleting runs of keys that are older than `retire_before`. The work
+    /// is proportional to what was added. Returns whether the filters have changed.
+    pub(crate) fn compact(&mut self, retire_before: i64, may_merge: bool) -> rusqlite::Result<bool> {
+        let changed = self.index.compact(retire_before, may_merge, self.added_since_compaction)?;
+        self.added_since_compaction = (0, 0);
         Ok(changed)
     }
 
-    /// Copies the index's write-ahead log when it has become long.
+    /// Copies the write-ahead log of the index if it has become long.
     pub(crate) fn checkpoint(&self) -> rusqlite::Result<()> {
-        if log::checkpoint(&self.index.db, "NOOP")? > COPIED_AT {
-            fault!("checkpoint.index" => log::failing_disk());
+        if log::checkpoint(&self.index.db, "NOOP")? > CHECKPOINT_AFTER_BYTES {
+            fault!("checkpoint.index" => log::injected_error());
             log::checkpoint(&self.index.db, "PASSIVE")?;
         }
         Ok(())
     }
 
-    /// What rules keys out.
-    pub(crate) fn filters(&self) -> Vec<Arc<Filter>> {
+    /// The filters that rule keys out.
+    pub(crate) fn filters(&self) -> Vec<Arc<BloomFilter>> {
         self.index.keys.all.iter().map(|run| Arc::clone(&run.filter)).collect()
     }
 }
 
-/// Reservations as they became, each once, in the order in which they last moved.
+/// The latest value of each reservation, in the order of the last change.
 #[derive(Debug)]
-struct Newest<T> {
+struct LatestByReservation<T> {
     places: Map<ReservationId, usize>,
     all: Vec<Option<T>>,
 }
 
-impl<T> Default for Newest<T> {
+impl<T> Default for LatestByReservation<T> {
     fn default() -> Self {
         Self { places: Map::default(), all: Vec::new() }
     }
 }
 
-impl<T> Newest<T> {
+impl<T> LatestByReservation<T> {
     fn put(&mut self, id: ReservationId, value: T) {
         if let Some(before) = self.places.insert(id, self.all.len()).and_then(|place| self.all.get_mut(place))
         {
@@ -261,22 +260,22 @@ impl<T> Newest<T> {
     }
 }
 
-/// Committed events, folded to what they come to.
+/// Committed events, folded to their final effects.
 #[derive(Debug, Default)]
-pub(crate) struct Fold {
+pub(crate) struct EventFold {
     events: usize,
-    /// Events, and lines and units of theirs: what [`crate::engine::core`] counts too.
+    /// Events, and their lines and units. The core counts the same weight.
     pub(crate) weight: u64,
     items: HashSet<ItemKey, RandomState>,
     pauses: Map<String, bool>,
-    units: units::Changes,
-    /// Active holds, and whether the index has them as such.
-    active: Newest<(Hold, bool)>,
+    units: units::UnitChanges,
+    /// Active holds, and whether the index has them as active.
+    active: LatestByReservation<(Hold, bool)>,
     ended: Vec<ReservationId>,
-    closed: Newest<Hold>,
+    closed: LatestByReservation<Hold>,
 }
 
-impl Fold {
+impl EventFold {
     pub(crate) fn add(&mut self, transition: Transition) {
         self.events += 1;
         self.weight += 1 + transition.weight();
@@ -291,7 +290,7 @@ impl Fold {
             Transition::Stock { item, .. } => self.item(&item.key),
             Transition::Sale { scope, paused, .. } => match scope {
                 Scope::Everything => {
-                    self.pauses.insert(EVERYTHING.to_owned(), paused);
+                    self.pauses.insert(PAUSE_EVERYTHING.to_owned(), paused);
                 }
                 Scope::Location(location) => {
                     self.pauses.insert(location.as_str().to_owned(), paused);
@@ -309,14 +308,14 @@ impl Fold {
 
     fn hold(&mut self, hold: Hold, created: bool) {
         let id = hold.id;
-        // Nothing moves before it is made.
+        // A reservation has no event before its creation.
         let before = if created { None } else { self.active.remove(id) };
         if hold.status == Status::Active {
             let indexed = before.map_or(!created, |(_, indexed)| indexed);
             self.active.put(id, (hold, indexed));
             return;
         }
-        // What closed before this chunk began and comes again (a return) is in the index as closed.
+        // If a reservation closed before this chunk and changes again by a return, the index has it as closed.
         let returned = hold.lines.iter().any(|line| line.returned > 0);
         let was_closed = self.closed.remove(id).is_some();
         self.closed.put(id, hold);
@@ -326,9 +325,10 @@ impl Fold {
         }
     }
 
-    /// Takes out what it comes to, into a chunk that is empty, and keeps the room. Items are taken as they are published, which may
-    /// be newer than the chunk: what a start applies on top are after-images, so it comes to the same.
-    pub(crate) fn take_out(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
+    /// Moves the content into an empty chunk and keeps the buffers. Items are taken as they are published and may be
+    /// newer than the chunk. That is harmless, because the events that a start applies on top carry the state after the
+    /// event.
+    pub(crate) fn drain_into(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
         let Self { events, weight, items, pauses, units, active, ended, closed } = self;
         (*events, *weight) = (0, 0);
         chunk.items.extend(items.drain().filter_map(|key| item(&key)));
@@ -339,8 +339,8 @@ impl Fold {
         for (hold, indexed) in active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }
-        // In the order of the file, so that each of its pages is written once. Closed holds are nearly so, which a stable sort makes
-        // use of.
+        // The rows are sorted like the tables, so that each page is written once. Closed holds are nearly sorted
+        // already, which makes a stable sort fast.
         chunk.items.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         chunk.closed.sort_by_key(|hold| hold.id);
         chunk.units.sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -350,8 +350,8 @@ impl Fold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::item_keys::SharedKeys;
-    use crate::log::can_wait;
+    use crate::index::item_key_interner::ItemKeyInterner;
+    use crate::log::is_retryable;
     use rusqlite::ErrorCode;
     use std::sync::atomic::Ordering;
     use stockhold_domain::{Command, Event, Fingerprint, Instant, KeyHash, KeyTarget};
@@ -383,146 +383,148 @@ mod tests {
         }
     }
 
-    fn open(dir: &TempDir) -> Behind {
-        Behind::new(Index::open(&dir.path().join("index.db"), &SharedKeys::default()).unwrap().0)
+    fn open(dir: &TempDir) -> IndexBacklog {
+        IndexBacklog::new(Index::open(&dir.path().join("index.db"), &ItemKeyInterner::default()).unwrap().0)
     }
 
-    /// What the index says that it has, and what it has.
-    fn state(behind: &Behind) -> (u64, u64, i64, usize) {
-        let db = &behind.index.db;
+    /// What the state row of the index says, and the number of its rows.
+    fn state(backlog: &IndexBacklog) -> (u64, u64, i64, usize) {
+        let db = &backlog.index.db;
         let pauses = db.query_row("SELECT count(*) FROM pauses", [], |row| row.get(0)).unwrap();
-        let position = behind.index.position;
-        (position.indexed, position.keyed, pauses, crate::index::runs::count::<crate::index::keys::Keys>(db))
+        let state = backlog.index.state;
+        (state.indexed, state.keyed, pauses, crate::index::runs::count::<crate::index::keys::KeyRuns>(db))
     }
 
     #[test]
     fn a_full_disk_loses_nothing_of_what_waits() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind = open(&dir);
+        let mut backlog = open(&dir);
         let mut maker = Maker::new(1, "");
-        let limit = |behind: &Behind, pages: i64| {
+        let limit = |backlog: &IndexBacklog, pages: i64| {
             let pragma = format!("PRAGMA max_page_count = {pages}");
-            behind.index.db.query_row(&pragma, [], |_| Ok(())).unwrap();
+            backlog.index.db.query_row(&pragma, [], |_| Ok(())).unwrap();
         };
-        // No more than there are.
-        limit(&behind, 1);
-        behind.take(batch(1, &mut maker), 11);
-        assert!(can_wait(&behind.write_chunk(|_| None).unwrap_err()));
-        assert!(can_wait(&behind.write_runs().unwrap_err()));
-        behind.take(batch(2, &mut maker), 12);
-        assert!(can_wait(&behind.write_chunk(|_| None).unwrap_err()));
-        assert_eq!((state(&behind), behind.weight(), behind.keys()), ((0, 0, 0, 0), 1_000, 1_000));
+        // The database may not grow.
+        limit(&backlog, 1);
+        backlog.add_batch(batch(1, &mut maker), 11);
+        assert!(is_retryable(&backlog.write_chunk(|_| None).unwrap_err()));
+        assert!(is_retryable(&backlog.write_runs().unwrap_err()));
+        backlog.add_batch(batch(2, &mut maker), 12);
+        assert!(is_retryable(&backlog.write_chunk(|_| None).unwrap_err()));
+        assert_eq!((state(&backlog), backlog.weight(), backlog.keys()), ((0, 0, 0, 0), 1_000, 1_000));
 
-        limit(&behind, 1_000_000);
-        assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((1, 500)));
-        assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((2, 500)));
-        assert!(behind.write_runs().unwrap());
-        assert_eq!((state(&behind), behind.weight(), behind.keys()), ((2, 2, 1_000, 1_000), 0, 0));
+        limit(&backlog, 1_000_000);
+        assert_eq!(backlog.write_chunk(|_| None).unwrap(), Some((1, 500)));
+        assert_eq!(backlog.write_chunk(|_| None).unwrap(), Some((2, 500)));
+        assert!(backlog.write_runs().unwrap());
+        assert_eq!((state(&backlog), backlog.weight(), backlog.keys()), ((2, 2, 1_000, 1_000), 0, 0));
     }
 
     #[test]
     fn room_is_kept_for_chunks_as_they_usually_are_and_given_back_when_nothing_waits() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind = open(&dir);
+        let mut backlog = open(&dir);
         let mut maker = Maker::new(1, "");
-        let kept = |behind: &Behind| (behind.fold.pauses.capacity() > 0, behind.spare.pauses.capacity() > 0);
+        let kept = |backlog: &IndexBacklog| {
+            (backlog.fold.pauses.capacity() > 0, backlog.spare_chunk.pauses.capacity() > 0)
+        };
         let mut number = 0;
-        for (batches, keeps) in [(1, true), (KEPT_WEIGHT / 500 + 1, false), (1, true)] {
+        for (batches, keeps) in [(1, true), (REUSED_BUFFER_WEIGHT / 500 + 1, false), (1, true)] {
             for _ in 0..batches {
                 number += 1;
-                behind.take(batch(number, &mut maker), 1);
+                backlog.add_batch(batch(number, &mut maker), 1);
             }
-            assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((number, batches * 500)));
-            assert_eq!(kept(&behind), (keeps, keeps));
+            assert_eq!(backlog.write_chunk(|_| None).unwrap(), Some((number, batches * 500)));
+            assert_eq!(kept(&backlog), (keeps, keeps));
         }
-        behind.take(batch(number + 1, &mut maker), 1);
-        behind.rest();
-        assert!(kept(&behind).0 && behind.weight() == 500, "what waits stays");
-        behind.write_chunk(|_| None).unwrap();
-        behind.rest();
-        assert_eq!(kept(&behind), (false, false));
+        backlog.add_batch(batch(number + 1, &mut maker), 1);
+        backlog.release_buffers();
+        assert!(kept(&backlog).0 && backlog.weight() == 500, "what waits stays");
+        backlog.write_chunk(|_| None).unwrap();
+        backlog.release_buffers();
+        assert_eq!(kept(&backlog), (false, false));
     }
 
     #[test]
     fn a_run_that_a_start_writes_on_the_way_claims_no_key_that_was_not_read_yet() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind = open(&dir);
+        let mut backlog = open(&dir);
         for number in 1..=3 {
-            behind.take(batch(number, &mut Maker::new(number, "")), 1);
+            backlog.add_batch(batch(number, &mut Maker::new(number, "")), 1);
         }
-        assert_eq!(behind.write_chunk(|_| None).unwrap(), Some((3, 1_500)));
-        assert_eq!(state(&behind), (3, 0, 1_500, 0));
+        assert_eq!(backlog.write_chunk(|_| None).unwrap(), Some((3, 1_500)));
+        assert_eq!(state(&backlog), (3, 0, 1_500, 0));
 
         // As after a crash: the index has the reservations, and the keys are read again from the log.
-        let mut behind = open(&dir);
+        let mut backlog = open(&dir);
         for number in 1..=3 {
-            behind.take(batch(number, &mut Maker::new(number, "")), 1);
-            assert!(behind.write_runs().unwrap());
-            assert_eq!(behind.index.position.keyed, number);
+            backlog.add_batch(batch(number, &mut Maker::new(number, "")), 1);
+            assert!(backlog.write_runs().unwrap());
+            assert_eq!(backlog.index.state.keyed, number);
         }
-        assert_eq!(state(&behind), (3, 3, 1_500, 1_500));
+        assert_eq!(state(&backlog), (3, 3, 1_500, 1_500));
     }
 
     #[test]
     fn a_full_disk_loses_no_key_while_runs_are_merged() {
         let dir = tempfile::tempdir().unwrap();
-        let mut behind = open(&dir);
+        let mut backlog = open(&dir);
         let mut maker = Maker::new(1, "");
         for number in 1..=8 {
-            behind.take(batch(number, &mut maker), 1);
-            assert!(behind.write_runs().unwrap());
+            backlog.add_batch(batch(number, &mut maker), 1);
+            assert!(backlog.write_runs().unwrap());
         }
-        behind.index.db.query_row("PRAGMA max_page_count = 1", [], |_| Ok(())).unwrap();
-        assert!(can_wait(&behind.tend(0, true).unwrap_err()));
-        assert_eq!((behind.filters().len(), state(&behind).3), (8, 4_000));
-        assert!(!behind.tend(0, false).unwrap(), "nothing is merged when it may not be");
+        backlog.index.db.query_row("PRAGMA max_page_count = 1", [], |_| Ok(())).unwrap();
+        assert!(is_retryable(&backlog.compact(0, true).unwrap_err()));
+        assert_eq!((backlog.filters().len(), state(&backlog).3), (8, 4_000));
+        assert!(!backlog.compact(0, false).unwrap(), "nothing is merged when it may not be");
 
-        behind.index.db.query_row("PRAGMA max_page_count = 1000000", [], |_| Ok(())).unwrap();
-        assert!(behind.tend(0, true).unwrap());
-        assert_eq!((behind.filters().len(), state(&behind).3), (1, 4_000));
+        backlog.index.db.query_row("PRAGMA max_page_count = 1000000", [], |_| Ok(())).unwrap();
+        assert!(backlog.compact(0, true).unwrap());
+        assert_eq!((backlog.filters().len(), state(&backlog).3), (1, 4_000));
     }
 
     #[test]
     fn what_is_given_up_half_way_is_done_anew_and_a_merge_goes_on_where_it_stood() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("index.db");
-        let mut behind = Behind::new(Index::open(&file, &SharedKeys::default()).unwrap().0);
+        let mut backlog = IndexBacklog::new(Index::open(&file, &ItemKeyInterner::default()).unwrap().0);
         let mut maker = Maker::new(1, "");
-        let flag = Arc::clone(&behind.index.pace.given_up);
-        let give_up = |up| flag.store(up, Ordering::Relaxed);
+        let flag = Arc::clone(&backlog.index.throttle.cancelled);
+        let cancel = |up| flag.store(up, Ordering::Relaxed);
         let is_told = |done: rusqlite::Result<bool>| {
             let error = done.unwrap_err();
             assert_eq!(error.sqlite_error_code(), Some(ErrorCode::OperationInterrupted));
         };
         for number in 1..=16_u64 {
-            behind.take(batch(number, &mut maker), 1);
+            backlog.add_batch(batch(number, &mut maker), 1);
             if number % 2 == 1 {
                 continue;
             }
-            let before = state(&behind);
-            behind.make_ready(|_| None);
-            give_up(true);
-            is_told(behind.write_runs());
-            is_told(behind.write_ready().map(|written| written.is_some()));
-            assert_eq!(state(&behind), before);
-            give_up(false);
-            assert!(behind.write_runs().unwrap());
-            assert_eq!(behind.write_ready().unwrap(), Some((number, 1_000)));
+            let before = state(&backlog);
+            backlog.seal_chunk(|_| None);
+            cancel(true);
+            is_told(backlog.write_runs());
+            is_told(backlog.write_sealed_chunk().map(|written| written.is_some()));
+            assert_eq!(state(&backlog), before);
+            cancel(false);
+            assert!(backlog.write_runs().unwrap());
+            assert_eq!(backlog.write_sealed_chunk().unwrap(), Some((number, 1_000)));
         }
-        assert_eq!(state(&behind), (16, 16, 8_000, 8_000));
-        // From here on a step is as short as may be: the eight runs of 1,000 keys are merged in two.
-        behind.tend(0, false).unwrap();
+        assert_eq!(state(&backlog), (16, 16, 8_000, 8_000));
+        // From here on each step is as short as possible. The eight runs of 1,000 keys need two steps.
+        backlog.compact(0, false).unwrap();
         let mut steps = 0;
-        while behind.filters().len() > 1 {
-            give_up(true);
-            is_told(behind.tend(0, true));
-            give_up(false);
-            behind.tend(0, true).unwrap();
+        while backlog.filters().len() > 1 {
+            cancel(true);
+            is_told(backlog.compact(0, true));
+            cancel(false);
+            backlog.compact(0, true).unwrap();
             steps += 1;
             assert!(steps <= 2, "a merge that was given up begins anew");
         }
-        assert_eq!((steps, state(&behind).3), (2, 8_000));
-        let read = behind.index.db.unchecked_transaction().unwrap();
+        assert_eq!((steps, state(&backlog).3), (2, 8_000));
+        let read = backlog.index.db.unchecked_transaction().unwrap();
         for number in 1..=16_u64 {
             for n in 0..500 {
                 let hash = KeyHash(u128::from(number) << 64 | n);
@@ -530,7 +532,7 @@ mod tests {
             }
         }
         drop(read);
-        drop(behind);
-        assert_eq!(Index::open(&file, &SharedKeys::default()).unwrap().0.keys.all.len(), 1);
+        drop(backlog);
+        assert_eq!(Index::open(&file, &ItemKeyInterner::default()).unwrap().0.keys.all.len(), 1);
     }
 }

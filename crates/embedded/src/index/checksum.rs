@@ -1,17 +1,17 @@
-//! Checksums of the index: one for each row, and for each table the number of its rows and the sum of their checksums.
+//! The checksums of the index. Each row has one, and for each table the state row keeps the number of rows and the sum
+//! of their checksums.
 
-use crate::error::Damage;
-use stockhold_domain::bug;
+use crate::error::IndexError;
 
-/// How many rows a table has, and the sum of their checksums.
+/// The number of rows of a table, and the sum of their checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct TableTotals {
     pub(crate) rows: u64,
     pub(crate) sums: u64,
 }
 
-impl Totals {
-    pub(crate) fn put(&mut self, before: Option<u32>, after: Option<u32>) {
+impl TableTotals {
+    pub(crate) fn replace(&mut self, before: Option<u32>, after: Option<u32>) {
         if let Some(sum) = before {
             self.rows = self.rows.wrapping_sub(1);
             self.sums = self.sums.wrapping_sub(u64::from(sum));
@@ -23,7 +23,7 @@ impl Totals {
     }
 }
 
-/// The checksum of a row: its key and its data.
+/// The checksum of a row, over its key and its data.
 pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key);
@@ -31,9 +31,12 @@ pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-pub(crate) fn expect(what: &str, found: Totals, expected: Totals) -> Result<(), Damage> {
-    if found == expected || bug!("rows-are-not-counted") {
+pub(crate) fn check_totals(what: &str, found: TableTotals, expected: TableTotals) -> Result<(), IndexError> {
+    if found == expected {
         return Ok(());
     }
-    Err(Damage::What(format!("it has {} {what} where {} were written, or others", found.rows, expected.rows)))
+    Err(IndexError::Damaged(format!(
+        "it has {} {what} and should have {}, or their checksums differ",
+        found.rows, expected.rows
+    )))
 }

@@ -1,4 +1,4 @@
-//! What changed over some batches, folded: what the index takes in at a time.
+//! The folded changes of some batches. The index writes them in one transaction.
 
 use crate::index::units;
 use stockhold_domain::{Hold, Item, ItemKey, Label, ReservationId};
@@ -6,23 +6,23 @@ use stockhold_domain::{Hold, Item, ItemKey, Label, ReservationId};
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
-    /// In the order of the file.
+    /// Sorted like the table.
     pub(crate) items: Vec<Item>,
     pub(crate) pauses: Vec<(String, bool)>,
-    /// Units with ids that changed, in the order of the file.
-    pub(crate) units: Vec<((ItemKey, Label), units::Change)>,
+    /// The units with ids that changed, sorted like the table.
+    pub(crate) units: Vec<((ItemKey, Label), units::UnitChange)>,
     /// Active reservations that the index does not have.
     pub(crate) opened: Vec<Hold>,
-    /// Active reservations that it has, changed.
+    /// Active reservations that the index has in an earlier version.
     pub(crate) moved: Vec<Hold>,
-    /// Reservations that it has as active and that are not any more.
+    /// Reservations that the index has as active and that are closed now.
     pub(crate) ended: Vec<ReservationId>,
-    /// Closed reservations, as they are now.
+    /// Closed reservations.
     pub(crate) closed: Vec<Hold>,
 }
 
 impl Chunk {
-    /// Lets go of what is in it, and keeps the room.
+    /// Removes the content and keeps the buffers.
     pub(crate) fn clear(&mut self) {
         let Self { items, pauses, units, opened, moved, ended, closed } = self;
         items.clear();

@@ -1,31 +1,29 @@
-//! A filter over the keys of one run, or of some maps: says for most absent keys that they are absent, without a look. A blocked Bloom
-//! filter (F. Putze, P. Sanders, J. Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007): all bits of a
-//! key lie in one cache line.
+//! A blocked Bloom filter over the keys of one run. It rules out most absent keys without a read. All bits of a key lie
+//! in one cache line (F. Putze, P. Sanders, J. Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007).
 
 use stockhold_domain::KeyHash;
-use stockhold_domain::bug;
 
-/// Bits of the filter per key of a run. Each absent key that is taken for present costs a read and two changes of thread, and a
-/// dozen runs are asked for each key.
+/// The bits per key of a run. Each false positive costs a read and two context switches, and each key is looked up in a
+/// dozen runs.
 const BITS_PER_KEY: usize = 24;
-/// Bits set per key.
+/// The bits that are set for each key.
 const PROBES: u32 = 8;
-/// Words of one block: 64 bytes, a cache line.
+/// The words of one block. A block has 64 bytes, which is a cache line.
 const BLOCK_WORDS: usize = 8;
 const BLOCK_BITS: usize = BLOCK_WORDS * 64;
 
-/// A key that filters are asked for: its bits are the same in all of them.
+/// A key to look up. Its bits are computed once for all filters.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sought {
+pub(crate) struct KeyProbe {
     pub(crate) key: KeyHash,
     bits: [u64; BLOCK_WORDS],
 }
 
-impl From<KeyHash> for Sought {
-    /// Nine bits of the key for each probe: three choose the word, six the bit.
+impl From<KeyHash> for KeyProbe {
+    /// Each probe uses nine bits of the key: three bits choose the word and six bits choose the bit.
     fn from(key: KeyHash) -> Self {
-        // Eight probes take 72 bits: the last eight of them lie at the end of the high half, of which only the beginning
-        // decides on the block.
+        // Eight probes take 72 bits. The last eight of these bits are the end of the high half, and mainly the
+        // beginning of the high half chooses the block.
         let mut bits = [0; BLOCK_WORDS];
         for n in 0..PROBES {
             let probe = (key.0 >> (9 * n)) as usize;
@@ -39,40 +37,37 @@ impl From<KeyHash> for Sought {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Filter {
+pub(crate) struct BloomFilter {
     blocks: Vec<[u64; BLOCK_WORDS]>,
 }
 
-impl Filter {
-    /// A filter without keys, for so many.
-    pub(crate) fn for_keys(keys: usize) -> Self {
+impl BloomFilter {
+    /// An empty filter for this number of keys.
+    pub(crate) fn with_capacity(keys: usize) -> Self {
         let count = (keys * BITS_PER_KEY).div_ceil(BLOCK_BITS).max(1);
         Self { blocks: vec![[0; BLOCK_WORDS]; count] }
     }
 
-    /// A filter over these keys.
-    pub(crate) fn of(keys: impl ExactSizeIterator<Item = KeyHash>) -> Self {
-        let mut filter = Self::for_keys(keys.len());
+    /// A filter of these keys.
+    pub(crate) fn from_keys(keys: impl ExactSizeIterator<Item = KeyHash>) -> Self {
+        let mut filter = Self::with_capacity(keys.len());
         for key in keys {
             filter.insert(key);
         }
         filter
     }
 
-    /// `false` means absent.
-    pub(crate) fn may_have(&self, sought: &Sought) -> bool {
-        let Some(block) = self.blocks.get(self.block_of(sought.key)) else { return true };
-        // All words, without asking in between: what can't be guessed is not branched on.
-        block.iter().zip(&sought.bits).fold(0, |missing, (block, bits)| missing | (bits & !block)) == 0
+    /// `false` means that the key is absent.
+    pub(crate) fn may_contain(&self, probe: &KeyProbe) -> bool {
+        let Some(block) = self.blocks.get(self.block_of(probe.key)) else { return true };
+        // All words are combined without a branch, because the branch could not be predicted.
+        block.iter().zip(&probe.bits).fold(0, |missing, (block, bits)| missing | (bits & !block)) == 0
     }
 
     pub(crate) fn insert(&mut self, key: KeyHash) {
-        if bug!("a-filter-rules-out-a-used-key") && key.0.is_multiple_of(61) {
-            return;
-        }
         let block = self.block_of(key);
         let Some(block) = self.blocks.get_mut(block) else { return };
-        for (block, bits) in block.iter_mut().zip(Sought::from(key).bits) {
+        for (block, bits) in block.iter_mut().zip(KeyProbe::from(key).bits) {
             *block |= bits;
         }
     }
@@ -82,12 +77,12 @@ impl Filter {
         ((u128::from((key.0 >> 64) as u64) * self.blocks.len() as u128) >> 64) as usize
     }
 
-    /// The filter's bytes.
+    /// The bytes of the filter.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.blocks.iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// From its bytes; `None` when they can't be a filter's.
+    /// Reads a filter from its bytes. `None` means that they are not a filter.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (blocks, rest) = bytes.as_chunks::<{ BLOCK_WORDS * 8 }>();
         if blocks.is_empty() || !rest.is_empty() {
@@ -113,17 +108,17 @@ mod tests {
         stockhold_store::digest::key_hash("p", "o", &n.to_string())
     }
 
-    fn sought(n: u64) -> Sought {
+    fn probe(n: u64) -> KeyProbe {
         key(n).into()
     }
 
     #[test]
     fn has_what_was_put_in_and_little_else() {
-        let filter = Filter::of((0..10_000).map(key).collect::<Vec<_>>().into_iter());
-        let again = Filter::from_bytes(&filter.to_bytes()).unwrap();
-        assert!((0..10_000).all(|n| filter.may_have(&sought(n)) && again.may_have(&sought(n))));
-        let wrong = (10_000..110_000).filter(|n| filter.may_have(&sought(*n))).count();
+        let filter = BloomFilter::from_keys((0..10_000).map(key).collect::<Vec<_>>().into_iter());
+        let again = BloomFilter::from_bytes(&filter.to_bytes()).unwrap();
+        assert!((0..10_000).all(|n| filter.may_contain(&probe(n)) && again.may_contain(&probe(n))));
+        let wrong = (10_000..110_000).filter(|n| filter.may_contain(&probe(*n))).count();
         assert!(wrong < 100, "{wrong} of 100,000 absent keys were taken for present");
-        assert!(Filter::from_bytes(&[0; 63]).is_none());
+        assert!(BloomFilter::from_bytes(&[0; 63]).is_none());
     }
 }

@@ -1,12 +1,12 @@
-//! `index.db`: what the log comes to, up to a stored batch. Written by the indexer alone, behind the commit; read at a
-//! start and by readers that look for closed reservations and used keys. Every row carries a checksum, and the number
-//! and sum of the rows a start depends on stand in the state row, so that a row that vanished is found too.
+//! `index.db`, which is derived from the log up to a stored batch. Only the indexer writes it, after the commit. A
+//! start reads it, and so do readers that look for closed reservations and used keys. Every row has a checksum. The
+//! state row has the number and the sum of the rows that a start depends on, so that a missing row is detected too.
 
 pub(crate) mod backlog;
 pub(crate) mod checksum;
 pub(crate) mod chunk;
 pub(crate) mod filter;
-pub(crate) mod item_keys;
+pub(crate) mod item_key_interner;
 pub(crate) mod keys;
 pub(crate) mod postings;
 pub(crate) mod runs;
@@ -14,32 +14,32 @@ pub(crate) mod segments;
 pub(crate) mod throttle;
 pub(crate) mod units;
 
-use self::checksum::{Totals, expect, row_sum};
+use self::checksum::{TableTotals, check_totals, row_sum};
 use self::chunk::Chunk;
-use self::item_keys::SharedKeys;
-use self::keys::Keys;
-use self::postings::{Mention, Mentions};
-use self::runs::{Kind, Merging, Retired, Run};
-use self::segments::{Segments, Standing};
-use self::throttle::Pace;
-use crate::error::Damage;
+use self::item_key_interner::ItemKeyInterner;
+use self::keys::KeyRuns;
+use self::postings::{Posting, PostingRuns};
+use self::runs::{RetiredRuns, Run, RunKind, RunMerge};
+use self::segments::{SegmentTotals, Segments};
+use self::throttle::WriteThrottle;
+use crate::error::IndexError;
 use crate::error::OpenError;
 #[cfg(feature = "faults")]
-use crate::log::failing_disk;
+use crate::log::injected_error;
 use crate::log::{check_format, open_reader, open_sqlite};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
-use stockhold_domain::bug;
 use stockhold_domain::{Hold, Instant, Item, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::codec::{self, Reader};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 
-const FORMAT: i64 = 5;
-/// Bytes of a page of a new index; one that is there keeps its pages. Each is two calls to write and two to copy, so long rows want
-/// large ones. Rows of items stand apart where many sell evenly: each then writes a page of its own.
+const FORMAT: i64 = 1;
+/// The bytes of a page of a new index. An existing index keeps its page size. Each page costs two system calls to write
+/// and two to copy, so long rows need large pages. Rows of items are far apart when many items sell evenly, and each
+/// then writes a page of its own.
 const PAGE: u32 = 16 << 10;
-/// Marks the file as ours: "SHIX".
+/// Marks the file as an index of stockhold: "SHIX".
 const APPLICATION: i64 = 0x5348_4958;
 
 const SCHEMA: &str = "
@@ -52,76 +52,76 @@ const SCHEMA: &str = "
     CREATE TABLE closed (id BLOB PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// How everything is called among the paused locations, none of which can have an empty name.
-pub(crate) const EVERYTHING: &str = "";
+/// The name of the pause of everything among the paused locations. No location has an empty name.
+pub(crate) const PAUSE_EVERYTHING: &str = "";
 
 /// The state row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
-    /// Batch up to which items and reservations are indexed, and its checksum in the log.
+pub(crate) struct IndexState {
+    /// The batch up to which items and reservations are indexed, and its checksum in the log.
     pub(crate) indexed: u64,
     pub(crate) indexed_sum: u32,
-    /// Batch up to which keys and mentions are indexed.
+    /// The batch up to which keys and postings are indexed.
     pub(crate) keyed: u64,
-    /// Keys that were used before this may be gone: nobody was promised that they stay.
-    pub(crate) forgotten: Instant,
-    /// What the terms of mentions are made with.
-    pub(crate) terms_key: u128,
-    pub(crate) items: Totals,
-    pub(crate) pauses: Totals,
-    pub(crate) closed: Totals,
-    pub(crate) units: Totals,
-    pub(crate) active: Standing,
+    /// Keys that were used before this time may be dropped, because their retention is over.
+    pub(crate) dropped_before: Instant,
+    /// The key of the hashes of terms.
+    pub(crate) term_hash_key: u128,
+    pub(crate) items: TableTotals,
+    pub(crate) pauses: TableTotals,
+    pub(crate) closed: TableTotals,
+    pub(crate) units: TableTotals,
+    pub(crate) active: SegmentTotals,
 }
 
-/// The runs of one kind, and the merge that is under way among them.
+/// The runs of one kind, and the merge that is in progress.
 #[derive(Debug, Default)]
-pub(crate) struct Runs {
+pub(crate) struct RunSet {
     pub(crate) all: Vec<Run>,
-    merging: Option<Merging>,
+    merge: Option<RunMerge>,
 }
 
-impl Runs {
-    fn load<K: Kind>(db: &Connection) -> Result<Self, Damage> {
-        Ok(Self { all: runs::load::<K>(db)?, merging: None })
+impl RunSet {
+    fn load<K: RunKind>(db: &Connection) -> Result<Self, IndexError> {
+        Ok(Self { all: runs::load::<K>(db)?, merge: None })
     }
 
-    /// Goes on with merging and retiring: with a few records for each of `fresh` that came since. `retired` is told of
-    /// the newest record that goes, in the same transaction. Answers whether the runs are others now.
-    fn tend<K: Kind>(
+    /// Continues merging and retiring runs, in proportion to the `fresh` records that were added. `retired` gets the
+    /// time of the newest retired record, in the same transaction. Returns whether the runs have changed.
+    fn compact<K: RunKind>(
         &mut self,
         db: &mut Connection,
         retire_before: i64,
         may_merge: bool,
         fresh: usize,
-        pace: Pace,
+        throttle: WriteThrottle,
         retired: impl FnOnce(&Connection, i64) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<bool> {
-        let begun = self.merging.as_ref().map(Merging::done);
-        let mut merging = self.merging.take();
+        let begun = self.merge.as_ref().map(RunMerge::done);
+        let mut merge = self.merge.take();
         let all = &self.all;
-        let tend = || {
+        let compact = || {
             let write = db.transaction()?;
             let merged =
-                if may_merge { runs::merge::<K>(&write, all, &mut merging, fresh, pace)? } else { None };
-            let Retired { runs: old, newest } =
-                runs::retire::<K>(&write, all, merging.as_ref(), retire_before, fresh)?;
+                if may_merge { runs::merge::<K>(&write, all, &mut merge, fresh, throttle)? } else { None };
+            let RetiredRuns { runs: old, newest } =
+                runs::retire::<K>(&write, all, merge.as_ref(), retire_before, fresh)?;
             if let Some(newest) = newest {
                 retired(&write, newest)?;
             }
             write.commit()?;
             Ok::<_, rusqlite::Error>((merged, old))
         };
-        let (merged, old) = match tend() {
+        let (merged, old) = match compact() {
             Ok(tended) => tended,
             Err(error) => {
-                // It goes on where it stood. Of one that was begun or ended just now nothing is left but what is deleted as a
-                // retired run.
-                self.merging = merging.zip(begun).map(|(merging, done)| merging.back_to(done));
+                // The merge continues where it stood before the failed transaction. A merge that began or ended in that
+                // transaction leaves pages of a retired run, which are deleted.
+                self.merge = merge.zip(begun).map(|(merge, done)| merge.rewind_to(done));
                 return Err(error);
             }
         };
-        self.merging = merging;
+        self.merge = merge;
         let changed = merged.is_some() || !old.is_empty();
         let gone = |run: &Run| {
             old.contains(&run.number) || merged.as_ref().is_some_and(|m| m.1.contains(&run.number))
@@ -137,234 +137,229 @@ impl Runs {
 pub(crate) struct Index {
     pub(crate) db: Connection,
     pub(crate) file: PathBuf,
-    pub(crate) position: Position,
-    pub(crate) keys: Runs,
-    mentions: Runs,
+    pub(crate) state: IndexState,
+    pub(crate) keys: RunSet,
+    postings: RunSet,
     segments: Segments,
-    pub(crate) pace: Pace,
+    pub(crate) throttle: WriteThrottle,
 }
 
 impl Index {
-    /// Opens the index for writing, making an empty one where there is none. Answers with the active reservations too, whose
-    /// lines have their keys from among those given.
-    pub(crate) fn open(file: &Path, keys: &SharedKeys) -> Result<(Self, Vec<Hold>), OpenError> {
-        let schema =
-            [SCHEMA, segments::SCHEMA, units::SCHEMA, &runs::schema::<Keys>(), &runs::schema::<Mentions>()]
-                .concat();
-        // What a power cut takes away is made again from the log.
-        let open = || open_sqlite(file, PAGE, (APPLICATION, FORMAT), &schema, "NORMAL");
-        let db = match open() {
-            Err(OpenError::Older { found, .. }) => {
-                tracing::info!(
-                    found,
-                    known = FORMAT,
-                    "the index has an older format and is made anew from the log"
-                );
-                remove(file).map_err(|error| OpenError::io(format!("removing {}", file.display()), error))?;
-                open()?
-            }
-            opened => opened?,
-        };
-        Self::read(db, file, keys).map_err(|damage| damage.into_open(file))
+    /// Opens the index for writing, and creates an empty one if there is none. Also returns the active reservations,
+    /// whose lines use interned keys.
+    pub(crate) fn open(file: &Path, keys: &ItemKeyInterner) -> Result<(Self, Vec<Hold>), OpenError> {
+        let schema = [
+            SCHEMA,
+            segments::SCHEMA,
+            units::SCHEMA,
+            &runs::schema::<KeyRuns>(),
+            &runs::schema::<PostingRuns>(),
+        ]
+        .concat();
+        // The log restores what a power cut takes away, so transactions are not synced.
+        let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), &schema, "NORMAL")?;
+        Self::read(db, file, keys).map_err(|damage| damage.into_open_error(file))
     }
 
-    fn read(db: Connection, file: &Path, keys: &SharedKeys) -> Result<(Self, Vec<Hold>), Damage> {
-        let mut position = read_position(&db)?;
-        if position == Position::default() {
-            // A new index: the first write keeps it.
-            position.terms_key = IdSource::from_system()
+    fn read(db: Connection, file: &Path, keys: &ItemKeyInterner) -> Result<(Self, Vec<Hold>), IndexError> {
+        let mut state = read_state(&db)?;
+        if state == IndexState::default() {
+            // The index is new. Its first write stores this key.
+            state.term_hash_key = IdSource::from_system()
                 .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?
                 .random();
         }
-        let mut loaded = segments::load(&db, position.active.stored, keys)?;
-        let active = loaded.expect(position.active)?;
+        let mut loaded = segments::load(&db, state.active.stored, keys)?;
+        let active = loaded.take_holds(state.active)?;
         let index = Self {
-            keys: Runs::load::<Keys>(&db)?,
-            mentions: Runs::load::<Mentions>(&db)?,
-            segments: loaded.remembered,
-            pace: Pace::default(),
+            keys: RunSet::load::<KeyRuns>(&db)?,
+            postings: RunSet::load::<PostingRuns>(&db)?,
+            segments: loaded.segments_memory,
+            throttle: WriteThrottle::default(),
             file: file.to_owned(),
-            position,
+            state,
             db,
         };
         Ok((index, active))
     }
 
-    /// Opens the index for looking things up.
+    /// Opens the index for lookups.
     pub(crate) fn open_reader(file: &Path) -> Result<Connection, OpenError> {
         open_reader(file)
     }
 
-    /// Opens the index for a recount; `None` when there is none, or one of an older format, which a start makes anew.
+    /// Opens the index for a recount; `None` if there is no index.
     pub(crate) fn open_for_recount(file: &Path) -> Result<Option<Connection>, OpenError> {
         if !file.exists() {
             return Ok(None);
         }
         let db = open_reader(file)?;
-        match check_format(&db, file, APPLICATION, FORMAT) {
-            Err(OpenError::Older { .. }) => Ok(None),
-            checked => checked.map(|()| Some(db)),
-        }
+        check_format(&db, file, APPLICATION, FORMAT)?;
+        Ok(Some(db))
     }
 
-    /// Takes a chunk in, and with it the batch that it leads to and its checksum. Up to `keyed` no key waits.
+    /// Writes a chunk, and the last batch of the chunk with its checksum. No key up to batch `keyed` waits to be
+    /// written.
     pub(crate) fn write(
         &mut self,
         chunk: &Chunk,
         (indexed, indexed_sum): (u64, u32),
         keyed: u64,
     ) -> rusqlite::Result<()> {
-        let keyed = keyed.max(self.position.keyed);
-        let mut position = Position { indexed, indexed_sum, keyed, ..self.position };
-        fault!("index.begun" => failing_disk());
+        let keyed = keyed.max(self.state.keyed);
+        let mut state = IndexState { indexed, indexed_sum, keyed, ..self.state };
+        fault!("index.begun" => injected_error());
         let write = self.db.transaction()?;
-        let mut pace = self.pace.clone();
-        write_items(&write, &chunk.items, &mut position.items, &mut pace)?;
-        write_pauses(&write, &chunk.pauses, &mut position.pauses, &mut pace)?;
-        units::write(&write, &chunk.units, &mut position.units, &mut pace)?;
+        let mut throttle = self.throttle.clone();
+        write_items(&write, &chunk.items, &mut state.items, &mut throttle)?;
+        write_pauses(&write, &chunk.pauses, &mut state.pauses, &mut throttle)?;
+        units::write(&write, &chunk.units, &mut state.units, &mut throttle)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
-        self.segments.write(&write, &mut position.active, indexed, active, &mut pace)?;
-        fault!("index.half_written" => failing_disk());
-        write_closed(&write, &chunk.closed, &mut position.closed, &mut pace)?;
-        write_position(&write, position)?;
-        fault!("index.written" => failing_disk());
+        self.segments.write(&write, &mut state.active, indexed, active, &mut throttle)?;
+        fault!("index.half_written" => injected_error());
+        write_closed(&write, &chunk.closed, &mut state.closed, &mut throttle)?;
+        write_state(&write, state)?;
+        fault!("index.written" => injected_error());
         write.commit()?;
-        fault!("index.committed" => failing_disk());
+        fault!("index.committed" => injected_error());
         self.segments.committed();
-        self.position = position;
+        self.state = state;
         Ok(())
     }
 
-    /// Writes a run of keys and one of mentions, and with them the batch that both are now indexed up to.
+    /// Writes a run of keys and a run of postings, and the batch up to which both are now complete.
     pub(crate) fn write_runs(
         &mut self,
         records: &mut [KeyRecord],
-        mentions: &[Mention],
+        postings: &[Posting],
         keyed: u64,
     ) -> rusqlite::Result<()> {
-        let position = Position { keyed, ..self.position };
+        let state = IndexState { keyed, ..self.state };
         let write = self.db.transaction()?;
         let keys = if records.is_empty() {
             None
         } else {
-            Some(keys::write_run(&write, records, self.pace.clone())?)
+            Some(keys::write_run(&write, records, self.throttle.clone())?)
         };
-        let mentions = if mentions.is_empty() {
+        let postings = if postings.is_empty() {
             None
         } else {
-            Some(postings::write_run(&write, mentions, self.pace.clone())?)
+            Some(postings::write_run(&write, postings, self.throttle.clone())?)
         };
-        write_position(&write, position)?;
-        fault!("runs.written" => failing_disk());
+        write_state(&write, state)?;
+        fault!("runs.written" => injected_error());
         write.commit()?;
-        fault!("runs.committed" => failing_disk());
+        fault!("runs.committed" => injected_error());
         self.keys.all.extend(keys);
-        self.mentions.all.extend(mentions);
-        self.position = position;
+        self.postings.all.extend(postings);
+        self.state = state;
         Ok(())
     }
 
-    /// Goes on with merging and retiring runs: with a few records for each that came since. Answers whether the runs of
-    /// keys are others now.
-    pub(crate) fn tend(
+    /// Continues merging and retiring runs, in proportion to the records that were added. Returns whether the runs of
+    /// keys have changed.
+    pub(crate) fn compact(
         &mut self,
         retire_before: i64,
         may_merge: bool,
-        (keys, mentions): (usize, usize),
+        (keys, postings): (usize, usize),
     ) -> rusqlite::Result<bool> {
-        let pace = self.pace.clone();
-        // Where something was is told as long as the log has it.
-        fault!("runs.tending" => failing_disk());
-        self.mentions.tend::<Mentions>(
+        let throttle = self.throttle.clone();
+        // Postings are kept as long as the log, which is never trimmed.
+        fault!("runs.tending" => injected_error());
+        self.postings.compact::<PostingRuns>(
             &mut self.db,
             i64::MIN,
             may_merge,
-            mentions,
-            pace.clone(),
+            postings,
+            throttle.clone(),
             |_, _| Ok(()),
         )?;
-        let mut position = self.position;
-        let changed =
-            self.keys.tend::<Keys>(&mut self.db, retire_before, may_merge, keys, pace, |write, newest| {
-                let forgotten = Instant::from_micros(newest.saturating_add(1));
-                position.forgotten = position.forgotten.max(forgotten);
-                write_position(write, position)
-            })?;
-        self.position = position;
+        let mut state = self.state;
+        let changed = self.keys.compact::<KeyRuns>(
+            &mut self.db,
+            retire_before,
+            may_merge,
+            keys,
+            throttle,
+            |write, newest| {
+                let dropped_before = Instant::from_micros(newest.saturating_add(1));
+                state.dropped_before = state.dropped_before.max(dropped_before);
+                write_state(write, state)
+            },
+        )?;
+        self.state = state;
         Ok(changed)
     }
 }
 
-/// Removes an index with what SQLite keeps beside it, which goes first: left alone it would be taken for a new index's.
-fn remove(file: &Path) -> std::io::Result<()> {
-    for end in ["-wal", "-shm", ""] {
-        let mut path = file.as_os_str().to_owned();
-        path.push(end);
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Calls back for every item and paused location, and checks that none is missing. Items have their keys from among those given.
-pub(crate) fn load(
+/// Calls back for every item and every paused location, and checks that none is missing. Items use interned keys.
+pub(crate) fn load_items_and_pauses(
     db: &Connection,
-    position: Position,
-    keys: &SharedKeys,
+    state: IndexState,
+    keys: &ItemKeyInterner,
     item: impl FnMut(Item),
     pause: impl FnMut(&str),
-) -> Result<(), Damage> {
-    expect("items", load_items(db, keys, item)?, position.items)?;
-    expect("pauses", load_pauses(db, pause)?, position.pauses)
+) -> Result<(), IndexError> {
+    check_totals("items", load_items(db, keys, item)?, state.items)?;
+    check_totals("pauses", load_pauses(db, pause)?, state.pauses)
 }
 
-pub(crate) fn read_position(db: &Connection) -> Result<Position, Damage> {
+pub(crate) fn read_state(db: &Connection) -> Result<IndexState, IndexError> {
     let row: Option<(Vec<u8>, u32)> = db
         .prepare_cached("SELECT data, sum FROM state")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((data, sum)) = row else { return Ok(Position::default()) };
+    let Some((data, sum)) = row else { return Ok(IndexState::default()) };
     if row_sum(b"state", &data) != sum {
-        return Err(Damage::What("the checksum of its state does not fit".to_owned()));
+        return Err(IndexError::Damaged("the checksum of its state does not fit".to_owned()));
     }
     let mut reader = Reader::new(&data);
     let mut next = || reader.u64();
-    let mut position = Position { indexed: next()?, ..Position::default() };
-    position.indexed_sum =
-        u32::try_from(next()?).map_err(|_| Damage::What("its state is no state".to_owned()))?;
-    position.keyed = next()?;
-    position.forgotten = Instant::from_micros(next()?.cast_signed());
-    position.terms_key = reader.u128()?;
+    let mut state = IndexState { indexed: next()?, ..IndexState::default() };
+    state.indexed_sum =
+        u32::try_from(next()?).map_err(|_| IndexError::Damaged("its state is no state".to_owned()))?;
+    state.keyed = next()?;
+    state.dropped_before = Instant::from_micros(next()?.cast_signed());
+    state.term_hash_key = reader.u128()?;
     let mut next = || reader.u64();
-    let active = &mut position.active;
+    let active = &mut state.active;
     for totals in [
-        &mut position.items,
-        &mut position.pauses,
-        &mut position.closed,
-        &mut position.units,
+        &mut state.items,
+        &mut state.pauses,
+        &mut state.closed,
+        &mut state.units,
         &mut active.segments,
         &mut active.ended,
     ] {
-        *totals = Totals { rows: next()?, sums: next()? };
+        *totals = TableTotals { rows: next()?, sums: next()? };
     }
     for number in [&mut active.last_segment, &mut active.last_ended, &mut active.live, &mut active.stored] {
         *number = next()?;
     }
     reader.finish()?;
-    Ok(position)
+    Ok(state)
 }
 
-fn write_position(db: &Connection, position: Position) -> rusqlite::Result<()> {
-    let Position { indexed, indexed_sum, keyed, forgotten, terms_key, items, pauses, closed, units, active } =
-        position;
+fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
+    let IndexState {
+        indexed,
+        indexed_sum,
+        keyed,
+        dropped_before,
+        term_hash_key,
+        items,
+        pauses,
+        closed,
+        units,
+        active,
+    } = state;
     let mut data = Vec::new();
-    for number in [indexed, u64::from(indexed_sum), keyed, forgotten.micros().cast_unsigned()] {
+    for number in [indexed, u64::from(indexed_sum), keyed, dropped_before.micros().cast_unsigned()] {
         codec::put_u64(&mut data, number);
     }
-    data.extend(terms_key.to_be_bytes());
-    for Totals { rows, sums } in [items, pauses, closed, units, active.segments, active.ended] {
+    data.extend(term_hash_key.to_be_bytes());
+    for TableTotals { rows, sums } in [items, pauses, closed, units, active.segments, active.ended] {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);
     }
@@ -383,8 +378,8 @@ fn item_row_key(location: &str, sku: &str) -> Vec<u8> {
 fn write_items(
     db: &Connection,
     items: &[Item],
-    totals: &mut Totals,
-    pace: &mut Pace,
+    totals: &mut TableTotals,
+    throttle: &mut WriteThrottle,
 ) -> rusqlite::Result<()> {
     let mut find = db.prepare_cached("SELECT sum FROM items WHERE location = ?1 AND sku = ?2")?;
     let mut put =
@@ -397,26 +392,32 @@ fn write_items(
         let sum = row_sum(&item_row_key(location, sku), &data);
         let before = find.query_row([location, sku], |row| row.get(0)).optional()?;
         put.execute(params![location, sku, data, sum])?;
-        totals.put(before, Some(sum));
-        pace.row()?;
+        totals.replace(before, Some(sum));
+        throttle.yield_point()?;
     }
     Ok(())
 }
 
-fn load_items(db: &Connection, keys: &SharedKeys, mut each: impl FnMut(Item)) -> Result<Totals, Damage> {
-    let mut totals = Totals::default();
+fn load_items(
+    db: &Connection,
+    keys: &ItemKeyInterner,
+    mut each: impl FnMut(Item),
+) -> Result<TableTotals, IndexError> {
+    let mut totals = TableTotals::default();
     let mut statement = db.prepare("SELECT location, sku, data, sum FROM items")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (location, sku, data, sum): (String, String, Vec<u8>, u32) =
             (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
         if row_sum(&item_row_key(&location, &sku), &data) != sum {
-            return Err(Damage::What(format!("the checksum of item {sku:?} at {location:?} does not fit")));
+            return Err(IndexError::Damaged(format!(
+                "the checksum of item {sku:?} at {location:?} does not fit"
+            )));
         }
         let mut reader = Reader::sharing(&data, keys);
         each(codec::item(&mut reader)?);
         reader.finish()?;
-        totals.put(None, Some(sum));
+        totals.replace(None, Some(sum));
     }
     Ok(totals)
 }
@@ -424,35 +425,35 @@ fn load_items(db: &Connection, keys: &SharedKeys, mut each: impl FnMut(Item)) ->
 fn write_pauses(
     db: &Connection,
     pauses: &[(String, bool)],
-    totals: &mut Totals,
-    pace: &mut Pace,
+    totals: &mut TableTotals,
+    throttle: &mut WriteThrottle,
 ) -> rusqlite::Result<()> {
     for (scope, paused) in pauses {
-        pace.row()?;
+        throttle.yield_point()?;
         let before = db
             .query_row("DELETE FROM pauses WHERE scope = ?1 RETURNING sum", [scope], |row| row.get(0))
             .optional()?;
-        totals.put(before, None);
+        totals.replace(before, None);
         if *paused {
             let sum = row_sum(scope.as_bytes(), &[]);
             db.execute("INSERT INTO pauses (scope, sum) VALUES (?1, ?2)", params![scope, sum])?;
-            totals.put(None, Some(sum));
+            totals.replace(None, Some(sum));
         }
     }
     Ok(())
 }
 
-fn load_pauses(db: &Connection, mut each: impl FnMut(&str)) -> Result<Totals, Damage> {
-    let mut totals = Totals::default();
+fn load_pauses(db: &Connection, mut each: impl FnMut(&str)) -> Result<TableTotals, IndexError> {
+    let mut totals = TableTotals::default();
     let mut statement = db.prepare("SELECT scope, sum FROM pauses")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (scope, sum): (String, u32) = (row.get(0)?, row.get(1)?);
         if row_sum(scope.as_bytes(), &[]) != sum {
-            return Err(Damage::What(format!("the checksum of pause {scope:?} does not fit")));
+            return Err(IndexError::Damaged(format!("the checksum of pause {scope:?} does not fit")));
         }
         each(&scope);
-        totals.put(None, Some(sum));
+        totals.replace(None, Some(sum));
     }
     Ok(totals)
 }
@@ -460,8 +461,8 @@ fn load_pauses(db: &Connection, mut each: impl FnMut(&str)) -> Result<Totals, Da
 fn write_closed(
     db: &Connection,
     holds: &[Hold],
-    totals: &mut Totals,
-    pace: &mut Pace,
+    totals: &mut TableTotals,
+    throttle: &mut WriteThrottle,
 ) -> rusqlite::Result<()> {
     let data = &mut Vec::new();
     let mut find = db.prepare_cached("SELECT sum FROM closed WHERE id = ?1")?;
@@ -472,34 +473,35 @@ fn write_closed(
         data.clear();
         codec::put_hold(data, hold);
         let sum = row_sum(&id, data);
-        // One that has ended moves again by a return only. If it ever did otherwise, this would fail and nothing would be counted twice.
+        // A closed reservation changes only by a return. If another change ever occurred, the insert would fail and the
+        // totals would not count the reservation twice.
         let returned = hold.lines.iter().any(|line| line.returned > 0);
         let before = if returned { find.query_row([id], |row| row.get(0)).optional()? } else { None };
         let put = if before.is_some() { &mut replace } else { &mut add };
         put.execute(params![id, &*data, sum])?;
-        totals.put(before, Some(sum));
-        pace.row()?;
+        totals.replace(before, Some(sum));
+        throttle.yield_point()?;
     }
     Ok(())
 }
 
-/// Calls back for every closed reservation, each checked.
-pub(crate) fn load_closed(db: &Connection, mut each: impl FnMut(Hold)) -> Result<Totals, Damage> {
-    let mut totals = Totals::default();
+/// Calls back for every closed reservation after checking its row.
+pub(crate) fn load_closed(db: &Connection, mut each: impl FnMut(Hold)) -> Result<TableTotals, IndexError> {
+    let mut totals = TableTotals::default();
     let mut statement = db.prepare("SELECT id, data, sum FROM closed")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let sum = row.get(2)?;
         each(decode_hold(row.get(0)?, row.get_ref(1)?.as_blob().unwrap_or_default(), sum)?);
-        totals.put(None, Some(sum));
+        totals.replace(None, Some(sum));
     }
     Ok(totals)
 }
 
-pub(crate) fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, Damage> {
-    if row_sum(&id, data) != sum && !bug!("a-row-s-checksum-is-not-checked") {
+pub(crate) fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, IndexError> {
+    if row_sum(&id, data) != sum {
         let id = ReservationId::from_u128(u128::from_be_bytes(id));
-        return Err(Damage::What(format!("the checksum of reservation {id} does not fit")));
+        return Err(IndexError::Damaged(format!("the checksum of reservation {id} does not fit")));
     }
     let mut reader = Reader::new(data);
     let hold = codec::hold(&mut reader)?;
@@ -507,10 +509,13 @@ pub(crate) fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, D
     Ok(hold)
 }
 
-/// Finds a closed reservation; with it the batch that the index knew up to.
-pub(crate) fn find_closed(db: &Connection, id: ReservationId) -> Result<(Option<Hold>, u64), Damage> {
+/// Finds a closed reservation. Also returns the batch up to which the index was complete.
+pub(crate) fn find_closed_hold(
+    db: &Connection,
+    id: ReservationId,
+) -> Result<(Option<Hold>, u64), IndexError> {
     let read = db.unchecked_transaction()?;
-    let as_of = read_position(&read)?.indexed;
+    let as_of = read_state(&read)?.indexed;
     let key = id.as_u128().to_be_bytes();
     let row: Option<(Vec<u8>, u32)> = read
         .prepare_cached("SELECT data, sum FROM closed WHERE id = ?1")?
@@ -523,15 +528,19 @@ pub(crate) fn find_closed(db: &Connection, id: ReservationId) -> Result<(Option<
                 "SELECT id, data, sum FROM closed WHERE id < ?1 ORDER BY id DESC LIMIT 1",
                 "SELECT id, data, sum FROM closed WHERE id > ?1 ORDER BY id LIMIT 1",
             ];
-            check_around(&read, &around, &[&key])?;
+            check_neighbours(&read, &around, &[&key])?;
             Ok((None, as_of))
         }
     }
 }
 
-/// Before a row is said not to exist: checks the rows on both sides of where it would stand. A row whose key has changed
-/// is not found by it, and stands there.
-pub(crate) fn check_around(db: &Connection, queries: &[&str], place: &[&dyn ToSql]) -> Result<(), Damage> {
+/// Checks the rows on both sides of the place of an absent row. A row whose key was damaged is not found by its key,
+/// but it stands there.
+pub(crate) fn check_neighbours(
+    db: &Connection,
+    queries: &[&str],
+    place: &[&dyn ToSql],
+) -> Result<(), IndexError> {
     for query in queries {
         let row = db
             .prepare_cached(query)?
@@ -540,7 +549,7 @@ pub(crate) fn check_around(db: &Connection, queries: &[&str], place: &[&dyn ToSq
         if let Some((key, data, sum)) = row {
             let (key, data): (Vec<u8>, Vec<u8>) = (key, data);
             if row_sum(&key, &data) != sum {
-                return Err(Damage::What(
+                return Err(IndexError::Damaged(
                     "the checksum of a row beside the one looked for does not fit".to_owned(),
                 ));
             }
@@ -549,9 +558,9 @@ pub(crate) fn check_around(db: &Connection, queries: &[&str], place: &[&dyn ToSq
     Ok(())
 }
 
-/// Finds a used key; with it the batch that the index knew up to.
-pub(crate) fn find_key(db: &Connection, hash: KeyHash) -> Result<(Option<KeyRecord>, u64), Damage> {
+/// Finds a used key. Also returns the batch up to which the index was complete.
+pub(crate) fn find_key(db: &Connection, hash: KeyHash) -> Result<(Option<KeyRecord>, u64), IndexError> {
     let read = db.unchecked_transaction()?;
-    let as_of = read_position(&read)?.keyed;
+    let as_of = read_state(&read)?.keyed;
     Ok((keys::find(&read, hash)?, as_of))
 }

@@ -1,14 +1,14 @@
-//! Active reservations in the index: appended in pieces, and what ended since in lists beside them, since taking single
-//! rows in and out of a tree costs ten times that. When as much of the pieces is over as is not, the oldest are cleaned:
-//! what is still active in them is appended once more. (The way of log-structured file systems: M. Rosenblum,
-//! J. Ousterhout: "The Design and Implementation of a Log-Structured File System", 1992.)
+//! Active reservations in the index. They are appended in segments, and lists beside them name the reservations that
+//! ended. Inserting and deleting single rows of a tree costs ten times as much. When as many stored holds are obsolete
+//! as are live, the oldest segments are cleaned: their live holds are appended again, as in a log-structured file
+//! system (M. Rosenblum, J. Ousterhout: "The Design and Implementation of a Log-Structured File System", 1992).
 //!
-//! What must never happen: a list of what ended going before the last piece that has any of it.
+//! What must never happen: a list of ended reservations is deleted before the last segment that has any of them.
 
-use crate::error::Damage;
-use crate::index::checksum::{Totals, expect, row_sum};
-use crate::index::item_keys::SharedKeys;
-use crate::index::throttle::Pace;
+use crate::error::IndexError;
+use crate::index::checksum::{TableTotals, check_totals, row_sum};
+use crate::index::item_key_interner::ItemKeyInterner;
+use crate::index::throttle::WriteThrottle;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{HashMap, HashSet};
@@ -20,55 +20,56 @@ pub(crate) const SCHEMA: &str = "
     CREATE TABLE ended (number INTEGER PRIMARY KEY, until INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;
 ";
 
-/// Reservations that there is room for before they are read, at most.
-const ROOM: u64 = 1 << 24;
-/// Holds of one piece at most.
-const TOGETHER: usize = 2_048;
-/// Holds that are over before any cleaning is worth it.
-const SLACK: u64 = 16_384;
-/// Holds that are looked at in a cleaning for each that was written, and at least.
-const CLEANED_PER_HOLD: usize = 3;
-const CLEANED: usize = 4_096;
+/// The maximum number of reservations that memory is allocated for before they are read.
+const MAX_PREALLOCATED_HOLDS: u64 = 1 << 24;
+/// The maximum number of holds of a segment.
+const SEGMENT_HOLDS: usize = 2_048;
+/// The number of obsolete holds that are always allowed before cleaning begins.
+const OBSOLETE_HOLDS_ALLOWED: u64 = 16_384;
+/// The holds that a cleaning reads for each hold that was written, and the minimum.
+const CLEANED_PER_WRITTEN_HOLD: usize = 3;
+const MIN_CLEANED_HOLDS: usize = 4_096;
 
-/// Where the pieces stand: part of the index's state row.
+/// The totals of the segments, which are part of the state row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
-    pub(crate) segments: Totals,
-    pub(crate) ended: Totals,
-    /// Numbers of the last piece and of the last list.
+pub(crate) struct SegmentTotals {
+    pub(crate) segments: TableTotals,
+    pub(crate) ended: TableTotals,
+    /// The numbers of the last segment and of the last list.
     pub(crate) last_segment: u64,
     pub(crate) last_ended: u64,
-    /// Active reservations.
+    /// The number of active reservations.
     pub(crate) live: u64,
-    /// Reservations in the pieces, those that are over and earlier versions included.
+    /// The number of holds in the segments, including obsolete versions.
     pub(crate) stored: u64,
 }
 
-/// What is remembered of the pieces between two writes.
+/// What is kept in memory about the segments between two writes.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
-    /// What the lists have.
+    /// The reservations that the lists name.
     ended: HashSet<ReservationId, RandomState>,
-    /// Reservations that have several versions, and the batch of the newest.
+    /// The reservations that have several versions, and the batch of the newest version.
     moved: HashMap<ReservationId, u64, RandomState>,
-    /// What the lists no longer have once the transaction that is under way has committed.
+    /// The reservations that no list names any more once the running transaction has committed.
     forgotten: Vec<ReservationId>,
 }
 
 impl Segments {
-    /// Takes in what changed up to a batch: `opened` is new, `moved` has an earlier version here, `ended` is here and over.
+    /// Writes the changes up to a batch. `opened` holds are new, `moved` holds have an earlier version here, and
+    /// `ended` holds are here and closed now.
     pub(crate) fn write(
         &mut self,
         db: &Connection,
-        at: &mut Standing,
+        at: &mut SegmentTotals,
         batch: u64,
         (opened, moved, ended): (&[Hold], &[Hold], &[ReservationId]),
-        pace: &mut Pace,
+        throttle: &mut WriteThrottle,
     ) -> rusqlite::Result<()> {
         self.forgotten.clear();
         for holds in [opened, moved] {
-            for some in holds.chunks(TOGETHER) {
-                append(db, at, some.iter().map(|hold| (batch, hold)), pace)?;
+            for some in holds.chunks(SEGMENT_HOLDS) {
+                append(db, at, some.iter().map(|hold| (batch, hold)), throttle)?;
             }
         }
         for hold in moved {
@@ -79,11 +80,12 @@ impl Segments {
             self.ended.extend(ended);
         }
         at.live = at.live.wrapping_add(opened.len() as u64).wrapping_sub(ended.len() as u64);
-        let most = CLEANED.max((opened.len() + moved.len() + ended.len()) * CLEANED_PER_HOLD);
-        self.clean(db, at, most, pace)
+        let most =
+            MIN_CLEANED_HOLDS.max((opened.len() + moved.len() + ended.len()) * CLEANED_PER_WRITTEN_HOLD);
+        self.clean(db, at, most, throttle)
     }
 
-    /// The transaction has committed.
+    /// Notes that the transaction has committed.
     pub(crate) fn committed(&mut self) {
         for id in self.forgotten.drain(..) {
             self.ended.remove(&id);
@@ -94,42 +96,42 @@ impl Segments {
     fn clean(
         &mut self,
         db: &Connection,
-        at: &mut Standing,
+        at: &mut SegmentTotals,
         most: usize,
-        pace: &mut Pace,
+        throttle: &mut WriteThrottle,
     ) -> rusqlite::Result<()> {
         let mut looked_at: u64 = 0;
-        while at.stored > 2 * at.live + SLACK && looked_at < most as u64 {
-            let is_over = |id, batch| {
+        while at.stored > 2 * at.live + OBSOLETE_HOLDS_ALLOWED && looked_at < most as u64 {
+            let is_obsolete = |id, batch| {
                 self.ended.contains(&id) || self.moved.get(&id).is_some_and(|newest| *newest > batch)
             };
-            let Some(oldest) = oldest(db, is_over)? else { return Ok(()) };
+            let Some(oldest) = oldest(db, is_obsolete)? else { return Ok(()) };
             looked_at += oldest.count;
             db.prepare_cached("DELETE FROM segments WHERE number = ?1")?
                 .execute([oldest.number.cast_signed()])?;
-            at.segments.put(Some(oldest.sum), None);
+            at.segments.replace(Some(oldest.sum), None);
             at.stored = at.stored.wrapping_sub(oldest.count);
-            append(db, at, oldest.holds.iter().map(|(batch, hold)| (*batch, hold)), pace)?;
+            append(db, at, oldest.holds.iter().map(|(batch, hold)| (*batch, hold)), throttle)?;
             self.drop_ended(db, at)?;
         }
         Ok(())
     }
 
-    /// Drops the lists of which no piece has anything any more.
-    fn drop_ended(&mut self, db: &Connection, at: &mut Standing) -> rusqlite::Result<()> {
+    /// Deletes the lists whose reservations are in no segment any more.
+    fn drop_ended(&mut self, db: &Connection, at: &mut SegmentTotals) -> rusqlite::Result<()> {
         let sql = "SELECT number, until, data, sum FROM ended
             WHERE until < coalesce((SELECT min(number) FROM segments), 9223372036854775807) ORDER BY number";
         let mut over = Vec::new();
         let mut statement = db.prepare_cached(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let list = EndedRow::read(row)?;
+            let list = EndedList::read(row)?;
             self.forgotten.extend(list.ids()?);
             over.push((list.number, list.sum));
         }
         for (number, sum) in over {
             db.prepare_cached("DELETE FROM ended WHERE number = ?1")?.execute([number.cast_signed()])?;
-            at.ended.put(Some(sum), None);
+            at.ended.replace(Some(sum), None);
         }
         Ok(())
     }
@@ -137,9 +139,9 @@ impl Segments {
 
 fn append<'a>(
     db: &Connection,
-    at: &mut Standing,
+    at: &mut SegmentTotals,
     holds: impl ExactSizeIterator<Item = (u64, &'a Hold)>,
-    pace: &mut Pace,
+    throttle: &mut WriteThrottle,
 ) -> rusqlite::Result<()> {
     let count = holds.len() as u64;
     if count == 0 {
@@ -149,24 +151,24 @@ fn append<'a>(
     for (batch, hold) in holds {
         codec::put_u64(&mut data, batch);
         codec::put_hold(&mut data, hold);
-        pace.row()?;
+        throttle.yield_point()?;
     }
     at.last_segment += 1;
     let sum = segment_sum(at.last_segment, count, &data);
     db.prepare_cached("INSERT INTO segments (number, holds, data, sum) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![at.last_segment.cast_signed(), count.cast_signed(), data, sum])?;
-    at.segments.put(None, Some(sum));
+    at.segments.replace(None, Some(sum));
     at.stored = at.stored.wrapping_add(count);
     Ok(())
 }
 
-fn append_ended(db: &Connection, at: &mut Standing, ended: &[ReservationId]) -> rusqlite::Result<()> {
+fn append_ended(db: &Connection, at: &mut SegmentTotals, ended: &[ReservationId]) -> rusqlite::Result<()> {
     let data: Vec<u8> = ended.iter().flat_map(|id| id.as_u128().to_be_bytes()).collect();
     at.last_ended += 1;
     let sum = ended_sum(at.last_ended, at.last_segment, &data);
     db.prepare_cached("INSERT INTO ended (number, until, data, sum) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![at.last_ended.cast_signed(), at.last_segment.cast_signed(), data, sum])?;
-    at.ended.put(None, Some(sum));
+    at.ended.replace(None, Some(sum));
     Ok(())
 }
 
@@ -178,13 +180,13 @@ fn ended_sum(number: u64, until: u64, data: &[u8]) -> u32 {
     row_sum(&[number.to_le_bytes(), until.to_le_bytes()].concat(), data)
 }
 
-/// One piece.
+/// A segment.
 struct Segment {
     number: u64,
     sum: u32,
-    /// Holds that it has.
+    /// The number of its holds.
     count: u64,
-    /// Those that are not over, each with the batch that it was written at.
+    /// The holds that are not obsolete, each with the batch at which it was written.
     holds: Vec<(u64, Hold)>,
 }
 
@@ -192,24 +194,24 @@ const SEGMENT: &str = "SELECT number, holds, data, sum FROM segments ORDER BY nu
 
 fn oldest(
     db: &Connection,
-    is_over: impl Fn(ReservationId, u64) -> bool,
+    is_obsolete: impl Fn(ReservationId, u64) -> bool,
 ) -> rusqlite::Result<Option<Segment>> {
     let mut statement = db.prepare_cached(&format!("{SEGMENT} LIMIT 1"))?;
-    let read = |row: &rusqlite::Row<'_>| Ok(Segment::read(row, &SharedKeys::default(), is_over)?);
+    let read = |row: &rusqlite::Row<'_>| Ok(Segment::read(row, &ItemKeyInterner::default(), is_obsolete)?);
     statement.query_row([], read).optional()
 }
 
 impl Segment {
-    /// `is_over` is asked with an id and the batch that it was written at.
+    /// `is_obsolete` gets an id and the batch at which the hold was written.
     fn read(
         row: &rusqlite::Row<'_>,
-        keys: &SharedKeys,
-        is_over: impl Fn(ReservationId, u64) -> bool,
-    ) -> Result<Self, Damage> {
+        keys: &ItemKeyInterner,
+        is_obsolete: impl Fn(ReservationId, u64) -> bool,
+    ) -> Result<Self, IndexError> {
         let (number, count, sum): (u64, u64, u32) = (row.get(0)?, row.get(1)?, row.get(3)?);
         let data = row.get_ref(2)?.as_blob().unwrap_or_default();
         if segment_sum(number, count, data) != sum {
-            return Err(Damage::What(format!(
+            return Err(IndexError::Damaged(format!(
                 "the checksum of piece {number} of active reservations does not fit"
             )));
         }
@@ -217,67 +219,76 @@ impl Segment {
         let mut holds = Vec::new();
         for _ in 0..count {
             let batch = reader.u64()?;
-            holds.extend(codec::hold_if(&mut reader, |id| !is_over(id, batch))?.map(|hold| (batch, hold)));
+            holds
+                .extend(codec::hold_if(&mut reader, |id| !is_obsolete(id, batch))?.map(|hold| (batch, hold)));
         }
         reader.finish()?;
         Ok(Self { number, sum, count, holds })
     }
 }
 
-/// One list of what ended.
-struct EndedRow {
+/// A list of ended reservations.
+struct EndedList {
     number: u64,
     sum: u32,
     data: Vec<u8>,
 }
 
-impl EndedRow {
-    fn read(row: &rusqlite::Row<'_>) -> Result<Self, Damage> {
+impl EndedList {
+    fn read(row: &rusqlite::Row<'_>) -> Result<Self, IndexError> {
         let (number, until, data, sum): (u64, u64, Vec<u8>, u32) =
             (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
         if ended_sum(number, until, &data) != sum {
-            return Err(Damage::What(format!("the checksum of list {number} of what ended does not fit")));
+            return Err(IndexError::Damaged(format!(
+                "the checksum of list {number} of what ended does not fit"
+            )));
         }
         Ok(Self { number, sum, data })
     }
 
-    fn ids(&self) -> Result<impl Iterator<Item = ReservationId>, Damage> {
+    fn ids(&self) -> Result<impl Iterator<Item = ReservationId>, IndexError> {
         let (ids, []) = self.data.as_chunks::<16>() else {
-            return Err(Damage::What(format!("list {} of what ended is cut off", self.number)));
+            return Err(IndexError::Damaged(format!("list {} of what ended is cut off", self.number)));
         };
         Ok(ids.iter().map(|id| ReservationId::from_u128(u128::from_be_bytes(*id))))
     }
 }
 
-/// What the lists have, in order, and what they come to.
-fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, Totals), Damage> {
-    let (mut all, mut totals) = (Vec::new(), Totals::default());
+/// The sorted ids of all lists, and the totals of the lists.
+fn load_ended(db: &Connection) -> Result<(Vec<ReservationId>, TableTotals), IndexError> {
+    let (mut all, mut totals) = (Vec::new(), TableTotals::default());
     let mut statement = db.prepare("SELECT number, until, data, sum FROM ended")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let list = EndedRow::read(row)?;
+        let list = EndedList::read(row)?;
         all.extend(list.ids()?);
-        totals.put(None, Some(list.sum));
+        totals.replace(None, Some(list.sum));
     }
     all.sort_unstable();
     Ok((all, totals))
 }
 
-/// All active reservations, each once, in the order of their ids, and what the pieces and lists come to, `stored` reservations or
-/// so. Lines share the keys of their items.
-pub(crate) fn load(db: &Connection, stored: u64, keys: &SharedKeys) -> Result<Loaded, Damage> {
+/// All active reservations, sorted by id, and the totals of the segments and lists. About `stored` reservations are
+/// expected. The lines use interned keys.
+pub(crate) fn load(
+    db: &Connection,
+    stored: u64,
+    keys: &ItemKeyInterner,
+) -> Result<LoadedSegments, IndexError> {
     let (ended, lists) = load_ended(db)?;
-    let mut totals = Totals::default();
-    let mut found: Vec<(u64, Hold)> = Vec::with_capacity(usize::try_from(stored.min(ROOM)).unwrap_or(0));
+    let mut totals = TableTotals::default();
+    let mut found: Vec<(u64, Hold)> =
+        Vec::with_capacity(usize::try_from(stored.min(MAX_PREALLOCATED_HOLDS)).unwrap_or(0));
     let mut statement = db.prepare(SEGMENT)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        // The ids of a piece are nearly in order: a search finds where the one before it has been, a table would not.
+        // The ids of a segment are nearly sorted. A binary search then reads memory that is still in the cache, and a
+        // hash table would not.
         let segment = Segment::read(row, keys, |id, _| ended.binary_search(&id).is_ok())?;
-        totals.put(None, Some(segment.sum));
+        totals.replace(None, Some(segment.sum));
         found.extend(segment.holds);
     }
-    // Of several versions the newest, which comes first then.
+    // Of several versions, the newest one comes first and stays.
     found.sort_unstable_by(|a, b| a.1.id.cmp(&b.1.id).then(b.0.cmp(&a.0)));
     let mut moved = HashMap::default();
     found.dedup_by(|next, before| {
@@ -288,30 +299,30 @@ pub(crate) fn load(db: &Connection, stored: u64, keys: &SharedKeys) -> Result<Lo
         same
     });
     let holds = found.into_iter().map(|(_, hold)| hold).collect();
-    Ok(Loaded {
+    Ok(LoadedSegments {
         holds,
         segments: totals,
         ended: lists,
-        remembered: Segments { ended: ended.into_iter().collect(), moved, forgotten: Vec::new() },
+        segments_memory: Segments { ended: ended.into_iter().collect(), moved, forgotten: Vec::new() },
     })
 }
 
-/// What a start finds.
-pub(crate) struct Loaded {
+/// The segments as a start loads them.
+pub(crate) struct LoadedSegments {
     pub(crate) holds: Vec<Hold>,
-    pub(crate) segments: Totals,
-    pub(crate) ended: Totals,
-    pub(crate) remembered: Segments,
+    pub(crate) segments: TableTotals,
+    pub(crate) ended: TableTotals,
+    pub(crate) segments_memory: Segments,
 }
 
-impl Loaded {
-    /// The active reservations, if the pieces and lists are those that were written.
-    pub(crate) fn expect(&mut self, at: Standing) -> Result<Vec<Hold>, Damage> {
-        expect("pieces of active reservations", self.segments, at.segments)?;
-        expect("lists of what ended", self.ended, at.ended)?;
+impl LoadedSegments {
+    /// The active reservations. Fails unless the segments and lists are the ones that were written.
+    pub(crate) fn take_holds(&mut self, at: SegmentTotals) -> Result<Vec<Hold>, IndexError> {
+        check_totals("pieces of active reservations", self.segments, at.segments)?;
+        check_totals("lists of what ended", self.ended, at.ended)?;
         let holds = std::mem::take(&mut self.holds);
         if holds.len() as u64 != at.live {
-            return Err(Damage::What(format!(
+            return Err(IndexError::Damaged(format!(
                 "it has {} active reservations where {} were written",
                 holds.len(),
                 at.live
@@ -344,10 +355,10 @@ mod tests {
         }
     }
 
-    /// Pieces under random writes, some of which are rolled back, and what should be in them.
+    /// Segments under random writes, some of which are rolled back, and their expected content.
     struct Bench {
         db: Connection,
-        at: Standing,
+        at: SegmentTotals,
         segments: Segments,
         model: BTreeMap<ReservationId, Hold>,
         next: u128,
@@ -358,7 +369,7 @@ mod tests {
         fn new() -> Self {
             let db = Connection::open_in_memory().unwrap();
             db.execute_batch(SCHEMA).unwrap();
-            let (at, segments, model) = (Standing::default(), Segments::default(), BTreeMap::new());
+            let (at, segments, model) = (SegmentTotals::default(), Segments::default(), BTreeMap::new());
             Self { db, at, segments, model, next: 0, batch: 0 }
         }
 
@@ -385,13 +396,15 @@ mod tests {
             let write = self.db.unchecked_transaction().unwrap();
             let mut at = self.at;
             let changes = (&*opened, &*moved, &*ended);
-            self.segments.write(&write, &mut at, self.batch, changes, &mut Pace::default()).unwrap();
+            self.segments.write(&write, &mut at, self.batch, changes, &mut WriteThrottle::default()).unwrap();
             if fails {
-                // As on a disk that is full; the same is written once more.
+                // As on a full disk. The same changes are written again.
                 write.rollback().unwrap();
                 let write = self.db.unchecked_transaction().unwrap();
                 at = self.at;
-                self.segments.write(&write, &mut at, self.batch, changes, &mut Pace::default()).unwrap();
+                self.segments
+                    .write(&write, &mut at, self.batch, changes, &mut WriteThrottle::default())
+                    .unwrap();
                 write.commit().unwrap();
             } else {
                 write.commit().unwrap();
@@ -403,10 +416,10 @@ mod tests {
         }
 
         fn restart(&mut self) {
-            let mut loaded = load(&self.db, self.at.stored, &SharedKeys::default()).unwrap();
-            let found = loaded.expect(self.at).unwrap();
+            let mut loaded = load(&self.db, self.at.stored, &ItemKeyInterner::default()).unwrap();
+            let found = loaded.take_holds(self.at).unwrap();
             assert!(found.iter().eq(self.model.values()), "what a start finds is what is active");
-            self.segments = loaded.remembered;
+            self.segments = loaded.segments_memory;
         }
     }
 
@@ -416,7 +429,7 @@ mod tests {
         let mut bench = Bench::new();
         let mut cleaned = false;
         for step in 0..60 {
-            // Times when much ends and times when little does.
+            // Phases in which many reservations end alternate with phases in which few end.
             let first = bench
                 .db
                 .query_row("SELECT min(number) FROM segments", [], |row| row.get::<_, Option<i64>>(0));
@@ -428,7 +441,7 @@ mod tests {
         }
         bench.restart();
         assert!(cleaned);
-        assert!(bench.at.stored <= 2 * bench.at.live + SLACK + 10_000, "{:?}", bench.at);
+        assert!(bench.at.stored <= 2 * bench.at.live + OBSOLETE_HOLDS_ALLOWED + 10_000, "{:?}", bench.at);
         let rows = |table: &str| -> i64 {
             bench.db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };
@@ -458,8 +471,8 @@ mod tests {
             }
             bench.restart();
             assert!(bench.db.execute(change, []).unwrap() > 0, "{change}");
-            let found =
-                load(&bench.db, 0, &SharedKeys::default()).and_then(|mut loaded| loaded.expect(bench.at));
+            let found = load(&bench.db, 0, &ItemKeyInterner::default())
+                .and_then(|mut loaded| loaded.take_holds(bench.at));
             assert!(found.is_err(), "{change}");
         }
     }

@@ -1,9 +1,9 @@
-//! Units with ids in the index: a row each, as its newest transition left it. They are many and most stand still, so what is
-//! written is what moved.
+//! Units with ids in the index. Each has a row with its latest state. There are many units and most do not change, so
+//! only the changed ones are written.
 
-use crate::error::Damage;
-use crate::index::checksum::{Totals, expect, row_sum};
-use crate::index::throttle::Pace;
+use crate::error::IndexError;
+use crate::index::checksum::{TableTotals, check_totals, row_sum};
+use crate::index::throttle::WriteThrottle;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
@@ -17,46 +17,46 @@ pub(crate) const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What became of a unit over some batches.
+/// The change of a unit over some batches.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
+pub(crate) enum UnitChange {
     /// It is new.
     Put(Unit),
-    /// It stands elsewhere, at this version.
+    /// It has another status, at this version.
     Moved(UnitStatus, u64),
     /// It was retired.
-    Gone,
+    Removed,
 }
 
-/// Units that changed.
-pub(crate) type Changes = HashMap<(ItemKey, Label), Change, RandomState>;
+/// The units that changed.
+pub(crate) type UnitChanges = HashMap<(ItemKey, Label), UnitChange, RandomState>;
 
-/// Takes in what an event did with units.
-pub(crate) fn fold(changes: &mut Changes, transition: &Transition) {
+/// Folds the changes of an event.
+pub(crate) fn fold(changes: &mut UnitChanges, transition: &Transition) {
     match transition {
         Transition::Hold { change, hold, .. } => {
             for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
                 for (unit, status) in moved(change, hold, line, number) {
-                    match changes.entry((line.item.clone(), unit.id.clone())).or_insert(Change::Gone) {
-                        Change::Put(known) => (known.status, known.version) = (status, unit.version),
-                        other => *other = Change::Moved(status, unit.version),
+                    match changes.entry((line.item.clone(), unit.id.clone())).or_insert(UnitChange::Removed) {
+                        UnitChange::Put(known) => (known.status, known.version) = (status, unit.version),
+                        other => *other = UnitChange::Moved(status, unit.version),
                     }
                 }
             }
         }
         Transition::Stock { change: StockChange::UnitsAdded(units), item } => {
             for unit in &**units {
-                changes.insert((item.key.clone(), unit.id.clone()), Change::Put(unit.clone()));
+                changes.insert((item.key.clone(), unit.id.clone()), UnitChange::Put(unit.clone()));
             }
         }
         Transition::Stock { change: StockChange::UnitRetired(unit), item } => {
-            changes.insert((item.key.clone(), unit.clone()), Change::Gone);
+            changes.insert((item.key.clone(), unit.clone()), UnitChange::Removed);
         }
         Transition::Stock { .. } | Transition::Sale { .. } => {}
     }
 }
 
-/// Takes an event into pools, as a fold of all events does.
+/// Applies an event to pools, for a recount of all events.
 pub(crate) fn apply(pools: &mut HashMap<ItemKey, Pool, RandomState>, event: &Event) {
     match &event.transition {
         Transition::Hold { change, hold, .. } => {
@@ -85,12 +85,12 @@ fn key_of(location: &str, sku: &str, unit: &str) -> Vec<u8> {
     [location.as_bytes(), &[0], sku.as_bytes(), &[0], unit.as_bytes()].concat()
 }
 
-/// Writes what changed, in the order of the file.
+/// Writes the changes, which are sorted like the table.
 pub(crate) fn write(
     db: &Connection,
-    changes: &[((ItemKey, Label), Change)],
-    totals: &mut Totals,
-    pace: &mut Pace,
+    changes: &[((ItemKey, Label), UnitChange)],
+    totals: &mut TableTotals,
+    throttle: &mut WriteThrottle,
 ) -> rusqlite::Result<()> {
     let mut find =
         db.prepare_cached("SELECT data, sum FROM units WHERE location = ?1 AND sku = ?2 AND unit = ?3")?;
@@ -105,16 +105,16 @@ pub(crate) fn write(
             find.query_row(key, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let before_sum = before.as_ref().map(|(_, sum)| *sum);
         let unit = match change {
-            Change::Put(unit) => unit.clone(),
-            Change::Moved(status, version) => {
+            UnitChange::Put(unit) => unit.clone(),
+            UnitChange::Moved(status, version) => {
                 let (data, sum) = before.ok_or_else(|| {
-                    Damage::What(format!("unit {id:?} of {item:?} has moved and is not there"))
+                    IndexError::Damaged(format!("unit {id:?} of {item:?} has moved and is not there"))
                 })?;
                 Unit { status: *status, version: *version, ..read(key, &data, sum)? }
             }
-            Change::Gone => {
+            UnitChange::Removed => {
                 remove.execute(key)?;
-                totals.put(before_sum, None);
+                totals.replace(before_sum, None);
                 continue;
             }
         };
@@ -122,16 +122,16 @@ pub(crate) fn write(
         codec::put_unit(&mut data, &unit);
         let sum = row_sum(&key_of(item.location(), item.sku(), id.as_str()), &data);
         put.execute(params![item.location(), item.sku(), id.as_str(), data, sum])?;
-        totals.put(before_sum, Some(sum));
-        pace.row()?;
+        totals.replace(before_sum, Some(sum));
+        throttle.yield_point()?;
     }
     Ok(())
 }
 
-fn read([location, sku, unit]: [&str; 3], data: &[u8], sum: u32) -> Result<Unit, Damage> {
+fn read([location, sku, unit]: [&str; 3], data: &[u8], sum: u32) -> Result<Unit, IndexError> {
     if row_sum(&key_of(location, sku, unit), data) != sum {
         let what = format!("the checksum of unit {unit:?} of item {sku:?} at {location:?} does not fit");
-        return Err(Damage::What(what));
+        return Err(IndexError::Damaged(what));
     }
     let mut reader = Reader::new(data);
     let unit = codec::unit(&mut reader)?;
@@ -139,13 +139,13 @@ fn read([location, sku, unit]: [&str; 3], data: &[u8], sum: u32) -> Result<Unit,
     Ok(unit)
 }
 
-/// Calls back for every item that has units, with all of them, and checks that none is missing.
+/// Calls back for every item that has units, with all of its units, and checks that none is missing.
 pub(crate) fn load(
     db: &Connection,
-    expected: Totals,
+    expected: TableTotals,
     mut each: impl FnMut(ItemKey, Vec<Unit>),
-) -> Result<(), Damage> {
-    let mut totals = Totals::default();
+) -> Result<(), IndexError> {
+    let mut totals = TableTotals::default();
     let mut statement =
         db.prepare("SELECT location, sku, unit, data, sum FROM units ORDER BY location, sku")?;
     let mut rows = statement.query([])?;
@@ -155,12 +155,13 @@ pub(crate) fn load(
             (row.get(0)?, row.get(1)?, row.get(2)?, row.get(4)?);
         let data = row.get_ref(3)?.as_blob().unwrap_or_default();
         let unit = read([&location, &sku, &unit], data, sum)?;
-        totals.put(None, Some(sum));
+        totals.replace(None, Some(sum));
         match &mut together {
             Some((item, units)) if item.location() == location && item.sku() == sku => units.push(unit),
             _ => {
                 let label = |text: &str| {
-                    Label::new(text).map_err(|error| Damage::What(format!("the name of an item {error}")))
+                    Label::new(text)
+                        .map_err(|error| IndexError::Damaged(format!("the name of an item {error}")))
                 };
                 let key = ItemKey::new(&label(&location)?, &label(&sku)?);
                 if let Some((item, units)) = together.replace((key, vec![unit])) {
@@ -172,5 +173,5 @@ pub(crate) fn load(
     if let Some((item, units)) = together {
         each(item, units);
     }
-    expect("units", totals, expected)
+    check_totals("units", totals, expected)
 }

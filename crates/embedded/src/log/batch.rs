@@ -1,26 +1,24 @@
-//! What one commit writes, and its bytes. The checksum of a batch covers the one before it, so that a row that is gone,
-//! moved or put in twice is found as surely as one whose bytes have changed.
+//! The content of one commit, and its bytes. The checksum of a batch covers the checksum of the batch before it. A row
+//! that is missing, moved or duplicated is therefore detected like a row whose bytes have changed.
 
-use stockhold_domain::bug;
 use stockhold_domain::{Event, Instant, KeyRecord};
 use stockhold_store::codec::{self, DecodeError, Reader};
 
-/// Version of the bytes of a batch that is about counted stock alone: what every version of the program reads.
+/// The version of the bytes of a batch. It is their first byte.
 const FORMAT: u8 = 1;
-/// Version of one that says anything of units with ids.
 
-/// What one commit did.
+/// The content of one commit.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Its number: dense from 1.
+    /// The number of the batch. Numbers start at 1 and have no gaps.
     pub(crate) number: u64,
-    /// Position of its first event, or of the next one when it has none.
+    /// The position of its first event, or of the next event if it has none.
     pub(crate) position: u64,
-    /// The newest instant that it was decided at.
+    /// The time of its newest decision.
     pub(crate) at: Instant,
-    /// What happened.
+    /// The events.
     pub(crate) events: Vec<Event>,
-    /// Which keys were used.
+    /// The idempotency keys that were used.
     pub(crate) keys: Vec<KeyRecord>,
 }
 
@@ -31,9 +29,9 @@ impl Batch {
     }
 }
 
-/// A batch as it stands in the log.
+/// A batch as a row of the log.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct BatchRow {
     pub(crate) number: u64,
     pub(crate) position: u64,
     pub(crate) events: u64,
@@ -42,7 +40,8 @@ pub(crate) struct Row {
     pub(crate) sum: u32,
 }
 
-/// Writes a batch; `previous` is the checksum of the one before it (0 before the first).
+/// Encodes a batch and returns its checksum. `previous` is the checksum of the batch before it, and 0 for the first
+/// batch.
 pub(crate) fn encode(batch: &Batch, previous: u32, data: &mut Vec<u8>) -> u32 {
     data.clear();
     data.push(FORMAT);
@@ -68,26 +67,26 @@ fn checksum(previous: u32, numbers: [u64; 3], at: i64, data: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads a batch whose checksum fits.
-pub(crate) fn decode(row: &Row, previous: u32) -> Result<Batch, String> {
+/// Checks the checksum of a row and decodes its batch.
+pub(crate) fn decode(row: &BatchRow, previous: u32) -> Result<Batch, String> {
     let found = checksum(previous, [row.number, row.position, row.events], row.at, &row.data);
-    if found != row.sum && !bug!("a-batch-s-checksum-is-not-checked") {
+    if found != row.sum {
         return Err(format!("the checksum of batch {} does not fit", row.number));
     }
-    read(row).map_err(|error| format!("batch {}: {error}", row.number))
+    decode_body(row).map_err(|error| format!("batch {}: {error}", row.number))
 }
 
-/// See [`crate::parsers`]: a batch of any bytes, with a checksum that fits.
+/// A parser for tests: decodes a batch of any bytes with a correct checksum.
 #[cfg(feature = "testing")]
 pub(crate) fn parse(bytes: &[u8]) {
-    let mut row = Row { number: 1, position: 1, events: 1, at: 0, data: bytes.to_vec(), sum: 0 };
+    let mut row = BatchRow { number: 1, position: 1, events: 1, at: 0, data: bytes.to_vec(), sum: 0 };
     row.sum = checksum(0, [row.number, row.position, row.events], row.at, &row.data);
     let Ok(batch) = decode(&row, 0) else { return };
     let mut again = Vec::new();
     assert_eq!((encode(&batch, 0, &mut again), &*again), (row.sum, bytes), "one batch has one form");
 }
 
-fn read(row: &Row) -> Result<Batch, DecodeError> {
+fn decode_body(row: &BatchRow) -> Result<Batch, DecodeError> {
     let (format, body) = row.data.split_first().ok_or(DecodeError { what: "batch", left: 0 })?;
     if *format != FORMAT {
         return Err(DecodeError { what: "batch of a known format", left: body.len() });

@@ -1,22 +1,21 @@
-//! `log.db`: the truth. One row per batch, appended in order, synced before anything is answered. Nothing here decides,
-//! and nothing is ever updated or deleted.
+//! `log.db`, the source of truth. It has one row per batch. A batch is appended and synced before any of its answers is
+//! delivered. Nothing here decides commands, and no row is ever updated or deleted.
 
 pub(crate) mod batch;
 pub(crate) mod sync_marker;
 pub(crate) mod wal;
 
-use self::batch::{Batch, Row};
+use self::batch::{Batch, BatchRow};
 use crate::error::OpenError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, InterruptHandle, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use stockhold_domain::Instant;
-use stockhold_domain::bug;
 use stockhold_store::fault;
 
-/// Version of the schema, kept in SQLite's `user_version`.
+/// The version of the schema, kept in SQLite's `user_version`.
 const FORMAT: i64 = 1;
-/// Marks the file as ours in SQLite's `application_id`: "SHLG".
+/// Marks the file as a log of stockhold in SQLite's `application_id`: "SHLG".
 const APPLICATION: i64 = 0x5348_4c47;
 
 const SCHEMA: &str = "
@@ -34,33 +33,33 @@ const INSERT: &str =
     "INSERT INTO batches (number, position, events, at, data, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const COLUMNS: &str = "SELECT number, position, events, at, data, sum FROM batches";
 
-/// Batches that are read in one go.
-const WALK_PAGE: u64 = 256;
+/// The number of batches that one query reads.
+const PAGE_BATCHES: u64 = 256;
 
-/// Where a log stands.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    /// Number of the last batch.
+pub(crate) struct LogHead {
+    /// The number of the last batch.
     pub(crate) number: u64,
-    /// Its checksum.
+    /// The checksum of the last batch.
     pub(crate) sum: u32,
     /// The position that the next event gets.
     pub(crate) next_position: u64,
-    /// The newest instant that was decided at.
+    /// The time of the newest decision.
     pub(crate) at: Instant,
 }
 
-impl Default for Head {
+impl Default for LogHead {
     fn default() -> Self {
         Self { number: 0, sum: 0, next_position: 1, at: Instant::from_micros(i64::MIN) }
     }
 }
 
-/// Bytes of a page of the log. In larger ones rows that fill more than half of a page would waste the rest of it: those of
-/// some 30 requests each, in a file that is never trimmed.
+/// The bytes of a page of the log. In a larger page, a row that fills more than half of the page wastes the rest. A row
+/// of some 30 requests is that large, and the file is never trimmed.
 const PAGE: u32 = 4 << 10;
 
-/// A connection to the log. One writes; readers have their own.
+/// A connection to the log. One connection writes, and each reader has its own.
 #[derive(Debug)]
 pub(crate) struct Log {
     db: Connection,
@@ -68,7 +67,7 @@ pub(crate) struct Log {
     bytes: Vec<u8>,
 }
 
-/// Opens one of our SQLite files and checks whose it is; makes it when it is new, with pages of so many bytes.
+/// Opens a SQLite file of stockhold and checks its format. Creates the file with this page size if it does not exist.
 pub(crate) fn open_sqlite(
     file: &Path,
     page: u32,
@@ -78,71 +77,69 @@ pub(crate) fn open_sqlite(
 ) -> Result<Connection, OpenError> {
     let failed = |error| OpenError::sqlite(file, "opening", error);
     let mut db = Connection::open(file).map_err(failed)?;
-    // On a failed disk a close must not touch the file any more; checkpoints are made where they are wanted.
+    // After a failure of the disk, a close must not write to the file. Checkpoints are made explicitly.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
     let tables: i64 =
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
-    if tables == 0 && marks(&db).map_err(failed)? == (0, 0) {
+    if tables == 0 && file_identity(&db).map_err(failed)? == (0, 0) {
         db.pragma_update(None, "page_size", page).map_err(failed)?;
         db.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         db.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         let setup = db.transaction().map_err(failed)?;
         setup.execute_batch(schema).map_err(failed)?;
-        fault!("start.making_a_file" => failed(failing_disk()));
+        fault!("start.making_a_file" => failed(injected_error()));
         setup.pragma_update(None, "application_id", application).map_err(failed)?;
         setup.pragma_update(None, "user_version", format).map_err(failed)?;
         setup.commit().map_err(failed)?;
     } else {
         check_format(&db, file, application, format)?;
     }
-    let sync = if bug!("commits-are-not-synced") { "OFF" } else { sync };
     db.pragma_update(None, "synchronous", sync).map_err(failed)?;
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
     Ok(db)
 }
 
-/// What a file says of itself: whose it is, and its format.
-fn marks(db: &Connection) -> rusqlite::Result<(i64, i64)> {
+/// The application id and the format of a file.
+fn file_identity(db: &Connection) -> rusqlite::Result<(i64, i64)> {
     let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
     Ok((pragma("application_id")?, pragma("user_version")?))
 }
 
-/// Refuses a file that is not ours, or of a newer version.
+/// Refuses a file of another program, and a file of another format.
 pub(crate) fn check_format(
     db: &Connection,
     file: &Path,
     application: i64,
     format: i64,
 ) -> Result<(), OpenError> {
-    match marks(db).map_err(|error| OpenError::sqlite(file, "opening", error))? {
+    match file_identity(db).map_err(|error| OpenError::sqlite(file, "opening", error))? {
         found if found == (application, format) => Ok(()),
-        (found, version) if found == application && version > format => {
-            Err(OpenError::Newer { file: file.to_owned(), found: version, known: format })
-        }
-        (found, version) if found == application && (1..format).contains(&version) => {
-            Err(OpenError::Older { file: file.to_owned(), found: version, known: format })
+        (found, version) if found == application && version > 0 => {
+            Err(OpenError::UnknownFormat { file: file.to_owned(), found: version, known: format })
         }
         (found, version) => {
-            let what = format!("it says application {found:#x}, format {version}, which is no file of ours");
+            let what = format!(
+                "its application id is {found:#x} and its format {version}: stockhold did not write it"
+            );
             Err(OpenError::Damaged { file: file.to_owned(), what })
         }
     }
 }
 
 impl Log {
-    /// Opens the log for writing, making it when the directory is new.
+    /// Opens the log for writing, and creates it if the directory is new.
     pub(crate) fn open(file: &Path) -> Result<Self, OpenError> {
         let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), SCHEMA, "FULL")?;
         Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
     }
 
-    /// Opens the log for reading only.
+    /// Opens the log for reading.
     pub(crate) fn open_reader(file: &Path) -> Result<Self, OpenError> {
         let db = open_reader(file)?;
         Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
     }
 
-    /// Number and checksum of the last batch, if there is one.
+    /// The number and the checksum of the last batch.
     pub(crate) fn last(&self) -> Result<Option<(u64, u32)>, OpenError> {
         self.db
             .query_row("SELECT number, sum FROM batches ORDER BY number DESC LIMIT 1", [], |row| {
@@ -152,10 +149,10 @@ impl Log {
             .map_err(|error| OpenError::sqlite(&self.file, "reading the last batch", error))
     }
 
-    /// Appends a batch and syncs it. After an error nothing may be written any more. Answers with the batch's checksum.
+    /// Appends a batch, syncs it and returns its checksum. After an error nothing more may be written.
     pub(crate) fn append(&mut self, batch: &Batch, previous: u32) -> rusqlite::Result<u32> {
         let sum = batch::encode(batch, previous, &mut self.bytes);
-        fault!("commit.encoded" => failing_disk());
+        fault!("commit.encoded" => injected_error());
         let Batch { number, position, at, events, .. } = batch;
         self.db.prepare_cached(INSERT)?.execute(params![
             number.cast_signed(),
@@ -168,9 +165,10 @@ impl Log {
         Ok(sum)
     }
 
-    /// Calls `each` for every batch after `number`, in order, until it says to stop. `previous` is the checksum of batch
-    /// `number`. Between pages nothing is held: as long as a reader stands in the write-ahead log, it can't begin anew.
-    pub(crate) fn walk(
+    /// Calls `each` for every batch after `number` in order, until it returns `false`. `previous` is the checksum of
+    /// batch `number`. No read transaction stays open between two pages, because the write-ahead log can't restart
+    /// while a reader uses it.
+    pub(crate) fn for_each_batch(
         &self,
         number: u64,
         previous: u32,
@@ -182,9 +180,9 @@ impl Log {
         let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
         let (mut expected, mut previous) = (number + 1, previous);
         loop {
-            let page_ends = expected + WALK_PAGE;
+            let page_ends = expected + PAGE_BATCHES;
             let from = (expected - 1).cast_signed();
-            let mut rows = statement.query([from, WALK_PAGE.cast_signed()]).map_err(failed)?;
+            let mut rows = statement.query([from, PAGE_BATCHES.cast_signed()]).map_err(failed)?;
             while let Some(row) = rows.next().map_err(failed)? {
                 let row = read_row(row).map_err(failed)?;
                 if row.number != expected {
@@ -202,15 +200,15 @@ impl Log {
         }
     }
 
-    /// The batches after `number` up to `end` as they stand, checked: so many bytes of them, and at least one if there
-    /// is one. `previous` is the checksum of batch `number`. Nothing is held afterwards.
-    pub(crate) fn page(
+    /// The checked rows of the batches after `number` up to `end`: at most this many bytes, but at least one row if
+    /// there is one. `previous` is the checksum of batch `number`. No read transaction stays open afterwards.
+    pub(crate) fn read_page(
         &self,
         number: u64,
         previous: u32,
         end: u64,
         bytes: usize,
-    ) -> Result<Vec<Row>, OpenError> {
+    ) -> Result<Vec<BatchRow>, OpenError> {
         let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
         let failed = |error| OpenError::sqlite(&self.file, "reading batches", error);
         let sql = format!("{COLUMNS} WHERE number > ?1 AND number <= ?2 ORDER BY number");
@@ -231,13 +229,13 @@ impl Log {
         Ok(page)
     }
 
-    /// Appends batches as they stand in another log and syncs them, all or none. They were checked there, and follow the
-    /// last one here.
-    pub(crate) fn append_rows(&mut self, rows: &[Row]) -> rusqlite::Result<()> {
+    /// Appends rows of another log and syncs them, all or none. The rows are already checked, and they follow the last
+    /// row of this log.
+    pub(crate) fn append_rows(&mut self, rows: &[BatchRow]) -> rusqlite::Result<()> {
         let transaction = self.db.transaction()?;
         {
             let mut insert = transaction.prepare_cached(INSERT)?;
-            for Row { number, position, events, at, data, sum } in rows {
+            for BatchRow { number, position, events, at, data, sum } in rows {
                 insert.execute(params![
                     number.cast_signed(),
                     position.cast_signed(),
@@ -251,17 +249,17 @@ impl Log {
         transaction.commit()
     }
 
-    /// Whether the file is a log of a format that is known here.
+    /// Refuses a log whose format is not known.
     pub(crate) fn check_format(&self) -> Result<(), OpenError> {
         check_format(&self.db, &self.file, APPLICATION, FORMAT)
     }
 
-    /// Some batches in a row, each checked against the one before it.
-    pub(crate) fn range(&self, first: u64, last: u64) -> Result<Vec<Batch>, OpenError> {
+    /// The batches of a range, each checked against the batch before it.
+    pub(crate) fn read_range(&self, first: u64, last: u64) -> Result<Vec<Batch>, OpenError> {
         let before = first.saturating_sub(1);
         let sum = if before == 0 { 0 } else { self.row(before)?.sum };
         let mut batches = Vec::new();
-        self.walk(before, sum, |batch, _| {
+        self.for_each_batch(before, sum, |batch, _| {
             let goes_on = batch.number < last;
             if batch.number <= last {
                 batches.push(batch);
@@ -271,9 +269,9 @@ impl Log {
         Ok(batches)
     }
 
-    /// How far to read from a batch towards another, on either side of it: as far as their rows have so many bytes together, and that
-    /// batch in any case.
-    pub(crate) fn reach(&self, from: u64, towards: u64, bytes: u64) -> Result<u64, OpenError> {
+    /// The last batch to read when reading from batch `from` in the direction of batch `towards`, so that the rows have
+    /// at most this many bytes together. It is at least `from`.
+    pub(crate) fn last_batch_within(&self, from: u64, towards: u64, bytes: u64) -> Result<u64, OpenError> {
         let failed = |error| OpenError::sqlite(&self.file, "measuring batches", error);
         let sql = if towards < from {
             "SELECT number, length(data) FROM batches WHERE number BETWEEN ?1 AND ?2 ORDER BY number DESC"
@@ -294,8 +292,9 @@ impl Log {
         Ok(reached)
     }
 
-    /// Number of the first batch that was decided at an instant or later; one past the last when there is none.
-    pub(crate) fn batch_of(&self, at: Instant) -> Result<u64, OpenError> {
+    /// The number of the first batch that was decided at this time or later. It is the number after the last batch if
+    /// there is none.
+    pub(crate) fn first_batch_since(&self, at: Instant) -> Result<u64, OpenError> {
         let Some((last, _)) = self.last()? else { return Ok(1) };
         let (mut low, mut high) = (1, last + 1);
         while low < high {
@@ -314,17 +313,17 @@ impl Log {
         Ok(low)
     }
 
-    /// Where the log stands after a batch, checked; batch 0 is the empty log.
-    pub(crate) fn head(&self, number: u64) -> Result<Head, OpenError> {
-        let Some(before) = number.checked_sub(1) else { return Ok(Head::default()) };
+    /// The end of the log after a batch, checked. Batch 0 means the empty log.
+    pub(crate) fn head(&self, number: u64) -> Result<LogHead, OpenError> {
+        let Some(before) = number.checked_sub(1) else { return Ok(LogHead::default()) };
         let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
         let previous = if before == 0 { 0 } else { self.row(before)?.sum };
         let row = self.row(number)?;
         let batch = batch::decode(&row, previous).map_err(damaged)?;
-        Ok(Head { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
+        Ok(LogHead { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
     }
 
-    fn row(&self, number: u64) -> Result<Row, OpenError> {
+    fn row(&self, number: u64) -> Result<BatchRow, OpenError> {
         self.db
             .query_row(&format!("{COLUMNS} WHERE number = ?1"), [number.cast_signed()], read_row)
             .optional()
@@ -335,8 +334,8 @@ impl Log {
             })
     }
 
-    /// Number of the last batch that begins at or before a position; 0 when there is none.
-    pub(crate) fn batch_at(&self, position: u64) -> Result<u64, OpenError> {
+    /// The number of the last batch that begins at this position or before it; 0 if there is none.
+    pub(crate) fn batch_of_position(&self, position: u64) -> Result<u64, OpenError> {
         let Some((last, _)) = self.last()? else { return Ok(0) };
         let (mut low, mut high) = (0, last);
         while low < high {
@@ -355,62 +354,64 @@ impl Log {
         Ok(low)
     }
 
-    /// Bytes of the write-ahead log that are not in the database yet. Its length says nothing: the file never shrinks.
-    pub(crate) fn uncopied(&self) -> rusqlite::Result<u64> {
+    /// The bytes of the write-ahead log that are not in the database yet. The length of the file does not tell, because
+    /// the file never shrinks.
+    pub(crate) fn wal_backlog(&self) -> rusqlite::Result<u64> {
         checkpoint(&self.db, "NOOP")
     }
 
-    /// Interrupts what this connection does.
+    /// A handle that interrupts a statement of this connection.
     pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
         self.db.get_interrupt_handle()
     }
 
-    /// Copies what it can of the write-ahead log into the database, without stopping the writer.
-    pub(crate) fn checkpoint_behind(&self) -> rusqlite::Result<u64> {
-        fault!("checkpoint.behind" => failing_disk());
+    /// Copies as much of the write-ahead log into the database as it can while the writer goes on.
+    pub(crate) fn checkpoint_concurrently(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.behind" => injected_error());
         checkpoint(&self.db, "PASSIVE")
     }
 
-    /// Copies the rest of the write-ahead log. Only by the writer, between batches: when all is copied and no reader
-    /// stands in it, the next write begins it anew. Waits for nobody.
-    pub(crate) fn checkpoint_rest(&self) -> rusqlite::Result<u64> {
-        fault!("checkpoint.rest" => failing_disk());
+    /// Copies the rest of the write-ahead log. Only the writer may call this, between two batches: if everything is
+    /// copied and no reader uses the write-ahead log, the next write starts at its beginning. It does not wait for
+    /// readers.
+    pub(crate) fn checkpoint_between_batches(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.rest" => injected_error());
         checkpoint(&self.db, "PASSIVE")
     }
 
-    /// Copies all of the write-ahead log and empties it, at the end.
-    pub(crate) fn checkpoint_last(&self) -> rusqlite::Result<u64> {
-        fault!("checkpoint.last" => failing_disk());
+    /// Copies the whole write-ahead log and empties it, at a stop.
+    pub(crate) fn checkpoint_and_truncate(&self) -> rusqlite::Result<u64> {
+        fault!("checkpoint.last" => injected_error());
         checkpoint(&self.db, "TRUNCATE")
     }
 }
 
-/// Makes a checkpoint. Answers with the bytes of the write-ahead log that are still to be copied.
+/// Makes a checkpoint. Returns the bytes of the write-ahead log that are still to be copied.
 pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<u64> {
     let (pages, copied): (i64, i64) =
         db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get(1)?, row.get(2)?)))?;
     let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
-    // Both are -1 when another is making one.
+    // Both numbers are -1 while another connection makes a checkpoint.
     Ok(u64::try_from(pages - copied).unwrap_or_default() * page)
 }
 
-/// What a disk that fails looks like, for fault points.
+/// The error of a failing disk, for fault points.
 #[cfg(feature = "faults")]
-pub(crate) fn failing_disk() -> rusqlite::Error {
+pub(crate) fn injected_error() -> rusqlite::Error {
     use rusqlite::ffi::{Error, SQLITE_IOERR_WRITE};
     rusqlite::Error::SqliteFailure(Error::new(SQLITE_IOERR_WRITE), Some("a fault point".to_owned()))
 }
 
-/// Whether what failed may work later: the disk is full, or another stands in the way. Any other failure may have
-/// lost something.
-pub(crate) fn can_wait(error: &rusqlite::Error) -> bool {
+/// Whether the operation may succeed later, because the disk is full or another connection has a lock. After any other
+/// failure something may be lost.
+pub(crate) fn is_retryable(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
 }
 
 pub(crate) fn open_reader(file: &Path) -> Result<Connection, OpenError> {
     let failed = |error| OpenError::sqlite(file, "opening", error);
-    // Not read-only: a reader of a write-ahead log takes part in its shared memory.
+    // The connection is not read-only, because a reader of a write-ahead log writes to its shared memory.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(file, flags).map_err(failed)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
@@ -418,8 +419,8 @@ pub(crate) fn open_reader(file: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
-    Ok(Row {
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<BatchRow> {
+    Ok(BatchRow {
         number: row.get(0)?,
         position: row.get(1)?,
         events: row.get(2)?,
@@ -478,11 +479,15 @@ mod tests {
             (2, 8, 99, 8),
             (8, 2, 99, 2),
             (5, 5, 99, 5),
-            // A batch that is larger comes alone.
+            // A batch that is larger than the limit is read alone.
             (2, 8, 0, 2),
             (8, 2, 0, 8),
         ] {
-            assert_eq!(reader.reach(from, towards, rows * row).unwrap(), reached, "{from} to {towards}");
+            assert_eq!(
+                reader.last_batch_within(from, towards, rows * row).unwrap(),
+                reached,
+                "{from} to {towards}"
+            );
         }
     }
 
@@ -491,30 +496,30 @@ mod tests {
         let mut written = Written::new();
         let housekeeper = written.reader();
         written.append(50);
-        assert!(housekeeper.uncopied().unwrap() >= 50 * u64::from(PAGE));
-        assert_eq!(housekeeper.checkpoint_behind().unwrap(), 0);
-        assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
-        assert_eq!(housekeeper.uncopied().unwrap(), 0);
+        assert!(housekeeper.wal_backlog().unwrap() >= 50 * u64::from(PAGE));
+        assert_eq!(housekeeper.checkpoint_concurrently().unwrap(), 0);
+        assert_eq!(written.log.checkpoint_between_batches().unwrap(), 0);
+        assert_eq!(housekeeper.wal_backlog().unwrap(), 0);
         let wal = written.dir.path().join("log.db-wal");
         let length = std::fs::metadata(&wal).unwrap().len();
         written.append(10);
-        assert!((1..50).contains(&(housekeeper.uncopied().unwrap() / u64::from(PAGE))));
+        assert!((1..50).contains(&(housekeeper.wal_backlog().unwrap() / u64::from(PAGE))));
         assert_eq!(std::fs::metadata(&wal).unwrap().len(), length, "it was begun anew, in place");
     }
 
     #[test]
     fn a_walk_stands_in_the_log_for_a_page_at_a_time() {
         let mut written = Written::new();
-        written.append(WALK_PAGE + 10);
+        written.append(PAGE_BATCHES + 10);
         let reader = written.reader();
         let mut left = None;
         reader
-            .walk(0, 0, |batch, _| {
+            .for_each_batch(0, 0, |batch, _| {
                 if batch.number == 1 {
                     written.append(1);
                 }
-                if batch.number == WALK_PAGE + 1 {
-                    left = Some(written.log.checkpoint_rest().unwrap());
+                if batch.number == PAGE_BATCHES + 1 {
+                    left = Some(written.log.checkpoint_between_batches().unwrap());
                 }
                 Ok(true)
             })
@@ -529,28 +534,28 @@ mod tests {
         let mut written = Written::new();
         written.append(5);
         let reader = written.reader();
-        // Whoever waits for a reader asks this handler.
+        // SQLite calls this handler when it waits for a reader.
         let waits = |_| {
             WAITED.store(true, Ordering::Relaxed);
             false
         };
         written.log.db.busy_handler(Some(waits)).unwrap();
         reader
-            .walk(0, 0, |_, _| {
+            .for_each_batch(0, 0, |_, _| {
                 written.append(5);
-                written.log.checkpoint_rest().unwrap();
+                written.log.checkpoint_between_batches().unwrap();
                 Ok(false)
             })
             .unwrap();
         written.append(5);
-        assert_eq!(written.log.checkpoint_rest().unwrap(), 0);
+        assert_eq!(written.log.checkpoint_between_batches().unwrap(), 0);
         assert!(!WAITED.load(Ordering::Relaxed));
     }
 
     #[test]
     fn a_full_disk_can_wait_and_a_failing_one_can_not() {
         let error = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
-        assert!(can_wait(&error(SQLITE_BUSY)) && can_wait(&error(SQLITE_FULL)));
-        assert!(!can_wait(&error(SQLITE_IOERR_FSYNC)) && !can_wait(&error(SQLITE_CORRUPT)));
+        assert!(is_retryable(&error(SQLITE_BUSY)) && is_retryable(&error(SQLITE_FULL)));
+        assert!(!is_retryable(&error(SQLITE_IOERR_FSYNC)) && !is_retryable(&error(SQLITE_CORRUPT)));
     }
 }

@@ -1,35 +1,34 @@
-//! Looks through a write-ahead log before SQLite does. SQLite takes the frames up to the first one whose checksum does
-//! not fit and drops the rest without a word: right after a power cut, where the rest was never synced, and wrong after
-//! a flipped bit, where it was. The two differ: a transaction is written only after the one before it was synced, so a
-//! good frame of a later transaction behind a broken frame means damage.
+//! Checks a write-ahead log before SQLite opens it. SQLite reads the frames up to the first frame whose checksum is
+//! wrong and drops the rest without an error. That is right after a power cut, because the rest was never synced. It is
+//! wrong after a flipped bit, because the rest was synced. The two cases differ: a transaction is written only after
+//! the transaction before it was synced, so a valid frame of a later transaction after a broken frame means damage.
 //!
 //! Format: <https://www.sqlite.org/fileformat2.html#walformat>.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use stockhold_domain::bug;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// Largest page that SQLite knows.
+/// The largest page size of SQLite.
 const PAGE_MAX: usize = 65_536;
 const MAGIC: u32 = 0x377f_0682;
 
-/// Zeros written at a time.
+/// The number of zeros that one write adds.
 const ZEROS: usize = 1 << 20;
 
-/// The write-ahead log beside a database.
-pub(crate) fn wal_of(database: &Path) -> PathBuf {
+/// The path of the write-ahead log of a database.
+pub(crate) fn wal_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// Gives a write-ahead log its room beforehand. A log that grows has its new size synced with every commit, which costs
-/// half as much again as overwriting; SQLite takes zeros behind its frames for their end. It is no failure when there is
-/// no room: the log grows then. Only while nobody writes the log.
-pub(crate) fn make_room(path: &Path, bytes: u64) -> io::Result<()> {
+/// Extends a write-ahead log with zeros. A log that grows has to sync its new size with every commit, which costs half
+/// as much again as overwriting. SQLite takes the zeros after the last frame as the end of the log. If there is not
+/// enough space, the log stays as it was and grows later. The caller must be the only writer.
+pub(crate) fn preallocate(path: &Path, bytes: u64) -> io::Result<()> {
     let mut file = File::options().append(true).open(path)?;
     let length = file.metadata()?.len();
     let zeros = vec![0; ZEROS];
@@ -43,35 +42,32 @@ pub(crate) fn make_room(path: &Path, bytes: u64) -> io::Result<()> {
     match written.and_then(|()| file.sync_all()) {
         Ok(()) => Ok(()),
         Err(error) => {
-            tracing::warn!(%error, "the log gets no room beforehand");
+            tracing::warn!(%error, "the write-ahead log can't be preallocated");
             file.set_len(length)
         }
     }
 }
 
-/// What is wrong with a write-ahead log, if something is. A log that is not there is fine, and so is one whose header
-/// can't be read: SQLite takes that for empty, and the mark of the newest synced batch tells whether it may be.
-pub(crate) fn damage(path: &Path) -> io::Result<Option<String>> {
+/// What is damaged in a write-ahead log. A log that does not exist is not damaged. Neither is a log whose header is
+/// unreadable: SQLite takes it as empty, and the sync marker tells whether it may be empty.
+pub(crate) fn find_damage(path: &Path) -> io::Result<Option<String>> {
     let mut file = match File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    look_through(&mut file)
+    scan(&mut file)
 }
 
-fn look_through(file: &mut impl Read) -> io::Result<Option<String>> {
+fn scan(file: &mut impl Read) -> io::Result<Option<String>> {
     let mut header = [0; HEADER];
-    if !fill(file, &mut header)? {
+    if !read_full(file, &mut header)? {
         return Ok(None);
     }
-    let Some(mut scan) = Scan::start(&header) else { return Ok(None) };
-    if bug!("a-hole-in-the-log-is-not-looked-for") {
-        return Ok(None);
-    }
+    let Some(mut scan) = WalScan::start(&header) else { return Ok(None) };
     let mut frame = vec![0; FRAME_HEADER + scan.page];
     let mut number = 0_u64;
-    while fill(file, &mut frame)? {
+    while read_full(file, &mut frame)? {
         number += 1;
         if let Some(what) = scan.frame(number, &frame) {
             return Ok(Some(what));
@@ -80,7 +76,7 @@ fn look_through(file: &mut impl Read) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// See [`crate::parsers`]: a log of any bytes, with a header whose checksum fits.
+/// A parser for tests: scans any bytes, with a correct checksum in the header.
 #[cfg(feature = "testing")]
 pub(crate) fn parse(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
@@ -90,10 +86,10 @@ pub(crate) fn parse(bytes: &[u8]) {
         let (a, b) = checksum(word(header, 0) == Some(MAGIC), (0, 0), header);
         sum.copy_from_slice(&[a.to_be_bytes(), b.to_be_bytes()].concat());
     }
-    assert!(look_through(&mut bytes.as_slice()).is_ok(), "bytes can be read");
+    assert!(scan(&mut bytes.as_slice()).is_ok(), "bytes can be read");
 }
 
-fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(buffer) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -101,21 +97,21 @@ fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-type Sum = (u32, u32);
+type Checksum = (u32, u32);
 
-struct Scan {
+struct WalScan {
     little_endian: bool,
     page: usize,
     salt: [u8; 8],
-    /// The checksum that the frame before says it has.
-    stored: Sum,
-    /// Number of the first broken frame.
+    /// The checksum that the previous frame states.
+    stored: Checksum,
+    /// The number of the first broken frame.
     broken: Option<u64>,
-    /// Whether a transaction ended at or after the broken frame.
+    /// Whether a transaction ended at the broken frame or after it.
     ended: bool,
 }
 
-impl Scan {
+impl WalScan {
     fn start(header: &[u8; HEADER]) -> Option<Self> {
         let magic = word(header, 0)?;
         let little_endian = magic == MAGIC;
@@ -144,7 +140,7 @@ impl Scan {
             None if good => {}
             None => {
                 self.broken = Some(number);
-                // A frame of an older generation, in whose place nothing was written yet, ends nothing of this one.
+                // A frame of an older generation was not overwritten yet. It ends no transaction of this generation.
                 self.ended = commit && header.get(8..16)? == self.salt;
             }
             Some(broken) if good && self.ended => {
@@ -163,7 +159,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn checksum(little_endian: bool, (mut a, mut b): Sum, bytes: &[u8]) -> Sum {
+fn checksum(little_endian: bool, (mut a, mut b): Checksum, bytes: &[u8]) -> Checksum {
     let word = |bytes: [u8; 4]| {
         if little_endian { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
     };
@@ -180,7 +176,7 @@ mod tests {
     use rusqlite::Connection;
     use std::fs;
 
-    /// A database whose write-ahead log holds several transactions of one or more frames, as after a crash.
+    /// A write-ahead log with several transactions of one or more frames, as after a crash.
     fn crashed(dir: &Path) -> PathBuf {
         let path = dir.join("live.db");
         let db = Connection::open(&path).unwrap();
@@ -201,9 +197,9 @@ mod tests {
         let db = Connection::open(dir.path().join("a.db")).unwrap();
         db.pragma_update(None, "journal_mode", "WAL").unwrap();
         db.execute("CREATE TABLE t (x BLOB)", []).unwrap();
-        make_room(&wal, 1 << 20).unwrap();
+        preallocate(&wal, 1 << 20).unwrap();
         for n in 0..3 {
-            assert_eq!(damage(&wal).unwrap(), None);
+            assert_eq!(find_damage(&wal).unwrap(), None);
             let copy = dir.path().join(format!("{n}.db"));
             fs::copy(dir.path().join("a.db"), &copy).unwrap();
             fs::copy(&wal, dir.path().join(format!("{n}.db-wal"))).unwrap();
@@ -213,7 +209,7 @@ mod tests {
             db.execute("INSERT INTO t VALUES (?1)", [vec![7; 9_000]]).unwrap();
             assert_eq!(fs::metadata(&wal).unwrap().len(), 1 << 20);
         }
-        make_room(&wal, 1 << 19).unwrap();
+        preallocate(&wal, 1 << 19).unwrap();
         assert_eq!(fs::metadata(&wal).unwrap().len(), 1 << 20, "a log that is longer is left alone");
     }
 
@@ -221,15 +217,15 @@ mod tests {
     fn a_whole_log_and_a_torn_end_are_fine_and_a_flipped_byte_before_the_end_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let wal = crashed(dir.path());
-        assert_eq!(damage(&wal).unwrap(), None);
-        assert_eq!(damage(&dir.path().join("none")).unwrap(), None);
+        assert_eq!(find_damage(&wal).unwrap(), None);
+        assert_eq!(find_damage(&dir.path().join("none")).unwrap(), None);
 
         let good = fs::read(&wal).unwrap();
         let frame = FRAME_HEADER + 4096;
         let frames = (good.len() - HEADER) / frame;
         for cut in 0..frames {
             fs::write(&wal, &good[..HEADER + cut * frame + 100]).unwrap();
-            assert_eq!(damage(&wal).unwrap(), None, "cut in frame {cut}");
+            assert_eq!(find_damage(&wal).unwrap(), None, "cut in frame {cut}");
         }
         let commits: Vec<usize> =
             (0..frames).filter(|n| good[HEADER + n * frame + 4..][..4] != [0; 4]).collect();
@@ -239,11 +235,11 @@ mod tests {
                 let mut bad = good.clone();
                 bad[HEADER + n * frame + at] ^= 0x10;
                 fs::write(&wal, bad).unwrap();
-                // With its salt gone, the end of the last transaction but one looks like a frame of an older
-                // generation, and a torn last transaction looks the same. The mark of the synced batch tells them apart.
+                // Without its salt, the end of the second last transaction looks like a frame of an older generation. A
+                // torn last transaction looks the same. The sync marker tells them apart.
                 let looks_older = n + 1 == last_begins && at == 9;
                 let noticed = n < last_begins && !looks_older;
-                assert_eq!(damage(&wal).unwrap().is_some(), noticed, "frame {n}, byte {at}");
+                assert_eq!(find_damage(&wal).unwrap().is_some(), noticed, "frame {n}, byte {at}");
             }
         }
     }
@@ -279,7 +275,7 @@ mod tests {
             let mut torn = newer.clone();
             torn[whole(n)].copy_from_slice(&older[whole(n)]);
             fs::write(dir.path().join("torn-wal"), torn).unwrap();
-            assert_eq!(damage(&dir.path().join("torn-wal")).unwrap(), None, "frame {n} was not written");
+            assert_eq!(find_damage(&dir.path().join("torn-wal")).unwrap(), None, "frame {n} was not written");
         }
     }
 }

@@ -1,30 +1,29 @@
-//! What a start and the tools do with a data directory as a whole: make it, lock it, sync it, and check that its log has
-//! the end that was synced.
+//! What a start and the tools do with a data directory as a whole: create it, lock it, sync it, and check that its log
+//! ends where it was synced.
 
 use crate::error::OpenError;
 use crate::files;
 use crate::log::Log;
-use crate::log::sync_marker::{Acked, Mark};
-use crate::log::wal::{self, wal_of};
+use crate::log::sync_marker::{SyncMarker, SyncedBatch};
+use crate::log::wal::{self, wal_path};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use stockhold_domain::bug;
 
-/// How often a directory that somebody looks at is tried again,
-const LOCK_TRIES: u32 = 1_000;
-/// and after which pause.
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// How often a start tries again to lock a directory that a tool reads.
+const LOCK_ATTEMPTS: u32 = 1_000;
+/// The delay between two of these attempts.
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Makes a directory and those above it, and has them found after a power cut.
-pub fn make(dir: &Path) -> Result<(), OpenError> {
+/// Creates a directory and its parents durably.
+pub fn create_dir(dir: &Path) -> Result<(), OpenError> {
     let parents = parents_of_missing(dir);
     fs::create_dir_all(dir).map_err(|error| OpenError::io(format!("making {}", dir.display()), error))?;
     parents.iter().try_for_each(|parent| sync_dir(parent))
 }
 
-/// The directories that get an entry when this one is made.
+/// The directories that get a new entry when this directory is created.
 fn parents_of_missing(dir: &Path) -> Vec<PathBuf> {
     let missing = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
     let parent = |dir: &Path| match dir.parent() {
@@ -34,8 +33,8 @@ fn parents_of_missing(dir: &Path) -> Vec<PathBuf> {
     missing.map(parent).collect()
 }
 
-/// Has a directory for itself. Whoever only looks at it shares the lock for as long as it reads a write-ahead log, and is
-/// waited for: a start that met a backup would not be tried again.
+/// Locks a directory for exclusive use. A tool that reads a write-ahead log holds the lock shared for that time, and
+/// this waits for it: without the wait, a start that meets a backup would fail.
 pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(files::LOCK);
     let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
@@ -45,7 +44,7 @@ pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     };
-    for _ in 0..LOCK_TRIES {
+    for _ in 0..LOCK_ATTEMPTS {
         if taken(file.try_lock())? {
             return Ok(file);
         }
@@ -53,12 +52,12 @@ pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
             break;
         }
         file.unlock().map_err(failed)?;
-        std::thread::sleep(LOCK_PAUSE);
+        std::thread::sleep(LOCK_RETRY_DELAY);
     }
     Err(OpenError::InUse(dir.to_owned()))
 }
 
-/// Whether somebody has the directory for itself. If not, nobody will as long as the lock is kept that comes with it.
+/// Whether another process uses the directory exclusively. If not, none can while the returned lock is held.
 pub(crate) fn in_use(dir: &Path) -> Result<(bool, Option<File>), OpenError> {
     let path = dir.join(files::LOCK);
     let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
@@ -74,53 +73,58 @@ pub(crate) fn in_use(dir: &Path) -> Result<(bool, Option<File>), OpenError> {
     }
 }
 
-/// Refuses a write-ahead log that is damaged.
-pub(crate) fn look_through(database: &Path) -> Result<(), OpenError> {
-    let wal = wal_of(database);
-    match wal::damage(&wal) {
+/// Refuses a damaged write-ahead log.
+pub(crate) fn check_wal(database: &Path) -> Result<(), OpenError> {
+    let wal = wal_path(database);
+    match wal::find_damage(&wal) {
         Ok(None) => Ok(()),
         Ok(Some(what)) => Err(OpenError::Damaged { file: wal, what }),
         Err(error) => Err(OpenError::io(format!("reading {}", wal.display()), error)),
     }
 }
 
-/// Looks through the log's write-ahead log when no server is at it: one that is being begun anew while it is read looks
-/// broken. A server has done it at its start.
-pub(crate) fn look_through_at_rest(dir: &Path, log_file: &Path) -> Result<(), OpenError> {
+/// Checks the write-ahead log of the log if no server uses it. A log that a server restarts during the check would look
+/// broken. The server has checked it at its start.
+pub(crate) fn check_wal_unless_in_use(dir: &Path, log_file: &Path) -> Result<(), OpenError> {
     match in_use(dir)? {
         (true, _) => Ok(()),
-        (false, _lock) => look_through(log_file),
+        (false, _lock) => check_wal(log_file),
     }
 }
 
-/// The mark in a directory that is only read; within it, what is wrong with it. Read before the log, it is never newer than
-/// that, whatever a server does.
-pub(crate) fn mark_of(dir: &Path) -> Result<Result<Option<Mark>, String>, OpenError> {
-    let file = dir.join(files::ACKED);
-    match Acked::look(&file) {
+/// Reads the sync marker of a directory without writing to it. The inner `Err` says what is wrong with the marker. If
+/// it is read before the log, it is never newer than the log, even if a server runs.
+pub(crate) fn read_sync_marker(dir: &Path) -> Result<Result<Option<SyncedBatch>, String>, OpenError> {
+    let file = dir.join(files::SYNC_MARKER);
+    match SyncMarker::read(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Ok(None)),
         mark => mark.map_err(|error| OpenError::io(format!("opening {}", file.display()), error)),
     }
 }
 
-/// Where a log ends that is about to be copied, unless it lacks its end.
-pub(crate) fn whole_end(dir: &Path, log: &Log, mark: Result<Option<Mark>, String>) -> Result<u64, OpenError> {
-    let mark = mark.map_err(|what| OpenError::Damaged { file: dir.join(files::ACKED), what })?;
+/// The last batch of a log that is about to be copied. Refuses a log that lost its end.
+pub(crate) fn checked_end(
+    dir: &Path,
+    log: &Log,
+    mark: Result<Option<SyncedBatch>, String>,
+) -> Result<u64, OpenError> {
+    let mark = mark.map_err(|what| OpenError::Damaged { file: dir.join(files::SYNC_MARKER), what })?;
     let last = log.last()?.map_or(0, |(number, _)| number);
-    match missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
+    match find_missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
         Some(what) => Err(OpenError::Damaged { file: dir.join(files::LOG), what }),
         None => Ok(last),
     }
 }
 
-/// What is wrong with a log that ends at batch `last`, when the index has seen `known` and this mark was set.
-pub(crate) fn missing_end<E>(
+/// What is missing from a log that ends at batch `last`. `known` is the newest batch of the index, and `mark` is the
+/// sync marker.
+pub(crate) fn find_missing_end<E>(
     last: u64,
     known: u64,
-    mark: Option<Mark>,
+    mark: Option<SyncedBatch>,
     sum_of: impl FnOnce(u64) -> Result<u32, E>,
 ) -> Result<Option<String>, E> {
-    if let Some(Mark { batch, sum }) = mark.filter(|_| !bug!("the-mark-is-not-read")) {
+    if let Some(SyncedBatch { batch, sum }) = mark {
         if last < batch {
             return Ok(Some(format!("it ends at batch {last}, and batch {batch} was synced")));
         }
@@ -131,7 +135,7 @@ pub(crate) fn missing_end<E>(
     Ok((last < known).then(|| format!("it ends at batch {last}, and the index has seen batch {known}")))
 }
 
-/// Has what a directory lists found after a power cut.
+/// Syncs the entries of a directory.
 pub fn sync_dir(dir: &Path) -> Result<(), OpenError> {
     File::open(dir)
         .and_then(|dir| dir.sync_all())
@@ -152,7 +156,7 @@ mod tests {
         );
         assert_eq!(parents_of_missing(here), Vec::<PathBuf>::new());
         assert_eq!(parents_of_missing(Path::new("not-there")), [Path::new(".")]);
-        make(&here.join("a/b")).unwrap();
+        create_dir(&here.join("a/b")).unwrap();
         assert!(here.join("a/b").is_dir());
     }
 }

@@ -1,5 +1,5 @@
-//! A mark on a copy that is being made: what was copied so far looks like a log that ends there. It is set before the
-//! first page and taken away after the last, so whatever cuts the copy leaves it.
+//! A marker file in a directory while a backup writes into it. A part of a copy looks like a complete log that is
+//! shorter, so the marker is set before the first page and removed after the last page.
 
 use crate::error::OpenError;
 use crate::files;
@@ -8,18 +8,18 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Sets the mark, durably.
+/// Sets the marker durably.
 pub(crate) fn begin(dir: &Path) -> Result<(), OpenError> {
-    let path = dir.join(files::UNFINISHED);
+    let path = dir.join(files::INCOMPLETE_COPY);
     File::create(&path)
         .and_then(|file| file.sync_all())
         .map_err(|error| OpenError::io(format!("making {}", path.display()), error))?;
     sync_dir(dir)
 }
 
-/// Takes the mark away, durably.
+/// Removes the marker durably.
 pub(crate) fn end(dir: &Path) -> Result<(), OpenError> {
-    let path = dir.join(files::UNFINISHED);
+    let path = dir.join(files::INCOMPLETE_COPY);
     match fs::remove_file(&path) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -28,7 +28,11 @@ pub(crate) fn end(dir: &Path) -> Result<(), OpenError> {
     sync_dir(dir)
 }
 
-/// Refuses a directory that has the mark.
+/// Refuses a directory that has the marker.
 pub(crate) fn refuse(dir: &Path) -> Result<(), OpenError> {
-    if dir.join(files::UNFINISHED).exists() { Err(OpenError::Unfinished(dir.to_owned())) } else { Ok(()) }
+    if dir.join(files::INCOMPLETE_COPY).exists() {
+        Err(OpenError::IncompleteCopy(dir.to_owned()))
+    } else {
+        Ok(())
+    }
 }

@@ -1,4 +1,4 @@
-//! What happens before anything is served.
+//! The start of a store, before it accepts requests.
 
 pub(crate) mod data_dir;
 pub(crate) mod incomplete_copy;

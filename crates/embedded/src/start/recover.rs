@@ -1,104 +1,109 @@
-//! A start: everything is checked before anything is served. Index first, then the log's batches that it lacks.
+//! Recovery at a start. It loads the index and then applies the batches of the log that the index lacks. Everything is
+//! checked before the store accepts requests.
 
 use crate::engine::memory::Memory;
-use crate::engine::published::Published;
+use crate::engine::published::PublishedItems;
 use crate::error::OpenError;
 use crate::files;
-use crate::index::backlog::Behind;
-use crate::index::item_keys::SharedKeys;
-use crate::index::{EVERYTHING, Index};
+use crate::index::backlog::IndexBacklog;
+use crate::index::item_key_interner::ItemKeyInterner;
+use crate::index::{Index, PAUSE_EVERYTHING};
 use crate::limits::RUN_KEYS;
 use crate::log::batch::Batch;
-use crate::log::sync_marker::{Acked, Mark};
-use crate::log::wal::{self, wal_of};
-use crate::log::{Head, Log, can_wait};
-use crate::start::data_dir::{lock, look_through, make, missing_end, sync_dir};
+use crate::log::sync_marker::{SyncMarker, SyncedBatch};
+use crate::log::wal::{self, wal_path};
+use crate::log::{Log, LogHead, is_retryable};
+use crate::start::data_dir::{check_wal, create_dir, find_missing_end, lock, sync_dir};
 use crate::start::incomplete_copy;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use stockhold_domain::bug;
 use stockhold_domain::{Hold, ItemKey, State, Transition};
 use stockhold_store::fault;
 
-/// Events and lines beyond the index that a start writes into it before it reads on. Less is left to the indexer, so that
-/// a usual start writes nothing; a start without an index does not need the whole log's room in memory.
+/// The weight beyond the index that a start writes into the index before it reads on. A smaller weight is left to the
+/// indexer, so a usual start writes nothing. A start without an index does not need memory for the whole log.
 const CHUNK_WEIGHT: u64 = if fault::ENABLED { 50 } else { 200_000 };
-/// Keys beyond the index that a start writes into it as a run.
+/// The keys beyond the index that a start writes into the index as a run.
 const START_KEYS: usize = if fault::ENABLED { 16 } else { RUN_KEYS };
 
-/// What a start found.
-pub(crate) struct Recovered {
+/// The result of a recovery.
+pub(crate) struct RecoveredStore {
     pub(crate) lock: File,
     pub(crate) log: Log,
-    pub(crate) acked: Acked,
-    /// The index, and the log's batches that it lacks.
-    pub(crate) behind: Behind,
+    pub(crate) marker: SyncMarker,
+    /// The index, and the batches of the log that it lacks.
+    pub(crate) backlog: IndexBacklog,
     pub(crate) memory: Memory,
-    pub(crate) published: Published,
-    pub(crate) head: Head,
+    pub(crate) published: PublishedItems,
+    pub(crate) head: LogHead,
 }
 
-/// Opens a data directory, making it when it is not there. Keys that were used before `retire_before` are not kept.
-pub(crate) fn recover(dir: &Path, retire_before: i64, log_room: u64) -> Result<Recovered, OpenError> {
-    recover_in(dir, retire_before, log_room, CHUNK_WEIGHT)
+/// Opens a data directory, and creates it if it does not exist. Keys that were used before `retire_before` are not
+/// kept.
+pub(crate) fn recover(
+    dir: &Path,
+    retire_before: i64,
+    wal_preallocation: u64,
+) -> Result<RecoveredStore, OpenError> {
+    recover_in(dir, retire_before, wal_preallocation, CHUNK_WEIGHT)
 }
 
 fn recover_in(
     dir: &Path,
     retire_before: i64,
-    log_room: u64,
+    wal_preallocation: u64,
     chunk_weight: u64,
-) -> Result<Recovered, OpenError> {
-    make(dir)?;
+) -> Result<RecoveredStore, OpenError> {
+    create_dir(dir)?;
     let lock = lock(dir)?;
     incomplete_copy::refuse(dir)?;
-    fault!("start.locked" => failing_disk());
+    fault!("start.locked" => injected_error());
     let log_file = dir.join(files::LOG);
-    // Not the index: it is not synced with each transaction, so a power cut may keep any of its newest ones. SQLite takes
-    // those that follow each other from the beginning, and the log brings back the rest.
-    look_through(&log_file)?;
+    // The write-ahead log of the index is not checked. It is not synced with each transaction, so a power cut may keep
+    // any of its newest frames. SQLite reads the frames up to the first broken one, and the log restores the rest.
+    check_wal(&log_file)?;
     let log = Log::open(&log_file)?;
-    fault!("start.log_opened" => failing_disk());
-    let keys = SharedKeys::default();
+    fault!("start.log_opened" => injected_error());
+    let keys = ItemKeyInterner::default();
     let (index, active) = Index::open(&dir.join(files::INDEX), &keys)?;
-    fault!("start.index_opened" => failing_disk());
-    let acked_file = dir.join(files::ACKED);
-    let (acked, mark) = Acked::open(&acked_file)
+    fault!("start.index_opened" => injected_error());
+    let acked_file = dir.join(files::SYNC_MARKER);
+    let (marker, mark) = SyncMarker::open(&acked_file)
         .map_err(|error| OpenError::io(format!("opening {}", acked_file.display()), error))?;
     let mark = mark.map_err(|what| OpenError::Damaged { file: acked_file, what })?;
     check_end(&log, &log_file, &index, mark)?;
 
-    fault!("start.end_checked" => failing_disk());
+    fault!("start.end_checked" => injected_error());
     let mut memory = Memory::default();
-    load(&index, active, &keys, &mut memory).map_err(|damage| damage.into_open(&index.file))?;
-    let position = index.position;
-    let (indexed, keyed) = (position.indexed, position.keyed);
+    load(&index, active, &keys, &mut memory).map_err(|damage| damage.into_open_error(&index.file))?;
+    let state = index.state;
+    let (indexed, keyed) = (state.indexed, state.keyed);
     let filters = index.keys.all.iter().map(|run| Arc::clone(&run.filter)).collect();
     drop(keys);
-    memory.begin(indexed, keyed, filters);
+    memory.start_after_index(indexed, keyed, filters);
     let indexed_head = log.head(indexed)?;
-    if indexed_head.sum != position.indexed_sum {
+    if indexed_head.sum != state.indexed_sum {
         let what = format!("it was made from another log: batch {indexed} differs");
         return Err(OpenError::Damaged { file: index.file, what });
     }
 
-    fault!("start.index_loaded" => failing_disk());
-    let mut behind = Behind::new(index);
+    fault!("start.index_loaded" => injected_error());
+    let mut backlog = IndexBacklog::new(index);
     let (mut room, mut failed) = (true, None);
     let mut head = indexed_head;
     let from = log.head(indexed.min(keyed))?;
-    log.walk(from.number, from.sum, |mut batch, sum| {
+    log.for_each_batch(from.number, from.sum, |mut batch, sum| {
         fault!("start.applying" => "a fault point".to_owned());
         replay(&mut memory, &mut head, indexed_head, keyed, &mut batch, sum);
-        behind.take(batch, sum);
-        let large = behind.weight() >= chunk_weight || behind.keys() >= START_KEYS;
+        backlog.add_batch(batch, sum);
+        let large = backlog.weight() >= chunk_weight || backlog.keys() >= START_KEYS;
         if large && room {
-            match write(&mut behind, &mut memory, retire_before) {
+            match write(&mut backlog, &mut memory, retire_before) {
                 Ok(()) => {}
-                Err(error) if can_wait(&error) => {
-                    // It is left to the indexer, and to the bounds of what may wait for that.
-                    tracing::warn!(%error, "the index has to wait");
+                Err(error) if is_retryable(&error) => {
+                    // The indexer writes it later. Until then its limits bound what may wait.
+                    tracing::warn!(%error, "the index can't be written now; the indexer writes it later");
                     room = false;
                 }
                 Err(error) => failed = Some(error),
@@ -107,45 +112,45 @@ fn recover_in(
         Ok(failed.is_none())
     })?;
     if let Some(error) = failed {
-        return Err(OpenError::sqlite(&behind.index.file, "writing", error));
+        return Err(OpenError::sqlite(&backlog.index.file, "writing", error));
     }
 
-    fault!("start.log_read" => failing_disk());
-    // The next commit then writes the write-ahead log from its beginning, in place.
-    match log.checkpoint_rest() {
+    fault!("start.log_read" => injected_error());
+    // After this checkpoint the next commit writes the write-ahead log from its beginning, in place.
+    match log.checkpoint_between_batches() {
         Ok(_) => {}
-        Err(error) if can_wait(&error) => tracing::warn!(%error, "the log's checkpoint has to wait"),
+        Err(error) if is_retryable(&error) => tracing::warn!(%error, "the checkpoint of the log is delayed"),
         Err(error) => return Err(OpenError::sqlite(&log_file, "copying the write-ahead log", error)),
     }
 
-    fault!("start.log_copied" => failing_disk());
-    if log_room > 0 {
-        let log_wal = wal_of(&log_file);
-        wal::make_room(&log_wal, log_room)
+    fault!("start.log_copied" => injected_error());
+    if wal_preallocation > 0 {
+        let log_wal = wal_path(&log_file);
+        wal::preallocate(&log_wal, wal_preallocation)
             .map_err(|error| OpenError::io(format!("making room in {}", log_wal.display()), error))?;
     }
 
-    fault!("start.room_made" => failing_disk());
-    let published = Published::default();
+    fault!("start.room_made" => injected_error());
+    let published = PublishedItems::default();
     for item in memory.items() {
         published.put(item.clone());
     }
-    published.reached(head.next_position - 1);
+    published.set_newest(head.next_position - 1);
     sync_dir(dir)?;
-    Ok(Recovered { lock, log, acked, behind, memory, published, head })
+    Ok(RecoveredStore { lock, log, marker, backlog, memory, published, head })
 }
 
-/// Takes a batch of the log into memory, as far as the index lacks it: its items and reservations lead up to `indexed`, its
-/// keys up to batch `keyed`.
+/// Applies a batch of the log to memory as far as the index lacks it. The index has items and reservations up to batch
+/// `indexed` and keys up to batch `keyed`.
 pub(crate) fn replay(
     memory: &mut Memory,
-    head: &mut Head,
-    indexed: Head,
+    head: &mut LogHead,
+    indexed: LogHead,
     keyed: u64,
     batch: &mut Batch,
     sum: u32,
 ) {
-    memory.enter_batch(batch.number);
+    memory.begin_batch(batch.number);
     if batch.number > indexed.number {
         for event in &mut batch.events {
             if let Transition::Hold { hold, .. } = &mut event.transition {
@@ -153,10 +158,7 @@ pub(crate) fn replay(
             }
             memory.apply(event);
         }
-        *head = Head { number: batch.number, sum, next_position: batch.next_position(), at: batch.at };
-        if bug!("a-start-forgets-the-newest-instant") {
-            head.at = indexed.at;
-        }
+        *head = LogHead { number: batch.number, sum, next_position: batch.next_position(), at: batch.at };
     }
     if batch.number > keyed {
         for key in &batch.keys {
@@ -165,33 +167,33 @@ pub(crate) fn replay(
     }
 }
 
-/// What a disk that fails looks like, for fault points.
+/// The error of a failing disk, for fault points.
 #[cfg(feature = "faults")]
-fn failing_disk() -> OpenError {
+fn injected_error() -> OpenError {
     OpenError::io("opening the store", "a fault point")
 }
 
-/// Writes what waits into the index, and lets memory forget it.
-fn write(behind: &mut Behind, memory: &mut Memory, retire_before: i64) -> rusqlite::Result<()> {
+/// Writes the backlog into the index, and removes it from memory.
+fn write(backlog: &mut IndexBacklog, memory: &mut Memory, retire_before: i64) -> rusqlite::Result<()> {
     let item = |key: &ItemKey| memory.item(key).ok().flatten().cloned();
-    if let Some((batch, _)) = behind.write_chunk(item)? {
-        fault!("start.chunk_written" => crate::log::failing_disk());
-        memory.forget_closed(batch);
+    if let Some((batch, _)) = backlog.write_chunk(item)? {
+        fault!("start.chunk_written" => crate::log::injected_error());
+        memory.drop_closed_up_to(batch);
     }
-    if behind.keys() >= START_KEYS {
-        behind.write_runs()?;
-        fault!("start.runs_written" => crate::log::failing_disk());
-        behind.tend(retire_before, true)?;
-        memory.forget_keys(behind.index.position.keyed, behind.filters());
+    if backlog.keys() >= START_KEYS {
+        backlog.write_runs()?;
+        fault!("start.runs_written" => crate::log::injected_error());
+        backlog.compact(retire_before, true)?;
+        memory.drop_keys_up_to(backlog.index.state.keyed, backlog.filters());
     }
-    behind.checkpoint()
+    backlog.checkpoint()
 }
 
-/// A log that ends before what was synced has lost its end.
-fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<Mark>) -> Result<(), OpenError> {
+/// Refuses a log that lost its end.
+fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<SyncedBatch>) -> Result<(), OpenError> {
     let last = log.last()?.map_or(0, |(number, _)| number);
-    let known = index.position.indexed.max(index.position.keyed);
-    match missing_end(last, known, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
+    let known = index.state.indexed.max(index.state.keyed);
+    match find_missing_end(last, known, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
         Some(what) => Err(OpenError::Damaged { file: log_file.to_owned(), what }),
         None => Ok(()),
     }
@@ -200,25 +202,22 @@ fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<Mark>) -> R
 fn load(
     index: &Index,
     active: Vec<Hold>,
-    keys: &SharedKeys,
+    keys: &ItemKeyInterner,
     memory: &mut Memory,
-) -> Result<(), crate::error::Damage> {
+) -> Result<(), crate::error::IndexError> {
     let mut pauses = Vec::new();
-    crate::index::load(
+    crate::index::load_items_and_pauses(
         &index.db,
-        index.position,
+        index.state,
         keys,
         |item| memory.put_item(item),
         |scope| pauses.push(scope.to_owned()),
     )?;
-    crate::index::units::load(&index.db, index.position.units, |item, units| memory.put_units(&item, units))?;
+    crate::index::units::load(&index.db, index.state.units, |item, units| memory.put_units(&item, units))?;
     for scope in pauses {
-        if bug!("a-start-forgets-pauses") {
-            break;
-        }
-        memory.put_pause((scope != EVERYTHING).then_some(scope.as_str()), true);
+        memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);
     }
-    memory.fill(active);
+    memory.load_active(active);
     Ok(())
 }
 
@@ -249,12 +248,12 @@ mod tests {
                 bench.crash();
             }
             let found = recover(&bench.dir(), 0, 0).unwrap();
-            let text = |id| found.memory.known_hold(id).unwrap().lines[0].item.sku().as_ptr();
+            let text = |id| found.memory.find_hold(id).unwrap().lines[0].item.sku().as_ptr();
             assert!(ids.iter().all(|id| text(*id) == text(ids[0])), "stopped: {stopped}");
         }
     }
 
-    /// The log has both, so an index that is made of it does too.
+    /// The log has both uses of the key, so an index that is rebuilt from it has both too.
     #[test]
     fn of_a_key_that_was_used_again_once_it_had_been_forgotten_the_last_use_is_found() {
         const DAY: i64 = 86_400_000_000;
@@ -288,9 +287,9 @@ mod tests {
         drop(log);
         let mut found = recover(&bench.dir(), 3 * DAY, 0).unwrap();
         assert_eq!(found.memory.key(KeyHash(1)), Ok(Some(&used(1, 4))));
-        found.behind.write_runs().unwrap();
-        let db = &found.behind.index.db;
-        assert_eq!(crate::index::runs::count::<crate::index::keys::Keys>(db), 3);
+        found.backlog.write_runs().unwrap();
+        let db = &found.backlog.index.db;
+        assert_eq!(crate::index::runs::count::<crate::index::keys::KeyRuns>(db), 3);
         for (number, day) in [(1, 4), (2, 1)] {
             let found =
                 crate::index::keys::find(&db.unchecked_transaction().unwrap(), KeyHash(number.into()));
@@ -309,9 +308,13 @@ mod tests {
             fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX))).unwrap();
         }
         let found = recover_in(&bench.dir(), 0, 0, 50).unwrap();
-        assert!(found.behind.weight() < 50, "{} wait", found.behind.weight());
-        assert!(found.memory.tail_len() < 50, "{} stand in memory", found.memory.tail_len());
-        assert!(found.behind.index.position.indexed > 150);
+        assert!(found.backlog.weight() < 50, "{} wait", found.backlog.weight());
+        assert!(
+            found.memory.unindexed_records() < 50,
+            "{} stand in memory",
+            found.memory.unindexed_records()
+        );
+        assert!(found.backlog.index.state.indexed > 150);
         drop(found);
         bench.start().unwrap();
         bench.stop();

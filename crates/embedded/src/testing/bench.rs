@@ -1,5 +1,5 @@
-//! A store on a directory of its own with its clock in hand: what the tests of this crate and of the simulator ask a
-//! store through. Panics where a test should fail.
+//! A store in a temporary directory with a manual clock, for the tests of this crate and of the simulator. Its
+//! functions panic where a test should fail.
 #![expect(clippy::missing_panics_doc, clippy::new_without_default, reason = "for tests")]
 
 use crate::{EmbeddedStore, OpenError, Options};
@@ -12,14 +12,14 @@ use stockhold_store::conformance::maker::{confirm, reserve, set_stock};
 use stockhold_store::conformance::{CrashWorld, Maker, START, World};
 use stockhold_store::{Answer, Failure, Inbox, Job, Query, QueryResult, ReplyTo, Request, Store};
 
-/// Answers by their tickets.
+/// Answers by ticket.
 #[derive(Default)]
-pub struct Answers {
+pub struct AnswerInbox {
     put: Mutex<Vec<(u64, Result<Answer, Failure>)>>,
     flushed: Condvar,
 }
 
-impl Inbox for Answers {
+impl Inbox for AnswerInbox {
     fn put(&self, ticket: u64, answer: Result<Answer, Failure>) {
         self.put.lock().unwrap().push((ticket, answer));
     }
@@ -29,8 +29,8 @@ impl Inbox for Answers {
     }
 }
 
-impl Answers {
-    /// Waits for so many answers, and takes them.
+impl AnswerInbox {
+    /// Waits for this many answers and takes them.
     pub fn wait(&self, count: usize) -> Vec<(u64, Result<Answer, Failure>)> {
         let mut put = self.put.lock().unwrap();
         while put.len() < count {
@@ -40,9 +40,9 @@ impl Answers {
     }
 }
 
-/// Asks all, in order, and waits for all.
-pub fn ask(store: &EmbeddedStore, asks: Vec<Request>) -> Vec<Result<Answer, Failure>> {
-    let answers = Arc::new(Answers::default());
+/// Submits all requests in order, and waits for all answers.
+pub fn submit_all(store: &EmbeddedStore, asks: Vec<Request>) -> Vec<Result<Answer, Failure>> {
+    let answers = Arc::new(AnswerInbox::default());
     let count = asks.len();
     for (ask, ticket) in asks.into_iter().zip(0..) {
         let inbox: Arc<dyn Inbox> = answers.clone();
@@ -55,18 +55,18 @@ pub fn ask(store: &EmbeddedStore, asks: Vec<Request>) -> Vec<Result<Answer, Fail
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// A store on a directory of its own, whose clock is in hand.
+/// A store in a temporary directory with a manual clock.
 pub struct Bench {
     dir: tempfile::TempDir,
     clock: Arc<ManualClock>,
     store: Option<EmbeddedStore>,
     crashes: u64,
-    /// Whether the restarts of [`World`] are stops in order.
+    /// Whether the restarts of [`World`] are orderly stops.
     in_order: bool,
 }
 
 impl Bench {
-    /// A new directory, and a store on it.
+    /// Creates a directory and a store in it.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::new(START));
@@ -74,8 +74,8 @@ impl Bench {
         Self { dir, clock, store: Some(store), crashes: 0, in_order: false }
     }
 
-    /// Likewise; it is restarted by stopping it in order, so that what comes back is what the index has, where else it is what the
-    /// log has.
+    /// Like [`Bench::new`], with orderly stops as restarts. The state then comes from the index, and otherwise from the
+    /// log.
     pub fn in_order() -> Self {
         Self { in_order: true, ..Self::new() }
     }
@@ -85,7 +85,7 @@ impl Bench {
         self.store.as_ref().unwrap()
     }
 
-    /// Its directory.
+    /// The directory.
     pub fn dir(&self) -> PathBuf {
         self.dir.path().to_owned()
     }
@@ -95,7 +95,7 @@ impl Bench {
         drop(self.store.take());
     }
 
-    /// Stops as a crash would.
+    /// Stops like a crash.
     pub fn crash(&mut self) {
         self.store.take().unwrap().abandon();
     }
@@ -111,7 +111,7 @@ impl Bench {
         self.submit(vec![command]).remove(0)
     }
 
-    /// The directory's files as a crash would leave them now.
+    /// The files of the directory as a crash leaves them now.
     pub fn image(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
         self.crash();
         let files = std::fs::read_dir(self.dir()).unwrap().map(|entry| entry.unwrap().path());
@@ -120,7 +120,7 @@ impl Bench {
         image
     }
 
-    /// Crashes, puts the directory back to an earlier image, and starts again.
+    /// Crashes, restores an earlier image of the directory, and starts again.
     pub fn restore(&mut self, image: Vec<(PathBuf, Vec<u8>)>) {
         self.crash();
         for entry in std::fs::read_dir(self.dir()).unwrap() {
@@ -133,18 +133,18 @@ impl Bench {
     }
 }
 
-/// Opens a directory the way the tests want it: no sweeper, no floor of free space.
+/// Opens a directory without a sweeper and without a minimum of free space.
 pub fn open(dir: &Path, clock: &Arc<ManualClock>) -> Result<EmbeddedStore, OpenError> {
     let clock = Arc::clone(clock);
     EmbeddedStore::open(
         dir,
-        Options { sweeps: false, free_floor: 0, log_room: 0, clock, ..Options::default() },
+        Options { sweeps: false, min_free_bytes: 0, wal_preallocation: 0, clock, ..Options::default() },
     )
 }
 
 impl CrashWorld for Bench {
-    /// In two pieces, each a batch of its own if the committer is quick. Up to the last that needs a read they are answered
-    /// before the crash: what was under way then is a beginning of the commands.
+    /// Submits the commands in two parts, which are two batches if the committer is fast. The commands up to the last
+    /// one that needs a read are answered before the crash, so that the others keep their order.
     fn crash_with(&mut self, mut commands: Vec<Envelope>) -> Vec<Option<Result<Outcome, Failure>>> {
         let known = commands.iter().rev().take_while(|envelope| !self.store().needs_read(envelope)).count();
         let under_way = commands.split_off(commands.len() - known);
@@ -152,7 +152,7 @@ impl CrashWorld for Bench {
         let answered = outcomes.len();
         outcomes.extend(under_way.iter().map(|_| None));
 
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(AnswerInbox::default());
         let piece = under_way.len().div_ceil(2).max(1);
         for (n, envelope) in under_way.into_iter().enumerate() {
             let inbox: Arc<dyn Inbox> = answers.clone();
@@ -163,7 +163,7 @@ impl CrashWorld for Bench {
             }
         }
         self.store().flush();
-        // Now and then a commit gets through that nobody waits for.
+        // Sometimes a commit succeeds that nobody waits for.
         let patience = (self.crashes % 4) * 100;
         self.crashes += 1;
         std::thread::sleep(Duration::from_micros(patience));
@@ -185,22 +185,22 @@ fn outcome_of(answer: Result<Answer, Failure>) -> Result<Outcome, Failure> {
 }
 
 impl World for Bench {
-    /// A command that needs a read may be overtaken, and the suite wants its order: it waits until it is its turn. What is
-    /// handed over as one keeps its order by itself.
+    /// Another command may overtake a command that needs a read, and the suite needs the order. Such a command is
+    /// therefore submitted alone. The commands of one call keep their order.
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         let mut answers = Vec::with_capacity(commands.len());
         let mut together = Vec::new();
         for envelope in commands {
             let alone = self.store().needs_read(&envelope);
             if alone {
-                answers.extend(ask(self.store(), std::mem::take(&mut together)));
+                answers.extend(submit_all(self.store(), std::mem::take(&mut together)));
             }
             together.push(Request::Command(Box::new(envelope)));
             if alone {
-                answers.extend(ask(self.store(), std::mem::take(&mut together)));
+                answers.extend(submit_all(self.store(), std::mem::take(&mut together)));
             }
         }
-        answers.extend(ask(self.store(), together));
+        answers.extend(submit_all(self.store(), together));
         answers.into_iter().map(outcome_of).collect()
     }
 
@@ -219,7 +219,7 @@ impl World for Bench {
 
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         let count = commands.len();
-        match ask(self.store(), vec![Request::Commands(commands)]).remove(0) {
+        match submit_all(self.store(), vec![Request::Commands(commands)]).remove(0) {
             Ok(Answer::Outcomes(outcomes)) => outcomes,
             Ok(other) => panic!("the answer to commands was {other:?}"),
             Err(failure) => vec![Err(failure); count],
@@ -227,7 +227,7 @@ impl World for Bench {
     }
 
     fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
-        let asked = ask(self.store(), vec![Request::Query(query.clone())]).remove(0);
+        let asked = submit_all(self.store(), vec![Request::Query(query.clone())]).remove(0);
         let found = match asked {
             Ok(Answer::QueryResult(found)) => found,
             Ok(other) => panic!("the answer to a query was {other:?}"),
@@ -247,7 +247,7 @@ impl World for Bench {
     }
 }
 
-/// Sets an item's stock to `count` units and sells each in an order of its own.
+/// Sets the stock of an item to `count` units and sells each unit with an order of its own.
 pub fn sell(bench: &mut Bench, maker: &mut Maker, count: u64) -> Vec<ReservationId> {
     let shirt = maker.item("shirt");
     bench.run(maker.wrap(set_stock(&shirt, count))).unwrap();

@@ -7,4 +7,4 @@ pub mod parsers;
 pub mod stepped;
 
 #[cfg(feature = "testing")]
-pub use bench::{Answers, Bench, ask, open, sell};
+pub use bench::{AnswerInbox, Bench, open, sell, submit_all};

@@ -1,37 +1,45 @@
-//! Where the index is far behind, the next batch waits for it, as long as the index goes on, and longer the farther it is: callers
-//! are then answered at about the speed of the index. Without this they are turned away, once what the index lacks has come to
-//! its bound.
+//! Backpressure from the index. If the index is far behind the log, the next batch waits for it, so that callers are
+//! answered at about the speed of the index. A batch waits longer the farther the index is behind, and only while the
+//! index makes progress. Without this wait, requests would be refused once the index reaches its limit.
 
-use crate::limits::WAITED_FOR;
+use crate::limits::BACKPRESSURE_WEIGHT;
 use std::time::{Duration, Instant as Monotonic};
 
-/// Longest wait of a batch where the index lacks just that much. It grows with what the index lacks, up to fourfold.
-const LONGEST: Duration = Duration::from_millis(500);
-/// How long it takes until an index that takes nothing in counts as stuck, on a full disk for instance. Nobody waits for one
-/// that is.
-const STUCK: Duration = Duration::from_secs(2);
-/// How often the committer looks.
-pub(crate) const LOOK: Duration = Duration::from_millis(2);
+/// The longest wait of a batch at the threshold. It grows with the lack of the index, up to fourfold.
+const MAX_WAIT: Duration = Duration::from_millis(500);
+/// The time without progress after which the index counts as stalled, for example on a full disk. No batch waits for a
+/// stalled index.
+const STALLED_AFTER: Duration = Duration::from_secs(2);
+/// How often the committer checks the index while a batch waits.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Backpressure {
-    /// The batch that the index led up to when it was last looked at, and since when.
+    /// The batch up to which the index was complete at the last check, and the time of its last progress.
     index: Option<(u64, Monotonic)>,
 }
 
 impl Backpressure {
-    /// Whether the batch that is due waits, or goes on waiting since `since`. `unindexed` is what the index lacks, `indexed` the
-    /// batch that it leads up to.
-    pub(crate) fn holds(&mut self, unindexed: u64, indexed: u64, since: Monotonic, now: Monotonic) -> bool {
-        if unindexed <= WAITED_FOR {
+    /// Whether a batch that is due has to wait. It has waited since `since`. `unindexed` is the weight that the index
+    /// lacks, and `indexed` is the batch up to which it is complete.
+    pub(crate) fn should_wait(
+        &mut self,
+        unindexed: u64,
+        indexed: u64,
+        since: Monotonic,
+        now: Monotonic,
+    ) -> bool {
+        if unindexed <= BACKPRESSURE_WEIGHT {
             self.index = None;
             return false;
         }
-        let went_on = self.index.filter(|(last, _)| *last == indexed).map_or(now, |(_, went_on)| went_on);
-        self.index = Some((indexed, went_on));
-        let far = u32::try_from(unindexed / WAITED_FOR).unwrap_or(u32::MAX);
-        now.duration_since(since) < LONGEST.saturating_mul(far) && now.duration_since(went_on) < STUCK
+        let last_progress =
+            self.index.filter(|(last, _)| *last == indexed).map_or(now, |(_, last_progress)| last_progress);
+        self.index = Some((indexed, last_progress));
+        let far = u32::try_from(unindexed / BACKPRESSURE_WEIGHT).unwrap_or(u32::MAX);
+        now.duration_since(since) < MAX_WAIT.saturating_mul(far)
+            && now.duration_since(last_progress) < STALLED_AFTER
     }
 }
 
@@ -44,15 +52,15 @@ mod tests {
         let (mut pressure, began) = (Backpressure::default(), Monotonic::now());
         let mut holds = |more, indexed, since, now| {
             let [since, now] = [since, now].map(|millis| began + Duration::from_millis(millis));
-            pressure.holds(WAITED_FOR + more, indexed, since, now)
+            pressure.should_wait(BACKPRESSURE_WEIGHT + more, indexed, since, now)
         };
         assert!(!holds(0, 7, 0, 0));
         assert!(holds(9, 7, 0, 0) && holds(9, 7, 0, 499));
         assert!(!holds(9, 7, 0, 500), "it has waited long enough");
-        // The next batch comes on top of more than the index took in meanwhile.
+        // The next batch arrives, with more events than the index has added in between.
         assert!(holds(200_009, 8, 501, 501) && holds(200_009, 8, 501, 1_000));
         assert!(!holds(200_009, 8, 501, 1_001));
-        let twice = WAITED_FOR;
+        let twice = BACKPRESSURE_WEIGHT;
         assert!(
             holds(twice, 8, 1_002, 1_002) && holds(twice, 8, 1_002, 2_001),
             "twice as far, twice as long"

@@ -1,10 +1,11 @@
-//! The one thread that writes the log: takes the open batch, writes and syncs it, publishes, answers. While it waits for
-//! the disk the next batch is decided by whoever brings work.
+//! The only thread that writes the log. It takes the open batch, writes and syncs it, publishes the items and delivers
+//! the answers. While it waits for the disk, callers decide the next batch.
 
-use crate::engine::core::{Taken, Waiting};
+use crate::engine::core::{PendingAnswer, SealedBatch};
+use crate::error::describe;
 use crate::log::Log;
 use crate::log::batch::Batch;
-use crate::log::sync_marker::{Acked, Mark};
+use crate::log::sync_marker::{SyncMarker, SyncedBatch};
 use crate::threads::backpressure::{self, Backpressure};
 use crate::threads::indexer::{Mailbox, Message};
 use crate::threads::shared::Shared;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant as Monotonic;
 use std::vec;
-use stockhold_domain::bug;
 use stockhold_store::fault;
 use stockhold_store::{Failure, Inbox};
 
@@ -22,23 +22,23 @@ use stockhold_store::{Failure, Inbox};
 pub(crate) struct Committer {
     shared: Arc<Shared>,
     log: Log,
-    acked: Acked,
+    marker: SyncMarker,
     indexer: Arc<Mailbox>,
     backpressure: Backpressure,
-    /// Who waits for the batch that is being committed and is not answered yet.
-    in_flight: vec::IntoIter<Waiting>,
+    /// The answers of the batch that is being committed and that are not delivered yet.
+    in_flight: vec::IntoIter<PendingAnswer>,
     commit_seconds: Histogram,
-    /// How long batches waited for the index, those that did.
+    /// How long a batch waited for the index, for the batches that waited.
     held_seconds: Histogram,
     batch_answers: Histogram,
 }
 
 impl Committer {
-    pub(crate) fn new(shared: Arc<Shared>, log: Log, acked: Acked, indexer: Arc<Mailbox>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, log: Log, marker: SyncMarker, indexer: Arc<Mailbox>) -> Self {
         Self {
             shared,
             log,
-            acked,
+            marker,
             indexer,
             backpressure: Backpressure::default(),
             held_seconds: metrics::histogram!("stockhold_commit_held_seconds"),
@@ -48,33 +48,33 @@ impl Committer {
         }
     }
 
-    /// Runs until the store stops and everything that was admitted is answered, or until a commit fails.
+    /// Runs until the store stops and every admitted request is answered, or until a commit fails.
     pub(crate) fn run(mut self) {
         if catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
-            tracing::error!("the committer panicked; nothing more is written");
+            tracing::error!("the committer panicked; the store writes nothing more");
             self.shared.poison("the committer panicked; a restart recovers".to_owned());
-            self.lose();
+            self.fail_in_flight();
         }
         if self.shared.core().poisoned().is_some() {
-            let lost = self.shared.core().abandon();
-            deliver(lost);
+            let lost = self.shared.core().fail_pending();
+            deliver_answers(lost);
             return;
         }
-        // While another makes a checkpoint this one would do nothing.
-        let _copying = self.shared.copying();
+        // A checkpoint does nothing while another connection makes one.
+        let _checkpoint_guard = self.shared.checkpoint_lock();
         if !self.shared.abandoned.load(Ordering::Acquire)
-            && let Err(error) = self.log.checkpoint_last()
+            && let Err(error) = self.log.checkpoint_and_truncate()
         {
-            tracing::warn!(%error, "the log's checkpoint has to wait for the next start");
+            tracing::warn!(%error, "the checkpoint of the log is delayed until the next start");
         }
     }
 
     fn serve(&mut self) {
-        while let Some(Taken { batch, previous_sum, waiting, reads, on }) = self.next() {
+        while let Some(SealedBatch { batch, previous_sum, waiting, reads, on }) = self.next_batch() {
             self.in_flight = waiting.into_iter();
             fault!("batch.taken");
             for (pending, name) in reads {
-                self.shared.read(pending, name);
+                self.shared.queue_read(pending, name);
             }
             for pending in on {
                 self.shared.admit(pending);
@@ -83,7 +83,7 @@ impl Committer {
                 return;
             }
             if self.shared.checkpoint_wanted.swap(false, Ordering::Relaxed)
-                && let Err(error) = self.log.checkpoint_rest()
+                && let Err(error) = self.log.checkpoint_between_batches()
                 && !self.shared.checkpoint_failed("the log's", &error)
             {
                 return;
@@ -91,18 +91,12 @@ impl Committer {
         }
     }
 
-    /// What is in flight may be in the log or not.
-    fn lose(&mut self) {
-        let unknown = || {
-            if bug!("a-failed-commit-is-said-to-have-done-nothing") {
-                return Failure::Unavailable("a commit failed".to_owned());
-            }
-            Failure::OutcomeUnknown
-        };
-        deliver(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(unknown()))));
+    /// Fails the answers in flight. Their batch may be in the log or not.
+    fn fail_in_flight(&mut self) {
+        deliver_answers(self.in_flight.by_ref().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))));
     }
 
-    fn next(&mut self) -> Option<Taken> {
+    fn next_batch(&mut self) -> Option<SealedBatch> {
         let mut held: Option<Monotonic> = None;
         let mut core = self.shared.core();
         loop {
@@ -113,66 +107,56 @@ impl Committer {
             if core.is_due(stopping) {
                 let now = Monotonic::now();
                 let since = held.unwrap_or(now);
-                let (unindexed, indexed) = (core.unindexed(), core.memory.indexed());
-                if stopping || !self.backpressure.holds(unindexed, indexed, since, now) {
+                let (unindexed, indexed) = (core.unindexed(), core.memory.indexed_batch());
+                if stopping || !self.backpressure.should_wait(unindexed, indexed, since, now) {
                     if held.is_some() {
                         self.held_seconds.record(now.duration_since(since));
                     }
-                    return Some(core.take(self.shared.clock.now()));
+                    return Some(core.seal_batch(self.shared.clock.now()));
                 }
                 held = Some(since);
                 drop(core);
-                std::thread::sleep(backpressure::LOOK);
+                std::thread::sleep(backpressure::POLL_INTERVAL);
                 core = self.shared.core();
                 continue;
             }
             if stopping {
                 return None;
             }
-            core.committer_sleeps = true;
+            core.committer_asleep = true;
             core = self.shared.wait(core);
-            core.committer_sleeps = false;
+            core.committer_asleep = false;
         }
     }
 
-    /// Writes a batch, and the mark that it is durable. Answers with its checksum, or with what went wrong.
+    /// Writes a batch and its sync marker. Returns the checksum of the batch.
     fn write(&mut self, batch: &Batch, previous_sum: u32) -> Result<u32, String> {
-        let sum = self.log.append(batch, previous_sum).map_err(|error| error.to_string())?;
+        let sum = self.log.append(batch, previous_sum).map_err(|error| describe(&error))?;
         fault!("commit.synced" => "a fault point".to_owned());
-        if bug!("the-mark-is-not-written") {
-            return Ok(sum);
-        }
-        let mark = Mark { batch: batch.number, sum };
-        self.acked.set(mark).map_err(|error| error.to_string())?;
+        let mark = SyncedBatch { batch: batch.number, sum };
+        self.marker.write(mark).map_err(|error| error.to_string())?;
         fault!("commit.marked" => "a fault point".to_owned());
         Ok(sum)
     }
 
-    /// `false` when nothing may be written any more.
+    /// Commits a batch. Returns `false` if nothing more may be written.
     fn commit(&mut self, batch: Option<Batch>, previous_sum: u32) -> bool {
         let Some(batch) = batch else {
-            self.shared.core().passed();
-            deliver(&mut self.in_flight);
+            self.shared.core().on_empty_commit();
+            deliver_answers(&mut self.in_flight);
             return true;
         };
-        if bug!("an-answer-comes-before-the-sync") {
-            deliver(&mut self.in_flight);
-        }
-        if bug!("figures-are-published-before-the-sync") {
-            self.shared.published.publish(&batch.events);
-        }
         let begun = Monotonic::now();
-        let written = self.write(&batch, previous_sum);
-        let written = match written {
-            Err(_) if bug!("a-failed-commit-is-tried-again") => self.write(&batch, previous_sum),
-            written => written,
-        };
-        let sum = match written {
+        let sum = match self.write(&batch, previous_sum) {
             Ok(sum) => sum,
             Err(error) => {
-                tracing::error!(error, batch = batch.number, "a commit failed; nothing more is written");
+                tracing::error!(
+                    error,
+                    batch = batch.number,
+                    "a commit failed; the store writes nothing more"
+                );
                 self.shared.core().poison(format!("a commit failed ({error}); a restart recovers"));
-                self.lose();
+                self.fail_in_flight();
                 return false;
             }
         };
@@ -180,20 +164,21 @@ impl Committer {
         #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
         self.batch_answers.record(self.in_flight.len() as f64);
         self.shared.published.publish(&batch.events);
-        self.shared.published.reached(batch.next_position() - 1);
+        self.shared.published.set_newest(batch.next_position() - 1);
         fault!("commit.published");
-        self.shared.core().committed(sum);
+        self.shared.core().on_committed(sum);
         fault!("answers.due");
-        deliver(&mut self.in_flight);
+        deliver_answers(&mut self.in_flight);
         fault!("answers.delivered");
-        // Without an indexer the tail grows to its bound and work is turned away: the indexer has said why.
+        // If the indexer has stopped, the backlog grows to its limit and requests are refused. The indexer has logged
+        // the reason.
         self.indexer.send(Message::Committed(Box::new(batch), sum));
         true
     }
 }
 
-/// Puts every answer and wakes each inbox once.
-pub(crate) fn deliver(waiting: impl IntoIterator<Item = Waiting>) {
+/// Delivers all answers, and then wakes each inbox once.
+pub(crate) fn deliver_answers(waiting: impl IntoIterator<Item = PendingAnswer>) {
     let mut inboxes: Vec<Arc<dyn Inbox>> = Vec::new();
     for (reply, answer) in waiting {
         reply.inbox.put(reply.ticket, answer);

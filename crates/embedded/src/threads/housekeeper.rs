@@ -1,4 +1,4 @@
-//! What goes on in the background: expiring what is due, watching the free space. None of it is needed for a right answer.
+//! Background work: expires overdue holds and checks the free space. No answer depends on it.
 
 use crate::threads::shared::Shared;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
-/// How often due holds are looked for: well within the second that is promised.
-pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// How often the free space is looked at, and the log's length.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Who expires what nobody asked for.
-pub(crate) const ACTOR: &str = "stockhold";
+/// How often overdue holds are looked for. It is well below the second that is promised.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the free space and the length of the write-ahead log are checked.
+pub(crate) const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// The actor of background expiries.
+pub(crate) const SWEEPER_ACTOR: &str = "stockhold";
 
 /// See the module.
 pub(crate) struct Housekeeper {
     pub(crate) shared: Arc<Shared>,
     pub(crate) log_file: PathBuf,
-    pub(crate) free_floor: u64,
+    pub(crate) min_free_bytes: u64,
     pub(crate) sweeps: bool,
     pub(crate) ids: IdSource,
     pub(crate) actor: Label,
@@ -30,33 +30,34 @@ pub(crate) struct Housekeeper {
 impl Housekeeper {
     /// Runs until the store stops.
     pub(crate) fn run(mut self) {
-        let answer = Arc::new(OneAnswer::default());
+        let answer = Arc::new(AnswerSlot::default());
         let mut looked: Option<Monotonic> = None;
         while !self.shared.stopping.load(Ordering::Acquire) {
             if self.shared.core().poisoned().is_some() {
-                // The disk is not touched any more. Who panicked could not wake the committer, and it has to tell
-                // everybody.
+                // After a poison the disk is not used any more. A thread that panicked could not wake the committer,
+                // and the committer has to fail all waiting requests.
                 self.shared.flush();
                 return;
             }
             if self.sweeps {
                 self.sweep(&answer);
             }
-            if looked.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+            if looked.is_none_or(|at| at.elapsed() >= DISK_CHECK_INTERVAL) {
                 looked = Some(Monotonic::now());
-                self.look();
+                self.check_free_space();
             }
-            // A stop cuts this short.
-            std::thread::park_timeout(SWEEP_EVERY);
+            // A stop ends this wait.
+            std::thread::park_timeout(SWEEP_INTERVAL);
         }
     }
 
-    fn sweep(&mut self, answer: &Arc<OneAnswer>) {
+    fn sweep(&mut self, answer: &Arc<AnswerSlot>) {
         loop {
             let now = self.shared.clock.now();
             let due = {
                 let core = self.shared.core();
-                core.poisoned().is_none() && core.next_due().is_some_and(|due| due <= core.floor(now))
+                core.poisoned().is_none()
+                    && core.next_due().is_some_and(|due| due <= core.clamp_to_committed(now))
             };
             if !due || self.shared.stopping.load(Ordering::Acquire) {
                 return;
@@ -78,28 +79,28 @@ impl Housekeeper {
             self.shared.admit(work.into());
             self.shared.flush();
             match answer.wait() {
-                // However few it were: others may have used up what the batch may expire.
+                // Continues after any number of expiries, because other commands may have used the limit of the batch.
                 Ok(Answer::Outcome(Outcome::Done(Reply::Swept { .. }))) => {
                     fault!("sweep.answered");
                 }
-                // Refused for a moment or for good: the next round tries again, and whoever refused has said why.
+                // The next round tries again. The reason of the refusal is already logged.
                 _ => return,
             }
         }
     }
 
-    fn look(&self) {
+    fn check_free_space(&self) {
         fault!("space.looked_at");
         let free = free_bytes(&self.log_file);
         if let Ok(free) = free {
             #[expect(clippy::cast_precision_loss, reason = "a gauge")]
             metrics::gauge!("stockhold_free_disk_bytes").set(free as f64);
         }
-        let no_reserves = match free {
-            Ok(free) if free < self.free_floor => Some(format!(
-                "{} MiB are free on the data directory's disk and {} MiB are kept for what is under way",
+        let reserve_refusal = match free {
+            Ok(free) if free < self.min_free_bytes => Some(format!(
+                "{} MiB are free on the disk of the data directory, and {} MiB are reserved for active reservations",
                 free >> 20,
-                self.free_floor >> 20
+                self.min_free_bytes >> 20
             )),
             Ok(_) => None,
             Err(error) => {
@@ -108,13 +109,13 @@ impl Housekeeper {
             }
         };
         let mut core = self.shared.core();
-        if core.no_reserves.is_some() != no_reserves.is_some() {
-            match &no_reserves {
-                Some(why) => tracing::error!(why, "new reservations are turned away"),
-                None => tracing::info!("new reservations are taken again"),
+        if core.reserve_refusal.is_some() != reserve_refusal.is_some() {
+            match &reserve_refusal {
+                Some(why) => tracing::error!(why, "new reservations are refused"),
+                None => tracing::info!("new reservations are accepted again"),
             }
         }
-        core.no_reserves = no_reserves;
+        core.reserve_refusal = reserve_refusal;
     }
 }
 
@@ -124,12 +125,12 @@ fn free_bytes(file: &Path) -> std::io::Result<u64> {
 }
 
 #[derive(Default)]
-struct OneAnswer {
+struct AnswerSlot {
     answer: Mutex<Option<Result<Answer, Failure>>>,
     put: Condvar,
 }
 
-impl OneAnswer {
+impl AnswerSlot {
     fn wait(&self) -> Result<Answer, Failure> {
         let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -141,7 +142,7 @@ impl OneAnswer {
     }
 }
 
-impl Inbox for OneAnswer {
+impl Inbox for AnswerSlot {
     fn put(&self, _: u64, answer: Result<Answer, Failure>) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
     }

@@ -1,11 +1,12 @@
-//! Keeps the index behind the log: folds committed batches into chunks and writes those, on a thread and a file of its
-//! own, so that no commit waits for it unless it is far behind ([`crate::threads::backpressure`]).
+//! Keeps the index close behind the log. It folds committed batches into chunks and writes the chunks, on a thread and
+//! a file of its own. No commit waits for it unless it is far behind (see `threads/backpressure.rs`).
 
-use crate::index::backlog::{Behind, STEP_WEIGHT};
-use crate::limits::{HURRIED_WEIGHT, RUN_KEYS};
+use crate::error::describe;
+use crate::index::backlog::{INDEX_STEP_WEIGHT, IndexBacklog};
+use crate::limits::{RUN_KEYS, URGENT_WEIGHT};
 use crate::log;
 use crate::log::batch::Batch;
-use crate::threads::idle_priority::Quiet;
+use crate::threads::idle_priority::IdlePriorityRunner;
 use crate::threads::shared::Shared;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,45 +14,46 @@ use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::Instant;
 use stockhold_store::fault;
 
-/// Events that make a chunk worth writing before its time. The more, the fewer pages are written for each where many items sell
-/// evenly; those of holds come to a step by then.
+/// The number of events after which a chunk is written before its time. With more events, fewer pages are written for
+/// each event when many items sell evenly. Events of holds reach `INDEX_STEP_WEIGHT` before this number.
 const CHUNK_EVENTS: usize = if fault::ENABLED { 4_096 } else { 32_768 };
-/// Longest wait of a chunk.
+/// The longest time that a chunk waits.
 const CHUNK_AGE: Duration = Duration::from_millis(500);
-/// Longest wait of a run: what a start has to read again.
+/// The longest time that a run waits. A start reads this part of the log again.
 const RUN_AGE: Duration = Duration::from_mins(10);
-/// How long a full disk is left alone. Meanwhile what waits grows to its bound in memory.
-const FULL_WAIT: Duration = Duration::from_secs(1);
+/// The delay after a full disk. In this time the backlog grows in memory, up to its limit.
+const FULL_DISK_RETRY: Duration = Duration::from_secs(1);
 
-/// How long the indexer naps while batches come: to be woken for each would cost the commits two changes of thread.
-const NAP: Duration = Duration::from_millis(10);
+/// How long the indexer waits for more batches while batches arrive. Waking it for every batch would cost each commit
+/// two context switches.
+const BATCHING_DELAY: Duration = Duration::from_millis(10);
 
-/// What the committer tells.
+/// A message of the committer.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// This batch is durable, with this checksum.
+    /// The batch is durable and has this checksum.
     Committed(Box<Batch>, u32),
-    /// No more is coming: write what there is.
+    /// The last message: write everything.
     Stop,
-    /// As in a crash: write nothing more.
+    /// The last message, like a crash: write nothing more.
     Abandon,
 }
 
 impl Message {
-    fn ends(&self) -> bool {
+    fn is_last(&self) -> bool {
         !matches!(self, Self::Committed(..))
     }
 }
 
-/// Where messages wait for the indexer.
+/// The queue of messages for the indexer.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    waiting: Mutex<Waiting>,
-    bell: Condvar,
+    waiting: Mutex<MailboxState>,
+    wakeup: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct MailboxState {
     messages: Vec<Message>,
     /// Whether the indexer has nothing to do and has to be woken.
     asleep: bool,
@@ -59,30 +61,30 @@ struct Waiting {
 
 impl Mailbox {
     pub(crate) fn send(&self, message: Message) {
-        let last = message.ends();
+        let last = message.is_last();
         let wake = {
             let mut waiting = self.waiting();
             waiting.messages.push(message);
             std::mem::take(&mut waiting.asleep) || last
         };
         if wake {
-            self.bell.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
-    /// Takes what waits, after a nap; after a longer one when there was nothing before.
-    fn take(&self, busy: bool, messages: &mut Vec<Message>) {
+    /// Takes all messages after a short wait, or after a longer wait if nothing arrived before.
+    fn receive(&self, busy: bool, messages: &mut Vec<Message>) {
         let mut waiting = self.waiting();
-        if !waiting.messages.iter().any(Message::ends) {
+        if !waiting.messages.iter().any(Message::is_last) {
             waiting.asleep = !busy && waiting.messages.is_empty();
-            let nap = if busy { NAP } else { CHUNK_AGE };
-            waiting = self.bell.wait_timeout(waiting, nap).unwrap_or_else(PoisonError::into_inner).0;
+            let delay = if busy { BATCHING_DELAY } else { CHUNK_AGE };
+            waiting = self.wakeup.wait_timeout(waiting, delay).unwrap_or_else(PoisonError::into_inner).0;
             waiting.asleep = false;
         }
         std::mem::swap(&mut waiting.messages, messages);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, MailboxState> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,28 +92,36 @@ impl Mailbox {
 /// See the module.
 pub(crate) struct Indexer {
     shared: Arc<Shared>,
-    behind: Behind,
+    backlog: IndexBacklog,
     retention: Duration,
-    fold_began: Option<Monotonic>,
-    keys_began: Option<Monotonic>,
+    chunk_started: Option<Monotonic>,
+    run_started: Option<Monotonic>,
     /// When the disk was found full.
-    full: Option<Monotonic>,
-    quiet: Quiet,
+    full_since: Option<Monotonic>,
+    runner: IdlePriorityRunner,
 }
 
 impl Indexer {
-    pub(crate) fn new(shared: Arc<Shared>, behind: Behind, retention: Duration) -> Self {
-        let quiet = Quiet::new("index-writer");
-        let mut indexer =
-            Self { shared, behind, retention, fold_began: None, keys_began: None, full: None, quiet };
-        indexer.note_ages();
+    pub(crate) fn new(shared: Arc<Shared>, backlog: IndexBacklog, retention: Duration) -> Self {
+        let runner = IdlePriorityRunner::new("index-writer");
+        let mut indexer = Self {
+            shared,
+            backlog,
+            retention,
+            chunk_started: None,
+            run_started: None,
+            full_since: None,
+            runner,
+        };
+        indexer.start_timers();
         indexer
     }
 
-    /// Runs until told to stop, or until the index can't be written.
+    /// Runs until it gets the last message, or until the index can't be written.
     pub(crate) fn run(mut self, mailbox: &Mailbox) {
         if let Err(error) = self.serve(mailbox) {
-            tracing::error!(%error, "the index can't be written");
+            let error = describe(&error);
+            tracing::error!(error, "the index can't be written");
             self.shared.poison(format!("the index can't be written ({error})"));
         }
     }
@@ -120,24 +130,27 @@ impl Indexer {
         let mut messages = Vec::new();
         let mut busy = false;
         loop {
-            mailbox.take(busy, &mut messages);
+            mailbox.receive(busy, &mut messages);
             busy = !messages.is_empty();
             for message in messages.drain(..) {
                 match message {
                     Message::Committed(batch, sum) => {
                         fault!("index.told");
-                        self.behind.take(*batch, sum);
-                        // An end writes all of it itself, or nothing.
+                        self.backlog.add_batch(*batch, sum);
+                        // Skipped at a stop: `finish` writes everything, and `Abandon` writes nothing.
                         let stopping = self.shared.stopping.load(Ordering::Acquire);
-                        if self.behind.weight() >= STEP_WEIGHT && !stopping {
-                            self.keep_up(false)?;
+                        if self.backlog.weight() >= INDEX_STEP_WEIGHT && !stopping {
+                            self.write_if_due(false)?;
                         }
                     }
                     Message::Abandon => return Ok(()),
                     Message::Stop => {
                         return match self.finish() {
-                            Err(error) if log::can_wait(&error) => {
-                                tracing::warn!(%error, "the next start reads the rest of the index from the log");
+                            Err(error) if log::is_retryable(&error) => {
+                                tracing::warn!(
+                                    error = describe(&error),
+                                    "the next start reads the rest of the index from the log"
+                                );
                                 Ok(())
                             }
                             other => other,
@@ -145,21 +158,24 @@ impl Indexer {
                     }
                 }
             }
-            self.keep_up(!busy)?;
+            self.write_if_due(!busy)?;
         }
     }
 
-    /// Writes what is due, unless the disk was found full a moment ago.
-    fn keep_up(&mut self, idle: bool) -> rusqlite::Result<()> {
-        self.note_ages();
-        if self.full.is_some_and(|since| since.elapsed() < FULL_WAIT) {
+    /// Writes what is due, unless the disk was full a moment ago.
+    fn write_if_due(&mut self, idle: bool) -> rusqlite::Result<()> {
+        self.start_timers();
+        if self.full_since.is_some_and(|since| since.elapsed() < FULL_DISK_RETRY) {
             return Ok(());
         }
         match self.write(idle) {
-            Ok(()) => self.full = None,
-            Err(error) if log::can_wait(&error) => {
-                if self.full.replace(Monotonic::now()).is_none() {
-                    tracing::error!(%error, "the index has to wait");
+            Ok(()) => self.full_since = None,
+            Err(error) if log::is_retryable(&error) => {
+                if self.full_since.replace(Monotonic::now()).is_none() {
+                    tracing::error!(
+                        error = describe(&error),
+                        "the index can't be written now; the write is tried again"
+                    );
                 }
             }
             Err(error) => return Err(error),
@@ -167,121 +183,121 @@ impl Indexer {
         Ok(())
     }
 
-    fn note_ages(&mut self) {
-        if self.behind.weight() > 0 {
-            self.fold_began.get_or_insert_with(Monotonic::now);
+    fn start_timers(&mut self) {
+        if self.backlog.weight() > 0 {
+            self.chunk_started.get_or_insert_with(Monotonic::now);
         }
-        if self.behind.keys() > 0 {
-            self.keys_began.get_or_insert_with(Monotonic::now);
+        if self.backlog.keys() > 0 {
+            self.run_started.get_or_insert_with(Monotonic::now);
         }
     }
 
     /// Writes what is due.
     fn write(&mut self, idle: bool) -> rusqlite::Result<()> {
         let old = |began: Option<Monotonic>, age| began.is_some_and(|began| began.elapsed() >= age);
-        let chunk = old(self.fold_began, CHUNK_AGE)
-            || self.behind.events() >= CHUNK_EVENTS
-            || self.behind.weight() >= STEP_WEIGHT;
+        let chunk = old(self.chunk_started, CHUNK_AGE)
+            || self.backlog.events() >= CHUNK_EVENTS
+            || self.backlog.weight() >= INDEX_STEP_WEIGHT;
         if chunk {
             self.write_chunk()?;
             self.checkpoint()?;
         }
-        if old(self.keys_began, RUN_AGE) || self.behind.keys() >= RUN_KEYS {
+        if old(self.run_started, RUN_AGE) || self.backlog.keys() >= RUN_KEYS {
             self.write_runs()?;
         }
         if chunk || idle {
-            self.tend(idle)?;
+            self.compact(idle)?;
         }
         if idle {
-            self.behind.rest();
+            self.backlog.release_buffers();
         }
         Ok(())
     }
 
-    /// Takes a step of the work: behind the requests, unless too much waits, with what the committer has told since, or the
-    /// store stops.
-    fn step<T: Send>(
+    /// Runs a step of the work at idle priority. It runs at normal priority if the index lacks too much or the store
+    /// stops.
+    fn run_step<T: Send>(
         &mut self,
-        mut work: impl FnMut(&mut Behind) -> rusqlite::Result<T> + Send,
+        mut work: impl FnMut(&mut IndexBacklog) -> rusqlite::Result<T> + Send,
     ) -> rusqlite::Result<T> {
         let shared = &self.shared;
-        let far = || shared.core().unindexed() > HURRIED_WEIGHT;
+        let far = || shared.core().unindexed() > URGENT_WEIGHT;
         let at_once = far();
-        let behind = &mut self.behind;
-        let flag = Arc::clone(&behind.index.pace.given_up);
-        // Not an interrupt, which could meet the write's being taken back.
-        let give_up = || flag.store(true, Ordering::Relaxed);
-        let hurried = || shared.stopping.load(Ordering::Acquire) || far();
-        let done = self.quiet.run(give_up, hurried, |anew| {
-            let pace = &mut behind.index.pace;
-            pace.hurried = at_once || anew;
-            pace.given_up.store(false, Ordering::Relaxed);
-            work(behind)
+        let backlog = &mut self.backlog;
+        let flag = Arc::clone(&backlog.index.throttle.cancelled);
+        // A flag is used instead of an interrupt of SQLite, because an interrupt could also abort the rollback.
+        let cancel = || flag.store(true, Ordering::Relaxed);
+        let urgent = || shared.stopping.load(Ordering::Acquire) || far();
+        let done = self.runner.run(cancel, urgent, |anew| {
+            let throttle = &mut backlog.index.throttle;
+            throttle.urgent = at_once || anew;
+            throttle.cancelled.store(false, Ordering::Relaxed);
+            work(backlog)
         });
-        // It may have ended before it noticed.
+        // The work may have ended before it read the flag.
         flag.store(false, Ordering::Relaxed);
         done
     }
 
-    /// Copies the index's write-ahead log, likewise.
+    /// Copies the write-ahead log of the index at idle priority.
     fn checkpoint(&mut self) -> rusqlite::Result<()> {
-        let (shared, behind) = (&self.shared, &mut self.behind);
-        let interrupt = behind.index.db.get_interrupt_handle();
-        let hurried =
-            || shared.stopping.load(Ordering::Acquire) || shared.core().unindexed() > HURRIED_WEIGHT;
-        self.quiet.run(|| interrupt.interrupt(), hurried, move |_| behind.checkpoint())
+        let (shared, backlog) = (&self.shared, &mut self.backlog);
+        let interrupt = backlog.index.db.get_interrupt_handle();
+        let urgent = || shared.stopping.load(Ordering::Acquire) || shared.core().unindexed() > URGENT_WEIGHT;
+        self.runner.run(|| interrupt.interrupt(), urgent, move |_| backlog.checkpoint())
     }
 
-    /// Writes everything.
+    /// Writes everything at a stop.
     fn finish(&mut self) -> rusqlite::Result<()> {
-        fault!("stop.index" => log::failing_disk());
-        // One more chunk when the one before it had to wait.
-        while self.behind.weight() > 0 {
+        fault!("stop.index" => log::injected_error());
+        // There are two chunks if the earlier chunk could not be written.
+        while self.backlog.weight() > 0 {
             self.write_chunk()?;
         }
         self.write_runs()?;
-        fault!("stop.index_checkpoint" => log::failing_disk());
-        log::checkpoint(&self.behind.index.db, "TRUNCATE")?;
+        fault!("stop.index_checkpoint" => log::injected_error());
+        log::checkpoint(&self.backlog.index.db, "TRUNCATE")?;
         Ok(())
     }
 
     fn write_chunk(&mut self) -> rusqlite::Result<()> {
-        self.behind.make_ready(|key| self.shared.published.get(key));
-        if let Some((batch, weight)) = self.step(Behind::write_ready)? {
+        self.backlog.seal_chunk(|key| self.shared.published.get(key));
+        if let Some((batch, weight)) = self.run_step(IndexBacklog::write_sealed_chunk)? {
             fault!("index.forgetting");
-            self.shared.core().indexed(batch, weight);
+            self.shared.core().on_indexed(batch, weight);
         }
-        self.fold_began = None;
-        self.note_ages();
+        self.chunk_started = None;
+        self.start_timers();
         Ok(())
     }
 
     fn write_runs(&mut self) -> rusqlite::Result<()> {
-        let mut mentions = self.behind.waiting_mentions();
-        let count = mentions.len();
-        if self.step(|behind| behind.write_runs_with(&mut mentions))? {
-            self.behind.forget_mentions(count);
+        let mut postings = self.backlog.clone_postings();
+        let count = postings.len();
+        if self.run_step(|backlog| backlog.write_runs_with(&mut postings))? {
+            self.backlog.remove_flushed_postings(count);
             fault!("runs.forgetting");
             self.forget_keys();
         }
-        self.keys_began = None;
+        self.run_started = None;
         Ok(())
     }
 
     fn forget_keys(&self) {
-        let dropped = self.shared.core().keyed(self.behind.index.position.keyed, self.behind.filters());
+        let dropped =
+            self.shared.core().on_keys_indexed(self.backlog.index.state.keyed, self.backlog.filters());
         drop(dropped);
     }
 
-    fn tend(&mut self, idle: bool) -> rusqlite::Result<()> {
-        // Merging writes before it deletes.
-        let may_merge = self.shared.core().no_reserves.is_none();
+    fn compact(&mut self, idle: bool) -> rusqlite::Result<()> {
+        // A merge writes new pages before it deletes old ones, so it needs free space.
+        let may_merge = self.shared.core().reserve_refusal.is_none();
         let retire_before = retire_before(self.shared.clock.now(), self.retention);
-        // Where nobody reserves it is little, and not worth a thread.
+        // When no requests arrive there is little to do, which is not worth a thread.
         let tended = if idle {
-            self.behind.tend(retire_before, may_merge)
+            self.backlog.compact(retire_before, may_merge)
         } else {
-            self.step(|behind| behind.tend(retire_before, may_merge))
+            self.run_step(|backlog| backlog.compact(retire_before, may_merge))
         };
         if tended? {
             self.forget_keys();
@@ -290,7 +306,7 @@ impl Indexer {
     }
 }
 
-/// Keys that were used before this instant, in microseconds, are kept no longer.
+/// Keys that were used before this time, in microseconds, are not kept any longer.
 pub(crate) fn retire_before(now: Instant, retention: Duration) -> i64 {
     now.micros().saturating_sub(i64::try_from(retention.as_micros()).unwrap_or(i64::MAX))
 }

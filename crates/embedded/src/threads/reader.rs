@@ -1,11 +1,11 @@
-//! Brings what commands need and memory lacks, closed reservations and used keys, and answers queries that memory can't.
-//! On threads of its own, so that neither the callers' threads nor the committer wait for a read; and queries that may
-//! read much on others than commands wait for.
+//! Fetches the records that commands need and memory does not have: closed reservations and used keys. Also answers the
+//! queries that memory can't answer. Both run on threads of their own, so that callers and the committer do not wait
+//! for reads. Queries have other threads than commands, because a query may read much.
 
-use crate::engine::core::{Pending, Waiting};
-use crate::error::Damage;
-use crate::index::{find_closed, find_key};
-use crate::threads::lists::Lists;
+use crate::engine::core::{PendingAnswer, PendingRequest};
+use crate::error::{IndexError, REBUILD_INDEX};
+use crate::index::{find_closed_hold, find_key};
+use crate::threads::lists::ListReader;
 use crate::threads::shared::Shared;
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,20 +15,24 @@ use stockhold_domain::Resource;
 use stockhold_store::fault;
 use stockhold_store::{Answer, Failure, Query, QueryResult, ReplyTo};
 
-/// Threads that read for commands.
+/// The number of threads that read for commands.
 pub(crate) const READERS: usize = 2;
-/// Commands that may wait for a read.
+/// The number of commands that may wait for a read.
 pub(crate) const READ_QUEUE: usize = 4_096;
-/// Threads that answer queries.
-pub(crate) const LISTERS: usize = 2;
-/// Queries that may wait.
-pub(crate) const LIST_QUEUE: usize = 1_024;
+/// The number of threads that answer queries.
+pub(crate) const QUERY_READERS: usize = 2;
+/// The number of queries that may wait.
+pub(crate) const QUERY_QUEUE: usize = 1_024;
 const PANICKED: &str = "a reader panicked; a restart recovers";
 
-/// Reads until the store stops.
-pub(crate) fn run(shared: &Arc<Shared>, db: &Connection, queue: &Mutex<Receiver<(Pending, Resource)>>) {
+/// Serves reads for commands until the store stops.
+pub(crate) fn serve_reads(
+    shared: &Arc<Shared>,
+    db: &Connection,
+    queue: &Mutex<Receiver<(PendingRequest, Resource)>>,
+) {
     while let Some((mut pending, name)) = next(queue) {
-        let deciding = pending.deciding();
+        let deciding = pending.reply_handle();
         pending.reads += 1;
         if catch_unwind(AssertUnwindSafe(|| serve(shared, db, pending, &name))).is_err() {
             tracing::error!(?name, "a reader panicked");
@@ -39,12 +43,16 @@ pub(crate) fn run(shared: &Arc<Shared>, db: &Connection, queue: &Mutex<Receiver<
 }
 
 /// Answers queries until the store stops.
-pub(crate) fn list(shared: &Arc<Shared>, lists: &Lists, queue: &Mutex<Receiver<(Query, ReplyTo)>>) {
+pub(crate) fn serve_queries(
+    shared: &Arc<Shared>,
+    lists: &ListReader,
+    queue: &Mutex<Receiver<(Query, ReplyTo)>>,
+) {
     while let Some((query, reply)) = next(queue) {
         match catch_unwind(AssertUnwindSafe(|| lists.find(shared, &query))) {
-            Ok(Ok(found @ QueryResult::Reservations(_))) => shared.settle(reply, found),
+            Ok(Ok(found @ QueryResult::Reservations(_))) => shared.answer_when_durable(reply, found),
             Ok(Ok(found)) => reply.answer(Ok(Answer::QueryResult(found))),
-            Ok(Err(damage)) if damage.is_passing() => {
+            Ok(Err(damage)) if damage.is_transient() => {
                 tracing::warn!(%damage, ?query, "a query can't be answered now");
                 reply.answer(Err(Failure::Unavailable(damage.to_string())));
             }
@@ -66,43 +74,43 @@ fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-/// Whose commands wait is told what was decided of them, too.
-fn answer((reply, answer): Waiting) {
+/// Delivers a failure.
+fn answer((reply, answer): PendingAnswer) {
     reply.answer(answer);
 }
 
-fn serve(shared: &Shared, db: &Connection, mut pending: Pending, name: &Resource) {
-    match bring(db, &mut pending, name) {
+fn serve(shared: &Shared, db: &Connection, mut pending: PendingRequest, name: &Resource) {
+    match fetch(db, &mut pending, name) {
         Ok(()) => {
             fault!("read.brought");
             shared.admit(pending);
             shared.flush();
         }
-        Err(damage) if damage.is_passing() => {
-            tracing::warn!(%damage, ?name, "a command can't be decided now");
+        Err(damage) if damage.is_transient() => {
+            tracing::warn!(%damage, ?name, "a record can't be read now");
             answer(pending.failed(Failure::Unavailable(damage.to_string())));
         }
         Err(damage) => {
             tracing::error!(%damage, ?name, "the index can't be read");
-            shared.poison(format!("the index is damaged: {damage}"));
+            shared.poison(format!("the index is damaged: {damage}; {REBUILD_INDEX}"));
             answer(pending.failed(Failure::Internal(format!("the index is damaged: {damage}"))));
         }
     }
 }
 
-fn bring(db: &Connection, pending: &mut Pending, name: &Resource) -> Result<(), Damage> {
+fn fetch(db: &Connection, pending: &mut PendingRequest, name: &Resource) -> Result<(), IndexError> {
     match name {
         Resource::Hold(id) => {
-            fault!("read.hold" => Damage::What("a fault point".to_owned()));
-            let (hold, as_of) = find_closed(db, *id)?;
-            pending.brought.holds.push((*id, hold, as_of));
+            fault!("read.hold" => IndexError::Damaged("a fault point".to_owned()));
+            let (hold, as_of) = find_closed_hold(db, *id)?;
+            pending.fetched.holds.push((*id, hold, as_of));
         }
         Resource::Key(hash) => {
-            fault!("read.key" => Damage::What("a fault point".to_owned()));
+            fault!("read.key" => IndexError::Damaged("a fault point".to_owned()));
             let (record, as_of) = find_key(db, *hash)?;
-            pending.brought.keys.push((*hash, record, as_of));
+            pending.fetched.keys.push((*hash, record, as_of));
         }
-        other => return Err(Damage::What(format!("{other:?} should have been in memory"))),
+        other => return Err(IndexError::Damaged(format!("{other:?} should have been in memory"))),
     }
     Ok(())
 }

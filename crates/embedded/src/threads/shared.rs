@@ -1,7 +1,9 @@
-//! What the store's threads share: the core under its lock, the queues of the readers, the published items.
+//! The state that the threads of a store share: the core under its lock, the queues of the readers, and the published
+//! items.
 
-use crate::engine::core::{Admitted, Core, Pending};
-use crate::engine::published::Published;
+use crate::engine::core::{Admission, Core, PendingRequest};
+use crate::engine::published::PublishedItems;
+use crate::error::describe;
 use crate::index::postings::UnflushedPostings;
 use crate::log;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,34 +13,34 @@ use stockhold_domain::Resource;
 use stockhold_store::clock::Clock;
 use stockhold_store::{Answer, Failure, Query, QueryResult, ReplyTo};
 
-/// Where what needs a read waits for its reader.
+/// The queues of requests that need a read.
 pub(crate) struct Queues {
-    pub(crate) reads: SyncSender<(Pending, Resource)>,
+    pub(crate) reads: SyncSender<(PendingRequest, Resource)>,
     pub(crate) lists: SyncSender<(Query, ReplyTo)>,
 }
 
-/// What the store's threads share.
+/// See the module.
 pub(crate) struct Shared {
     core: Mutex<Core>,
     committer: Condvar,
     queues: Mutex<Option<Queues>>,
-    pub(crate) published: Published,
-    mentions: Arc<Mutex<UnflushedPostings>>,
+    pub(crate) published: PublishedItems,
+    postings: Arc<Mutex<UnflushedPostings>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stopping: AtomicBool,
-    /// Whether the stop is to look like a crash.
+    /// Whether the store stops like a crash.
     pub(crate) abandoned: AtomicBool,
     pub(crate) checkpoint_wanted: AtomicBool,
-    /// Held while the log is copied.
-    copying: Mutex<()>,
+    /// Held during a checkpoint of the log.
+    checkpoint_guard: Mutex<()>,
 }
 
 impl Shared {
     pub(crate) fn new(
         core: Core,
         queues: Queues,
-        published: Published,
-        mentions: Arc<Mutex<UnflushedPostings>>,
+        published: PublishedItems,
+        postings: Arc<Mutex<UnflushedPostings>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
@@ -46,31 +48,31 @@ impl Shared {
             committer: Condvar::new(),
             queues: Mutex::new(Some(queues)),
             published,
-            mentions,
+            postings,
             clock,
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             checkpoint_wanted: AtomicBool::new(false),
-            copying: Mutex::new(()),
+            checkpoint_guard: Mutex::new(()),
         }
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(half_decided)
+        self.core.lock().unwrap_or_else(poison_half_decided)
     }
 
     pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        self.committer.wait(core).unwrap_or_else(half_decided)
+        self.committer.wait(core).unwrap_or_else(poison_half_decided)
     }
 
-    pub(crate) fn admit(&self, mut pending: Pending) {
+    pub(crate) fn admit(&self, mut pending: PendingRequest) {
         loop {
             let admitted = self.core().admit(pending, self.clock.now());
             match admitted {
-                Admitted::Waits => {}
-                Admitted::Answered(reply, answer) => reply.answer(answer),
-                Admitted::Read(pending, name) => self.read(pending, name),
-                Admitted::GoesOn(same) => {
+                Admission::Queued => {}
+                Admission::Answered(reply, answer) => reply.answer(answer),
+                Admission::Read(pending, name) => self.queue_read(pending, name),
+                Admission::Yielded(same) => {
                     pending = same;
                     continue;
                 }
@@ -79,27 +81,27 @@ impl Shared {
         }
     }
 
-    /// Keeps others from copying the log.
-    pub(crate) fn copying(&self) -> MutexGuard<'_, ()> {
-        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Excludes other checkpoints of the log.
+    pub(crate) fn checkpoint_lock(&self) -> MutexGuard<'_, ()> {
+        self.checkpoint_guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Mentions that no run of the index has yet.
-    pub(crate) fn fresh(&self) -> MutexGuard<'_, UnflushedPostings> {
-        self.mentions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The postings that no run of the index has yet.
+    pub(crate) fn unflushed_postings(&self) -> MutexGuard<'_, UnflushedPostings> {
+        self.postings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an answer that was made of what memory knows, once that is durable.
-    pub(crate) fn settle(&self, reply: ReplyTo, found: QueryResult) {
-        let settled = self.core().settle(reply, Ok(Answer::QueryResult(found)));
+    /// Delivers an answer that was read from memory once it is durable.
+    pub(crate) fn answer_when_durable(&self, reply: ReplyTo, found: QueryResult) {
+        let settled = self.core().answer_when_durable(reply, Ok(Answer::QueryResult(found)));
         if let Some((reply, answer)) = settled {
             reply.answer(answer);
         }
         self.flush();
     }
 
-    /// Hands something to the readers.
-    pub(crate) fn read(&self, pending: Pending, name: Resource) {
+    /// Queues a request for the readers.
+    pub(crate) fn queue_read(&self, pending: PendingRequest, name: Resource) {
         match self.send(|queues| &queues.reads, (pending, name)) {
             Ok(()) => {}
             Err(((pending, _), failure)) => {
@@ -109,10 +111,10 @@ impl Shared {
         }
     }
 
-    /// Answers a query from what is published, or hands it to the readers.
-    pub(crate) fn query(&self, query: Query, reply: ReplyTo) {
+    /// Answers a query from the published items, or queues it for the readers.
+    pub(crate) fn queue_query(&self, query: Query, reply: ReplyTo) {
         if let Query::ItemPage(shelf) = &query {
-            let found = QueryResult::ItemPage(self.published.shelf(shelf));
+            let found = QueryResult::ItemPage(self.published.page(shelf));
             return reply.answer(Ok(Answer::QueryResult(found)));
         }
         if let Err(((_, reply), failure)) = self.send(|queues| &queues.lists, (query, reply)) {
@@ -134,7 +136,7 @@ impl Shared {
         })
     }
 
-    /// Has the threads stop: nothing more is handed to the readers, and the committer takes what there is.
+    /// Stops the threads: no request is queued for the readers any more, and the committer takes its last batch.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -143,36 +145,38 @@ impl Shared {
     }
 
     pub(crate) fn flush(&self) {
-        // Woken under the lock, the committer would run into it.
+        // The committer is woken after the lock is released, because it needs the lock.
         let wake = self.core().flush();
         if wake {
             self.committer.notify_one();
         }
     }
 
-    /// A checkpoint failed: one that ran out of room or met another can be made later, which `true` says. After any other
-    /// failure the disk is not to be trusted, and the store is poisoned.
+    /// Handles a failed checkpoint. Returns `true` if it can be tried again, because the disk is full or another
+    /// connection made a checkpoint. After any other failure the disk can't be trusted, and the store is poisoned.
     pub(crate) fn checkpoint_failed(&self, whose: &str, error: &rusqlite::Error) -> bool {
-        let can_wait = log::can_wait(error);
-        if can_wait {
-            tracing::warn!(%error, "{whose} checkpoint has to wait");
+        let is_retryable = log::is_retryable(error);
+        if is_retryable {
+            tracing::warn!(error = describe(error), "{whose} checkpoint is delayed");
         } else {
-            tracing::error!(%error, "{whose} checkpoint failed; nothing more is written");
+            let error = describe(error);
+            tracing::error!(error, "{whose} checkpoint failed; the store writes nothing more");
             self.poison(format!("{whose} checkpoint failed ({error}); a restart recovers"));
         }
-        can_wait
+        is_retryable
     }
 
-    /// Nothing is decided any more, for this reason.
+    /// Stops all decisions, for this reason.
     pub(crate) fn poison(&self, why: String) {
         self.core().poison(why);
         self.committer.notify_one();
     }
 }
 
-/// Whoever panicked under the lock has left half a command behind: nothing is decided or committed on top of it.
-fn half_decided(broken: PoisonError<MutexGuard<'_, Core>>) -> MutexGuard<'_, Core> {
+/// A thread that panicked under the lock may have left a command half done. Nothing may be decided or committed on top
+/// of it.
+fn poison_half_decided(broken: PoisonError<MutexGuard<'_, Core>>) -> MutexGuard<'_, Core> {
     let mut core = broken.into_inner();
-    core.poison("a thread panicked while it decided; a restart recovers".to_owned());
+    core.poison("a thread panicked while it decided a command; a restart recovers".to_owned());
     core
 }

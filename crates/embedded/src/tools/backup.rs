@@ -1,47 +1,47 @@
-//! A copy of the log elsewhere, made while a server may be writing it. Batches are taken over as they stand, page by
-//! page, each held against its checksum and the one before it; between pages nothing is held, so that the server's
-//! checkpoints go on. A copy that was cut, or made yesterday, is gone on with.
+//! Backs up the log while a server may be writing it. Batches are copied as rows, page by page, and each is checked
+//! against its checksum and the batch before it. No read transaction stays open between two pages, so that the
+//! checkpoints of the server continue. A backup that was interrupted, or made earlier, is continued.
 //!
-//! It never changes what it copies, never copies the index (a start makes it anew), and never writes behind a batch that
-//! differs from the original.
+//! It never changes its source, never copies the index (a start rebuilds it), and never appends after a batch that
+//! differs from the source.
 
 use crate::error::OpenError;
 use crate::files;
-use crate::log::sync_marker::{Acked, Mark};
-use crate::log::{Head, Log};
-use crate::start::data_dir::look_through_at_rest;
-use crate::start::data_dir::{lock, look_through, make, mark_of, sync_dir, whole_end};
+use crate::log::sync_marker::{SyncMarker, SyncedBatch};
+use crate::log::{Log, LogHead};
+use crate::start::data_dir::check_wal_unless_in_use;
+use crate::start::data_dir::{check_wal, checked_end, create_dir, lock, read_sync_marker, sync_dir};
 use crate::start::incomplete_copy;
 use std::path::Path;
 use stockhold_domain::Instant;
 
-/// Bytes of batches that are read and written in one go. A single batch may be larger.
+/// The bytes of batches that are copied together. A single batch may be larger.
 const PAGE_BYTES: usize = 8 << 20;
-/// Bytes between two checkpoints of the copy: its write-ahead log gets as long.
+/// The bytes between two checkpoints of the copy. They bound the length of its write-ahead log.
 const CHECKPOINT_BYTES: u64 = 64 << 20;
 
-/// What a backup did, and where the copy stands.
+/// The result of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backup {
-    /// Batches that were copied this time.
+pub struct BackupSummary {
+    /// The number of batches that this backup copied.
     pub batches: u64,
-    /// Their bytes.
+    /// The bytes of these batches.
     pub bytes: u64,
-    /// The last batch that was there before; 0 for a fresh copy.
+    /// The last batch that the copy had before; 0 for a new copy.
     pub begun_at: u64,
-    /// The last batch that is there now.
+    /// The last batch of the copy.
     pub batch: u64,
-    /// Position of the last event that is there now.
+    /// The position of the last event of the copy.
     pub position: u64,
-    /// The newest instant that is in it; `None` as long as there is nothing.
+    /// The time of the newest decision of the copy; `None` if it is empty.
     pub at: Option<Instant>,
 }
 
-/// Copies what `to` lacks of the log in `from`, up to the batch that is the last one when this begins: everything that
-/// was answered before is in it. `to` is made when it is not there. Returns after the sync. `progress` is told how many
-/// batches are there and how many there will be.
-/// Until it has returned well `to` is marked as unfinished, and neither served nor recounted.
-pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<Backup, OpenError> {
+/// Copies the batches that `to` lacks from the log in `from`, up to the batch that is the last one at the beginning.
+/// The copy then has everything that was answered before. Creates `to` if it does not exist, and returns after the
+/// sync. `progress` gets the number of batches that are copied and the number of all batches. Until the backup has
+/// succeeded, `to` is marked as incomplete and can be neither served nor verified.
+pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<BackupSummary, OpenError> {
     backup_by(PAGE_BYTES, from, to, progress)
 }
 
@@ -50,26 +50,26 @@ fn backup_by(
     from: &Path,
     to: &Path,
     mut progress: impl FnMut(u64, u64),
-) -> Result<Backup, OpenError> {
+) -> Result<BackupSummary, OpenError> {
     let from_file = from.join(files::LOG);
     if !from_file.exists() {
         return Err(refused(&from_file, "there is no stockhold data here"));
     }
     incomplete_copy::refuse(from)?;
-    look_through_at_rest(from, &from_file)?;
-    let mark = mark_of(from)?;
+    check_wal_unless_in_use(from, &from_file)?;
+    let mark = read_sync_marker(from)?;
     let source = Log::open_reader(&from_file)?;
     source.check_format()?;
-    let end = whole_end(from, &source, mark)?;
+    let end = checked_end(from, &source, mark)?;
 
-    make(to)?;
+    create_dir(to)?;
     if from.canonicalize().ok() == to.canonicalize().ok() {
         return Err(refused(to, "it is the data directory itself; name another one, on another disk"));
     }
-    // No server starts on a copy that is being written, and no second backup runs.
+    // The lock keeps servers and other backups away from the copy.
     let lock = lock(to)?;
     let to_file = to.join(files::LOG);
-    look_through(&to_file)?;
+    check_wal(&to_file)?;
     if !to_file.exists() {
         incomplete_copy::begin(to)?;
     }
@@ -79,7 +79,7 @@ fn backup_by(
     let mut head = begun;
     let (mut bytes, mut unchecked) = (0, 0);
     while head.number < end {
-        let rows = source.page(head.number, head.sum, end, page_bytes)?;
+        let rows = source.read_page(head.number, head.sum, end, page_bytes)?;
         let Some(last) = rows.last() else {
             let what = format!("it ended at batch {}, and batch {end} was there before", head.number);
             return Err(OpenError::Damaged { file: from_file, what });
@@ -87,7 +87,7 @@ fn backup_by(
         if head.number == begun.number {
             incomplete_copy::begin(to)?;
         }
-        head = Head {
+        head = LogHead {
             number: last.number,
             sum: last.sum,
             next_position: last.position + last.events,
@@ -98,13 +98,14 @@ fn backup_by(
         (bytes, unchecked) = (bytes + page, unchecked + page);
         if unchecked >= CHECKPOINT_BYTES {
             unchecked = 0;
-            copy.checkpoint_rest().map_err(|error| OpenError::sqlite(&to_file, "writing", error))?;
+            copy.checkpoint_between_batches()
+                .map_err(|error| OpenError::sqlite(&to_file, "writing", error))?;
         }
         progress(head.number, end);
     }
     finish(&copy, to, head)?;
     drop(lock);
-    Ok(Backup {
+    Ok(BackupSummary {
         batches: head.number - begun.number,
         bytes,
         begun_at: begun.number,
@@ -114,10 +115,10 @@ fn backup_by(
     })
 }
 
-/// Where the copy stands, which must be where the log stood once.
-fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<Head, OpenError> {
-    let Some((number, sum)) = copy.last()? else { return Ok(Head::default()) };
-    // Its own last batch is held against its checksum.
+/// The end of the copy. It must be an earlier end of the source.
+fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<LogHead, OpenError> {
+    let Some((number, sum)) = copy.last()? else { return Ok(LogHead::default()) };
+    // Checks the last batch of the copy against its checksum.
     copy.head(number)?;
     let other = "it is the copy of another log, or a server was started on it: name another directory";
     if number > end {
@@ -133,17 +134,18 @@ fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<Head, Ope
     Ok(head)
 }
 
-/// Puts all of the copy into one file, marks its end, has everything found after a power cut, and only then calls it whole.
-fn finish(copy: &Log, to: &Path, head: Head) -> Result<(), OpenError> {
+/// Moves the whole copy into one file, writes its sync marker, syncs everything, and removes the marker of an
+/// incomplete copy at the end.
+fn finish(copy: &Log, to: &Path, head: LogHead) -> Result<(), OpenError> {
     let file = to.join(files::LOG);
-    copy.checkpoint_last().map_err(|error| OpenError::sqlite(&file, "writing", error))?;
+    copy.checkpoint_and_truncate().map_err(|error| OpenError::sqlite(&file, "writing", error))?;
     if head.number > 0 {
-        // A start on a copy of this copy that lost its end notices it.
-        let path = to.join(files::ACKED);
+        // A start on a copy of this copy detects a lost end by this marker.
+        let path = to.join(files::SYNC_MARKER);
         let failed = |error| OpenError::io(format!("writing {}", path.display()), error);
-        let (acked, _) = Acked::open(&path).map_err(failed)?;
-        acked.set(Mark { batch: head.number, sum: head.sum }).map_err(failed)?;
-        acked.sync().map_err(failed)?;
+        let (marker, _) = SyncMarker::open(&path).map_err(failed)?;
+        marker.write(SyncedBatch { batch: head.number, sum: head.sum }).map_err(failed)?;
+        marker.sync().map_err(failed)?;
     }
     sync_dir(to)?;
     incomplete_copy::end(to)
@@ -177,7 +179,7 @@ mod tests {
             Self { bench, maker, dir: tempfile::tempdir().unwrap() }
         }
 
-        /// Each is a batch of its own.
+        /// Makes reservations. Each is a batch of its own.
         fn hold(&mut self, count: u64) {
             let shirt = self.maker.item("shirt");
             for _ in 0..count {
@@ -185,7 +187,7 @@ mod tests {
             }
         }
 
-        fn copy(&self) -> Result<Backup, OpenError> {
+        fn copy(&self) -> Result<BackupSummary, OpenError> {
             backup(&self.bench.dir(), self.dir.path(), |_, _| ())
         }
     }
@@ -203,16 +205,19 @@ mod tests {
         let second = copies.copy().unwrap();
         assert_eq!((second.begun_at, second.batches), (first.batch, second.batch - first.batch));
         assert!(second.batch > first.batch && second.position > first.position);
-        assert_eq!(copies.copy().unwrap(), Backup { batches: 0, bytes: 0, begun_at: second.batch, ..second });
+        assert_eq!(
+            copies.copy().unwrap(),
+            BackupSummary { batches: 0, bytes: 0, begun_at: second.batch, ..second }
+        );
         let [original, copy] = [copies.bench.dir().as_path(), copies.dir.path()]
             .map(|dir| crate::verify(dir, |_, _| ()).unwrap());
         assert_eq!((copy.drift, copy.events, copy.keys), (0, original.events, original.keys));
-        // All of it is in the one file.
+        // The whole log is in one file.
         let log = copies.dir.path().join(files::LOG);
-        assert_eq!(std::fs::metadata(crate::log::wal::wal_of(&log)).map_or(0, |facts| facts.len()), 0);
+        assert_eq!(std::fs::metadata(crate::log::wal::wal_path(&log)).map_or(0, |facts| facts.len()), 0);
     }
 
-    /// The directory as a kill would leave it after this many batches of a copy by single batches.
+    /// The directory as a kill leaves it after this many batches, when each page has one batch.
     fn cut_after(copies: &Copies, batches: u64) -> tempfile::TempDir {
         let image = tempfile::tempdir().unwrap();
         let to = copies.dir.path();
@@ -233,19 +238,19 @@ mod tests {
         copies.hold(20);
         let fresh = cut_after(&copies, 10);
         copies.hold(20);
-        // An earlier backup that was whole, and a cut of what came since.
+        // A complete earlier backup, and an interrupted backup of what came since.
         let continued = cut_after(&copies, 30);
         for image in [fresh.path(), continued.path()] {
             let clock = Arc::new(ManualClock::new(START));
             let refusals = [
                 crate::testing::open(image, &clock).map(|_| ()).unwrap_err(),
                 crate::verify(image, |_, _| ()).map(|_| ()).unwrap_err(),
-                crate::carry(image, |_, _, _| true).unwrap_err(),
+                crate::export_log(image, |_, _, _| true).unwrap_err(),
                 backup(image, &image.join("again"), |_, _| ()).map(|_| ()).unwrap_err(),
                 crate::inspect(image).unwrap().log.unwrap().map(|_| ()).unwrap_err(),
             ];
             for refusal in refusals {
-                assert!(matches!(&refusal, OpenError::Unfinished(dir) if dir == image), "{refusal}");
+                assert!(matches!(&refusal, OpenError::IncompleteCopy(dir) if dir == image), "{refusal}");
                 assert!(refusal.to_string().contains("stockhold backup --to"), "{refusal}");
             }
             let end = backup(&copies.bench.dir(), image, |_, _| ()).unwrap();
@@ -260,7 +265,7 @@ mod tests {
         let mut copies = Copies::new();
         copies.hold(20);
         let image = cut_after(&copies, 10);
-        std::fs::remove_file(image.path().join(files::UNFINISHED)).unwrap();
+        std::fs::remove_file(image.path().join(files::INCOMPLETE_COPY)).unwrap();
         let verdict = crate::verify(image.path(), |_, _| ()).unwrap();
         assert_eq!((verdict.findings, verdict.batches), (Vec::new(), 10));
     }
@@ -273,12 +278,12 @@ mod tests {
         let end = log.last().unwrap().unwrap().0;
         let (mut number, mut sum) = (0, 0);
         while number < end {
-            let page = log.page(number, sum, end, 1).unwrap();
+            let page = log.read_page(number, sum, end, 1).unwrap();
             assert_eq!(page.len(), 1, "one at least, and no more once there is a byte");
             (number, sum) = (page[0].number, page[0].sum);
         }
-        assert_eq!(log.page(0, 0, 3, PAGE_BYTES).unwrap().len(), 3, "not beyond the end");
-        assert!(log.page(1, 0, end, PAGE_BYTES).is_err(), "not behind another batch");
+        assert_eq!(log.read_page(0, 0, 3, PAGE_BYTES).unwrap().len(), 3, "not beyond the end");
+        assert!(log.read_page(1, 0, end, PAGE_BYTES).is_err(), "not behind another batch");
     }
 
     #[test]
@@ -288,15 +293,15 @@ mod tests {
         let good = copies.copy().unwrap();
         copies.hold(200);
         copies.bench.stop();
-        // In the middle of what is new, all of which is in the database by now.
+        // A batch in the middle of the new batches, which are all in the database.
         let file = copies.bench.dir().join(files::LOG);
         let last = good.batch + 10;
         let log = Log::open_reader(&file).unwrap();
-        let row = log.page(last - 1, log.head(last - 1).unwrap().sum, last, 1).unwrap().remove(0);
+        let row = log.read_page(last - 1, log.head(last - 1).unwrap().sum, last, 1).unwrap().remove(0);
         drop(log);
         let bytes = std::fs::read(&file).unwrap();
         let database = std::fs::File::options().write(true).open(&file).unwrap();
-        // Wherever it stands: a page that was split may still have it where nothing is any more.
+        // All places are changed, because an unused part of a page that was split may have the bytes too.
         for (at, window) in bytes.windows(row.data.len()).enumerate() {
             if window == row.data {
                 let middle = at + row.data.len() / 2;

@@ -1,4 +1,4 @@
-//! What operators do with a data directory: recount it, look at it, copy it, carry it to another store.
+//! The tools of operators for a data directory: verify, inspect, backup and export.
 
 pub(crate) mod backup;
 pub(crate) mod export;

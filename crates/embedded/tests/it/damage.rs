@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::{Hold, Item, Outcome, Reply, ReservationId};
-use stockhold_embedded::testing::{Bench, ask, open};
+use stockhold_embedded::testing::{Bench, open, submit_all};
 use stockhold_embedded::{EmbeddedStore, OpenError, files, verify};
 use stockhold_store::clock::ManualClock;
 use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
@@ -100,7 +100,7 @@ fn verify_does_not_judge_the_log_of_another_version() {
     };
     let ours = mark(99);
     let refused = verify(&bench.dir(), |_, _| ()).unwrap_err();
-    assert!(matches!(refused, OpenError::Newer { found: 99, .. }), "{refused}");
+    assert!(matches!(refused, OpenError::UnknownFormat { found: 99, .. }), "{refused}");
     mark(ours);
     assert_eq!(verify(&bench.dir(), |_, _| ()).unwrap().findings, Vec::<String>::new());
 }
@@ -190,7 +190,7 @@ fn serve_copy(dir: &Path, file: &str, offset: usize, items: &[Item], holds: &[Ho
 
 fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
     for item in items {
-        match ask(store, vec![Request::Query(Query::Items(vec![item.key.clone()]))]).remove(0) {
+        match submit_all(store, vec![Request::Query(Query::Items(vec![item.key.clone()]))]).remove(0) {
             Ok(Answer::QueryResult(QueryResult::Items(found))) if found == [Some(item.clone())] => {}
             Ok(other) => return Served::Wrong(format!("{item:?} is served as {other:?}")),
             Err(_) => return Served::Refused,
@@ -207,7 +207,7 @@ fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
 }
 
 fn find(store: &EmbeddedStore, id: ReservationId) -> Result<Option<Hold>, Failure> {
-    match ask(store, vec![Request::Query(Query::Reservation(id))]).remove(0)? {
+    match submit_all(store, vec![Request::Query(Query::Reservation(id))]).remove(0)? {
         Answer::QueryResult(QueryResult::Reservation(hold)) => Ok(hold),
         other => panic!("{other:?}"),
     }

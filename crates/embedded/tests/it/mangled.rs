@@ -29,7 +29,7 @@ fn files_are_read_or_refused() {
         bench.run(maker.keyed(&number.to_string(), reserve(&[(&hat, 1)]))).unwrap();
     }
     let log = std::fs::read(bench.dir().join(format!("{}-wal", files::LOG))).unwrap();
-    let mark = std::fs::read(bench.dir().join(files::ACKED)).unwrap();
+    let mark = std::fs::read(bench.dir().join(files::SYNC_MARKER)).unwrap();
     bench.stop();
     let open = |name| Connection::open(bench.dir().join(name)).unwrap();
     let (batches, index) = (open(files::LOG), open(files::INDEX));
@@ -45,7 +45,7 @@ fn files_are_read_or_refused() {
                 ids.into_iter().zip(data).map(|(id, data)| [id, data].concat()).collect()
             }
             "page of a run" => {
-                [blobs(&index, "SELECT data FROM key_pages"), blobs(&index, "SELECT data FROM mention_pages")]
+                [blobs(&index, "SELECT data FROM key_pages"), blobs(&index, "SELECT data FROM posting_pages")]
                     .concat()
             }
             "filter" => blobs(&index, "SELECT filter FROM key_runs"),

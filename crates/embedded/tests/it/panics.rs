@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use stockhold_domain::Instant;
-use stockhold_embedded::testing::{Answers, ask, open};
+use stockhold_embedded::testing::{AnswerInbox, open, submit_all};
 use stockhold_embedded::{EmbeddedStore, Options};
 use stockhold_store::clock::{Clock, ManualClock};
 use stockhold_store::conformance::maker::{confirm, set_stock};
@@ -34,7 +34,8 @@ fn trapped() -> (tempfile::TempDir, Arc<Trap>, EmbeddedStore) {
     let dir = tempfile::tempdir().unwrap();
     let trap = Arc::new(Trap { thread: Mutex::new(None) });
     let clock: Arc<dyn Clock> = trap.clone();
-    let options = Options { sweeps: false, free_floor: 0, log_room: 0, clock, ..Options::default() };
+    let options =
+        Options { sweeps: false, min_free_bytes: 0, wal_preallocation: 0, clock, ..Options::default() };
     let store = EmbeddedStore::open(dir.path(), options).unwrap();
     (dir, trap, store)
 }
@@ -105,19 +106,22 @@ fn of_a_caller_that_decides_stops_everything_and_answers_who_waits() {
     let (_dir, trap, store) = trapped();
     let mut maker = Maker::new(1, "");
     let gate = held(&store, &mut maker);
-    let answers = Arc::new(Answers::default());
+    let answers = Arc::new(AnswerInbox::default());
     submit(&store, answers.clone(), 0, command(&mut maker, 5));
     trap.set("caller");
     let work = command(&mut maker, 2);
     let panicked = std::thread::scope(|scope| {
-        let decide = || submit(&store, Arc::new(Answers::default()), 0, work);
+        let decide = || submit(&store, Arc::new(AnswerInbox::default()), 0, work);
         std::thread::Builder::new().name("caller".to_owned()).spawn_scoped(scope, decide).unwrap().join()
     });
     assert!(panicked.is_err());
     gate.open();
     assert!(matches!(answers.wait(1).remove(0), (0, Err(Failure::Unavailable(_)))));
     assert!(fatal_error(&store).contains("panicked"));
-    assert!(matches!(ask(&store, vec![command(&mut maker, 3)]).remove(0), Err(Failure::Unavailable(_))));
+    assert!(matches!(
+        submit_all(&store, vec![command(&mut maker, 3)]).remove(0),
+        Err(Failure::Unavailable(_))
+    ));
     assert_eq!(store.newest(), 1, "nothing more was committed");
 }
 
@@ -125,7 +129,7 @@ fn of_a_caller_that_decides_stops_everything_and_answers_who_waits() {
 fn of_the_committer_answers_what_was_handed_over() {
     let (_dir, trap, store) = trapped();
     trap.set("committer");
-    let asked = ask(&store, vec![command(&mut Maker::new(1, ""), 1)]).remove(0);
+    let asked = submit_all(&store, vec![command(&mut Maker::new(1, ""), 1)]).remove(0);
     assert!(matches!(asked, Err(Failure::Unavailable(_))), "{asked:?}");
     assert!(fatal_error(&store).contains("panicked"));
 }
@@ -135,7 +139,7 @@ fn of_a_reader_answers_what_it_was_to_read() {
     let (_dir, trap, store) = trapped();
     trap.set("reader");
     let unknown = Maker::new(1, "").no_reservation();
-    let asked = ask(&store, vec![Request::Query(Query::Reservation(unknown))]).remove(0);
+    let asked = submit_all(&store, vec![Request::Query(Query::Reservation(unknown))]).remove(0);
     assert!(matches!(asked, Err(Failure::Internal(_))), "{asked:?}");
     assert!(fatal_error(&store).contains("panicked"));
 }
@@ -167,7 +171,7 @@ fn of_the_committer_while_it_answers_leaves_the_others_of_the_batch_with_an_unkn
     let store = open(dir.path(), &Arc::new(ManualClock::new(START))).unwrap();
     let mut maker = Maker::new(1, "");
     let gate = held(&store, &mut maker);
-    let (fragile, answers) = (Arc::new(Fragile::default()), Arc::new(Answers::default()));
+    let (fragile, answers) = (Arc::new(Fragile::default()), Arc::new(AnswerInbox::default()));
     for ticket in 0..2 {
         submit(&store, fragile.clone(), ticket, command(&mut maker, 2 + ticket));
     }
@@ -176,7 +180,9 @@ fn of_the_committer_while_it_answers_leaves_the_others_of_the_batch_with_an_unkn
     gate.open();
     assert!(matches!(answers.wait(1).remove(0), (7, Err(Failure::OutcomeUnknown))));
     assert!(fatal_error(&store).contains("committer"));
-    let late =
-        ask(&store, vec![Request::Command(Box::new(maker.wrap(confirm(maker.clone().no_reservation()))))]);
+    let late = submit_all(
+        &store,
+        vec![Request::Command(Box::new(maker.wrap(confirm(maker.clone().no_reservation()))))],
+    );
     assert!(matches!(late[0], Err(Failure::Unavailable(_))));
 }

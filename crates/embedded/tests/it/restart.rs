@@ -34,32 +34,16 @@ fn a_start_waits_for_whoever_looks_at_the_directory() {
 }
 
 #[test]
-fn a_file_of_a_newer_version_is_refused() {
-    for file in [files::LOG, files::INDEX] {
+fn a_file_of_another_format_is_refused() {
+    for (file, advice) in [(files::LOG, "the version that wrote it"), (files::INDEX, "move index.db")] {
         let mut bench = Bench::new();
         bench.stop();
         let db = rusqlite::Connection::open(bench.dir().join(file)).unwrap();
-        db.pragma_update(None, "user_version", 99).unwrap();
-        drop(db);
-        let error = bench.start().unwrap_err();
-        assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
-        assert!(error.to_string().contains("newer stockhold"), "{error}");
-    }
-}
-
-#[test]
-fn an_index_of_an_older_format_is_made_anew_and_a_log_of_one_is_refused() {
-    let mut bench = Bench::new();
-    let sold = sell(&mut bench, &mut Maker::new(1, ""), 5);
-    for (file, refused) in [(files::INDEX, false), (files::LOG, true)] {
-        bench.stop();
-        let db = rusqlite::Connection::open(bench.dir().join(file)).unwrap();
-        let older = if refused { -1 } else { 1 };
-        db.pragma_update(None, "user_version", older).unwrap();
-        drop(db);
-        match bench.start() {
-            Ok(()) => assert!(!refused && bench.hold(sold[0]).unwrap().status == Status::Confirmed),
-            Err(error) => assert!(refused, "{error}"),
+        for format in [99, 2] {
+            db.pragma_update(None, "user_version", format).unwrap();
+            let error = bench.start().unwrap_err();
+            assert!(matches!(error, OpenError::UnknownFormat { found, .. } if found == format), "{error}");
+            assert!(error.to_string().contains(advice), "{error}");
         }
     }
 }

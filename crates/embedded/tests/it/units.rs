@@ -4,7 +4,7 @@ use stockhold_domain::{ItemKey, Outcome, Reply, ReservationId, Unit, UnitStatus}
 use stockhold_embedded::testing::Bench;
 use stockhold_embedded::{OpenError, files, verify};
 use stockhold_store::conformance::maker::{
-    add_units, confirm, create_unit_item, label, reserve, reserve_named, retire, return_units, row, set_stock,
+    add_units, confirm, create_unit_item, label, reserve_named, retire, return_units, row,
 };
 use stockhold_store::conformance::{Maker, World};
 use stockhold_store::{Failure, Query, QueryResult, UnitFilter};
@@ -97,15 +97,14 @@ fn history(bench: &mut Bench, item: &ItemKey, unit: &str) -> usize {
     }
 }
 
-/// An index of the format before units were mentioned.
 #[test]
-fn units_of_before_have_their_histories_too() {
+fn an_index_that_is_rebuilt_has_the_histories_of_units() {
     let (mut bench, mut maker) = (Bench::new(), Maker::new(1, ""));
     let item = hall(&mut bench, &mut maker);
     bench.stop();
-    let db = rusqlite::Connection::open(bench.dir().join(files::INDEX)).unwrap();
-    db.execute_batch("DELETE FROM mention_runs; DELETE FROM mention_pages; PRAGMA user_version = 4").unwrap();
-    drop(db);
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX)));
+    }
     bench.start().unwrap();
     let moves = ["000", "007", "100", "101", "499"].map(|unit| history(&mut bench, &item, unit));
     assert_eq!(moves, [1, 2, 3, 4, 0]);
@@ -119,29 +118,11 @@ fn an_event_of_a_unit_that_is_not_found_is_damage() {
     let item = hall(&mut bench, &mut maker);
     bench.stop();
     let db = rusqlite::Connection::open(bench.dir().join(files::INDEX)).unwrap();
-    db.execute_batch("DELETE FROM mention_runs; DELETE FROM mention_pages").unwrap();
+    db.execute_batch("DELETE FROM posting_runs; DELETE FROM posting_pages").unwrap();
     drop(db);
     bench.start().unwrap();
     // What is found begins in the middle.
     held(&mut bench, &mut maker, &item, &["101"]);
     let found = bench.find(Query::UnitHistory { item: item.clone(), unit: label("101") });
     assert!(matches!(&found, Err(Failure::Internal(why)) if why.contains("damaged")), "{found:?}");
-}
-
-/// Versions of the program that know counted stock only read its batches, and refuse those that they could misread.
-#[test]
-fn batches_of_counted_stock_keep_their_format() {
-    let (mut bench, mut maker) = (Bench::new(), Maker::new(1, ""));
-    let shirt = maker.item("shirt");
-    bench.run(maker.wrap(set_stock(&shirt, 3))).unwrap();
-    bench.run(maker.wrap(reserve(&[(&shirt, 1)]))).unwrap();
-    hall(&mut bench, &mut maker);
-    bench.stop();
-    let db = rusqlite::Connection::open(bench.dir().join(files::LOG)).unwrap();
-    let mut batches = db.prepare("SELECT substr(data, 1, 1) FROM batches ORDER BY number").unwrap();
-    let formats: Vec<Vec<u8>> =
-        batches.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
-    let formats: Vec<u8> = formats.concat();
-    assert_eq!(formats[..2], [1, 1]);
-    assert!(formats[2..].iter().all(|format| *format == 2) && formats.len() > 5, "{formats:?}");
 }

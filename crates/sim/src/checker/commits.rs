@@ -7,7 +7,7 @@ use stockhold_domain::{
     Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, KeyTarget, Outcome, Pool, Rejection,
     Reply, State, Status, StockChange, Transition, Unit, limits, moved,
 };
-use stockhold_embedded::stepped::{Commit, Decided, Decision};
+use stockhold_embedded::stepped::{Commit, Decision, TraceEntry};
 use stockhold_store::model::{holds_agree, outcomes_agree};
 use stockhold_store::{Query, QueryResult};
 
@@ -48,7 +48,7 @@ impl Checker {
     pub(crate) fn commits(
         &mut self,
         commit: Option<Commit>,
-        decided: Vec<Decided>,
+        decided: Vec<TraceEntry>,
         counters: &mut Counters,
     ) -> Checked {
         let mut rest = Rest::new(self.at);
@@ -74,8 +74,8 @@ impl Checker {
         }
         for decided in decided {
             match decided {
-                Decided::Command(decision) => self.decided(decision, &mut rest, counters)?,
-                Decided::Query(ticket) => self.queried(ticket),
+                TraceEntry::Command(decision) => self.decided(decision, &mut rest, counters)?,
+                TraceEntry::Query(ticket) => self.queried(ticket),
             }
         }
         if let Some(event) = rest.events.next() {

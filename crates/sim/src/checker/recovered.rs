@@ -46,7 +46,7 @@ impl Checker {
         if machine.next_due() != due {
             return broken("L1", format!("due first: durable {due:?}, found {:?}", machine.next_due()));
         }
-        if machine.floor(Instant::from_micros(i64::MIN)) < self.at {
+        if machine.clamp_to_committed(Instant::from_micros(i64::MIN)) < self.at {
             return broken("time", "the newest committed instant is no floor any more");
         }
         self.kept()?;

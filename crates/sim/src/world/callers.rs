@@ -5,7 +5,7 @@ use crate::checker::{Asked, Checked, Condition};
 use crate::counters::Count;
 use crate::flaw::Flaw;
 use stockhold_domain::{Command, Envelope, Instant, Status};
-use stockhold_embedded::stepped::Decided;
+use stockhold_embedded::stepped::TraceEntry;
 use stockhold_store::conformance::Op;
 use stockhold_store::conformance::maker::{PRINCIPAL, reserve, reserve_for, set_stock};
 use stockhold_store::{Failure, Query, Request};
@@ -181,7 +181,7 @@ impl World {
     }
 
     /// What stands at once, and then what was answered.
-    pub(super) fn decided(&mut self, decided: Vec<Decided>) -> Checked {
+    pub(super) fn decided(&mut self, decided: Vec<TraceEntry>) -> Checked {
         if !decided.is_empty() {
             self.checker.commits(None, decided, &mut self.counters)?;
         }

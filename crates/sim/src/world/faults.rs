@@ -5,16 +5,16 @@ use crate::checker::{Checked, broken};
 use crate::counters::Count;
 use crate::flaw::Flaw;
 use crate::step::{Crash, Step};
-use stockhold_embedded::stepped::{Disk, Fate, Machine, Stage};
+use stockhold_embedded::stepped::{CommitStage, Disk, Machine, RowFate};
 
 /// How far a commit may be brought before a crash.
-const STAGES: [Option<Stage>; 6] = [
+const STAGES: [Option<CommitStage>; 6] = [
     None,
-    Some(Stage::Taken),
-    Some(Stage::Written),
-    Some(Stage::Synced),
-    Some(Stage::Settled),
-    Some(Stage::Settled),
+    Some(CommitStage::Sealed),
+    Some(CommitStage::Written),
+    Some(CommitStage::Synced),
+    Some(CommitStage::Published),
+    Some(CommitStage::Published),
 ];
 /// The last of [`STAGES`]: half of the answers are out.
 const HALF: usize = STAGES.len() - 1;
@@ -73,7 +73,7 @@ impl World {
 
     /// Everything that is under way arrives while the disk takes its time.
     fn slow_commit(&mut self, seconds: i64) -> Checked {
-        self.bring_to(Stage::Written)?;
+        self.bring_to(CommitStage::Written)?;
         if self.machine.stage().is_some() {
             self.counters.one(Count::Slow);
         }
@@ -85,13 +85,13 @@ impl World {
     }
 
     /// Brings the commit to a stage, if there is anything to commit.
-    fn bring_to(&mut self, stage: Stage) -> Checked {
+    fn bring_to(&mut self, stage: CommitStage) -> Checked {
         // A whole commit lies between a stage and the one before it.
         const MOST: usize = 8;
         for _ in 0..MOST {
             match self.machine.stage() {
                 Some(at) if at == stage => break,
-                Some(Stage::Settled) => {
+                Some(CommitStage::Published) => {
                     self.machine.deliver(usize::MAX);
                     self.collect()?;
                 }
@@ -106,8 +106,12 @@ impl World {
     }
 
     fn fail_commit(&mut self, crash: Crash) -> Checked {
-        self.bring_to(if crash.stage.is_multiple_of(2) { Stage::Taken } else { Stage::Written })?;
-        if !matches!(self.machine.stage(), Some(Stage::Taken | Stage::Written)) {
+        self.bring_to(if crash.stage.is_multiple_of(2) {
+            CommitStage::Sealed
+        } else {
+            CommitStage::Written
+        })?;
+        if !matches!(self.machine.stage(), Some(CommitStage::Sealed | CommitStage::Written)) {
             return Ok(());
         }
         self.machine.fail();
@@ -119,11 +123,11 @@ impl World {
         self.read()?;
         self.let_go_on()?;
         self.machine.flush();
-        if self.machine.poisoned().is_none() || self.machine.take(self.clock.now()) {
+        if self.machine.poisoned().is_none() || self.machine.seal_batch(self.clock.now()) {
             return broken("S17", "after a failed commit the store goes on");
         }
         let (before, kept) = (self.checker.number(), crash.fate.is_multiple_of(3));
-        self.go_down(crash, if kept { Fate::Kept } else { Fate::Lost })?;
+        self.go_down(crash, if kept { RowFate::Kept } else { RowFate::Lost })?;
         let kept = self.checker.number() > before;
         self.counters.one(if kept { Count::FailedKept } else { Count::FailedLost });
         Ok(())
@@ -135,40 +139,40 @@ impl World {
             self.bring_to(stage)?;
         }
         let before = self.machine.undelivered();
-        if how_far == HALF && self.machine.stage() == Some(Stage::Settled) && before > 1 {
+        if how_far == HALF && self.machine.stage() == Some(CommitStage::Published) && before > 1 {
             self.machine.deliver(before / 2);
             self.collect()?;
         }
         let half = (1..before).contains(&self.machine.undelivered());
         // What a process has written is there when it ends, unless the power goes too.
         let fate = match (crash.fate % 3, crash.power) {
-            (0, _) => Fate::Torn,
-            (1, Some(_)) => Fate::Lost,
-            _ => Fate::Kept,
+            (0, _) => RowFate::Torn,
+            (1, Some(_)) => RowFate::Lost,
+            _ => RowFate::Kept,
         };
         self.counters.one(match self.machine.stage() {
             _ if half => Count::CrashHalf,
             None => Count::CrashIdle,
-            Some(Stage::Taken) => Count::CrashBeforeWrite,
-            Some(Stage::Written) => match fate {
-                Fate::Torn => Count::CrashTorn,
-                Fate::Lost => Count::CrashLost,
-                Fate::Kept => Count::CrashKept,
+            Some(CommitStage::Sealed) => Count::CrashBeforeWrite,
+            Some(CommitStage::Written) => match fate {
+                RowFate::Torn => Count::CrashTorn,
+                RowFate::Lost => Count::CrashLost,
+                RowFate::Kept => Count::CrashKept,
             },
-            Some(Stage::Synced | Stage::Settled) => Count::CrashSynced,
+            Some(CommitStage::Synced | CommitStage::Published) => Count::CrashSynced,
         });
         self.go_down(crash, fate)
     }
 
     /// Starts a store that has stopped for good.
     pub(super) fn restart(&mut self) -> Checked {
-        self.go_down(PLAIN, Fate::Kept)
+        self.go_down(PLAIN, RowFate::Kept)
     }
 
     /// The machine goes down, and starts again on what is left.
-    fn go_down(&mut self, crash: Crash, fate: Fate) -> Checked {
-        let seen = std::mem::take(&mut self.machine.seen);
-        self.look(seen);
+    fn go_down(&mut self, crash: Crash, fate: RowFate) -> Checked {
+        let stats = std::mem::take(&mut self.machine.stats);
+        self.look(stats);
         let (mut disk, decided) = self.machine.crash(fate);
         if disk.len() > self.checker.number() {
             let commit = disk.newest().or_else(|what| broken("S17", what))?;
@@ -230,13 +234,13 @@ impl World {
     }
 
     /// Counts what was seen from inside.
-    pub(super) fn look(&mut self, seen: stockhold_embedded::stepped::Seen) {
+    pub(super) fn look(&mut self, stats: stockhold_embedded::stepped::MachineStats) {
         for (count, times) in [
-            (Count::MissingHold, seen.missing_holds),
-            (Count::MissingKey, seen.missing_keys),
-            (Count::FalsePositive, seen.false_positives),
-            (Count::StaleRead, seen.stale_reads),
-            (Count::GoneOn, seen.gone_on),
+            (Count::MissingHold, stats.missing_holds),
+            (Count::MissingKey, stats.missing_keys),
+            (Count::FalsePositive, stats.false_positives),
+            (Count::StaleRead, stats.stale_reads),
+            (Count::GoneOn, stats.yields),
         ] {
             self.counters.more(count, times);
         }

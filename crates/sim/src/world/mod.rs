@@ -15,7 +15,7 @@ use crate::trace::{Trace, TraceHash};
 use callers::{Reply, Sent};
 use std::collections::BTreeMap;
 use stockhold_domain::{Command, HoldLimits, Instant, ItemKey, Status};
-use stockhold_embedded::stepped::{Decided, Disk, Machine, Stage, Start};
+use stockhold_embedded::stepped::{CommitStage, Disk, Machine, StartOptions, TraceEntry};
 use stockhold_store::conformance::{Maker, OpContext};
 
 const SECOND: i64 = 1_000_000;
@@ -145,7 +145,7 @@ impl World {
             Step::Nudge => return self.nudge().map(drop),
             Step::Commit => return self.commit(),
             Step::Bring(n) => {
-                self.machine.bring(usize::from(*n).checked_rem(self.machine.reads()).unwrap_or(0));
+                self.machine.fetch(usize::from(*n).checked_rem(self.machine.reads()).unwrap_or(0));
             }
             Step::Readmit(n) => {
                 let n = usize::from(*n).checked_rem(self.machine.reads()).unwrap_or(0);
@@ -156,7 +156,7 @@ impl World {
             Step::Chunk(n) => return self.chunk(usize::from(*n)),
             Step::Forget => drop(self.machine.forget()),
             Step::Runs => drop(self.machine.write_runs()),
-            Step::Tend => self.tend(),
+            Step::Tend => self.compact(),
             Step::Sweep => return self.sweep(),
             Step::SweepAll => return self.sweep_all(),
             _ => return self.fault(step),
@@ -184,7 +184,7 @@ impl World {
         match self.machine.stage() {
             None => {
                 self.machine.flush();
-                if !self.machine.take(self.clock.now()) {
+                if !self.machine.seal_batch(self.clock.now()) {
                     return Ok(false);
                 }
                 if self.flaw == Some(Flaw::LosesKeys) {
@@ -194,23 +194,23 @@ impl World {
                     self.machine.deliver(usize::MAX);
                 }
             }
-            Some(Stage::Taken) => self.machine.write(),
-            Some(Stage::Written) => {
+            Some(CommitStage::Sealed) => self.machine.write(),
+            Some(CommitStage::Written) => {
                 let (decided, has_row) = self.machine.sync();
                 self.durable(decided, has_row)?;
             }
-            Some(Stage::Synced) => {
-                self.machine.settle();
+            Some(CommitStage::Synced) => {
+                self.machine.publish();
                 self.checker.published(&self.machine)?;
             }
-            Some(Stage::Settled) => self.machine.deliver(1),
+            Some(CommitStage::Published) => self.machine.deliver(1),
         }
         self.collect()?;
         Ok(true)
     }
 
     /// What was decided is durable, or needs nothing durable.
-    fn durable(&mut self, decided: Vec<Decided>, has_row: bool) -> Checked {
+    fn durable(&mut self, decided: Vec<TraceEntry>, has_row: bool) -> Checked {
         let mut commit = None;
         if has_row {
             commit = self.machine.disk().newest().or_else(|what| broken("S17", what))?;
@@ -238,7 +238,7 @@ impl World {
     }
 
     fn let_go_on(&mut self) -> Checked {
-        while let Some(decided) = self.machine.go_on(self.clock.now()) {
+        while let Some(decided) = self.machine.resume_yielded(self.clock.now()) {
             self.decided(decided)?;
         }
         Ok(())
@@ -247,7 +247,7 @@ impl World {
     /// Everybody who waits for a read gets it, once.
     fn read(&mut self) -> Checked {
         for n in 0..self.machine.reads() {
-            self.machine.bring(n);
+            self.machine.fetch(n);
         }
         for _ in 0..self.machine.reads() {
             let decided = self.machine.readmit(0, self.clock.now());
@@ -260,16 +260,16 @@ impl World {
         self.machine.write_chunk(commits).map(drop).or_else(|what| broken("S12", what))
     }
 
-    fn tend(&mut self) {
+    fn compact(&mut self) {
         let day = i64::from(crate::checker::RETENTION.get()) * SECOND;
-        self.machine.tend(Instant::from_micros(self.now().micros() - day));
+        self.machine.compact(Instant::from_micros(self.now().micros() - day));
     }
 
     /// One sweep, if something is due and none is under way.
     fn sweep(&mut self) -> Checked {
         let ahead = if self.flaw == Some(Flaw::ExpiresEarly) { AHEAD } else { 0 };
         let now = Instant::from_micros(self.now().micros() + ahead);
-        let due = self.machine.next_due().is_some_and(|due| due <= self.machine.floor(now));
+        let due = self.machine.next_due().is_some_and(|due| due <= self.machine.clamp_to_committed(now));
         if !due || self.sweeper.is_some() || self.machine.poisoned().is_some() {
             return Ok(());
         }
@@ -294,7 +294,7 @@ impl World {
             self.sweep()?;
             self.commit()?;
         }
-        let now = self.machine.floor(self.now());
+        let now = self.machine.clamp_to_committed(self.now());
         match self.machine.next_due() {
             Some(due) if due <= now => {
                 broken("L1", format!("after {rounds} sweeps something of {due:?} is due at {now:?}"))
@@ -310,11 +310,11 @@ impl World {
     }
 }
 
-fn start(writes: bool, flaw: Option<Flaw>) -> Start {
-    Start {
+fn start(writes: bool, flaw: Option<Flaw>) -> StartOptions {
+    StartOptions {
         rules: HoldLimits::default(),
         chunk_weight: if writes { CHUNK_WEIGHT } else { u64::MAX },
         run_keys: if writes { RUN_KEYS } else { usize::MAX },
-        floored: flaw != Some(Flaw::ForgetsTheFloor),
+        clamps_clock: flaw != Some(Flaw::ForgetsTheFloor),
     }
 }

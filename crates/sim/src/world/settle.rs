@@ -24,8 +24,8 @@ impl World {
         self.come_to_rest()?;
         self.everything_falls_due()?;
         self.full_service()?;
-        let seen = std::mem::take(&mut self.machine.seen);
-        self.look(seen);
+        let stats = std::mem::take(&mut self.machine.stats);
+        self.look(stats);
         self.checker.stands(&self.machine)?;
         while self.machine.write_chunk(usize::MAX).or_else(|what| broken("S12", what))? {
             self.machine.forget();
@@ -54,7 +54,7 @@ impl World {
     }
 
     fn everything_falls_due(&mut self) -> Checked {
-        let floor = self.machine.floor(Instant::from_micros(i64::MIN));
+        let floor = self.machine.clamp_to_committed(Instant::from_micros(i64::MIN));
         let behind = floor.micros().saturating_sub(self.now().micros()).clamp(0, 100 * 24 * HOUR);
         self.advance(behind + 2 * HOUR);
         self.sweep_all()?;

@@ -1,99 +1,101 @@
-//! The store without its threads, files and clock: what is decided, what waits for the disk, who waits for an answer.
-//! Everything here happens under one lock and within memory, so it is short; [`crate::threads::committer`] does the rest.
+//! The store without its threads, files and clock. The core decides commands, keeps the open batch, and keeps the
+//! answers that wait for a commit. All of its methods run under one lock and use memory only, so they are short. The
+//! thread in `threads/committer.rs` writes the batches.
 
 #[cfg(feature = "stepped")]
 pub(crate) mod trace;
 
 #[cfg(feature = "stepped")]
 use self::trace::DecisionTrace;
-use crate::engine::memory::{Brought, Memory};
+use crate::engine::memory::{FetchedRecords, Memory};
 use crate::engine::queries;
-use crate::engine::recent_keys::Forgotten;
-use crate::index::filter::Filter;
-use crate::limits::{BATCH_LINES, QUEUE_LIMIT, TAIL_LIMIT, UNINDEXED};
-use crate::log::Head;
+use crate::engine::recent_keys::KeyMap;
+use crate::index::filter::BloomFilter;
+use crate::limits::{BATCH_LINES, QUEUE_LIMIT, UNINDEXED_RECORDS_LIMIT, UNINDEXED_WEIGHT_LIMIT};
+use crate::log::LogHead;
 use crate::log::batch::Batch;
 use std::sync::Arc;
 use std::vec;
-use stockhold_domain::bug;
 use stockhold_domain::{
     Command, DecideError, Effects, Envelope, HoldLimits, Instant, NotLoaded, Outcome, Resource, State, decide,
 };
 use stockhold_store::fault;
 use stockhold_store::{Answer, Failure, Job, ReplyTo, Request};
 
-/// Commands of one [`Request::Commands`] that are decided before whoever waits for the lock may go first.
-const COMMANDS_TOGETHER: usize = 256;
-/// Times that a command may come back from a reader before it is given up: a key, its reservation, and once more each.
-const READS_LIMIT: u8 = 8;
+/// The number of commands of one [`Request::Commands`] that are decided before the lock is released for other threads.
+const COMMANDS_PER_LOCK: usize = 256;
+/// How often a command may come back from a reader before it is refused. It may need a key and a reservation, and may
+/// need to read each of them once more.
+const MAX_READS: u8 = 8;
 
-/// Work and what a reader has brought for it.
+/// A request, and the records that a reader has fetched for it.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     pub(crate) ask: Request,
     pub(crate) reply: ReplyTo,
-    pub(crate) brought: Brought,
-    /// How often it came back from a reader.
+    pub(crate) fetched: FetchedRecords,
+    /// How often the request came back from a reader.
     pub(crate) reads: u8,
-    /// What became of the first of its commands.
+    /// The results of the commands that are already decided, if the request has several commands.
     done: Vec<Result<Outcome, Failure>>,
 }
 
-impl Pending {
-    /// The answer when it goes no further.
-    pub(crate) fn failed(self, failure: Failure) -> Waiting {
-        self.deciding().failed(failure)
+impl PendingRequest {
+    /// The answer if the request is not processed further.
+    pub(crate) fn failed(self, failure: Failure) -> PendingAnswer {
+        self.reply_handle().failed(failure)
     }
 
-    /// What is left of it where it gets lost.
-    pub(crate) fn deciding(&self) -> Deciding {
-        Deciding { reply: self.reply.clone(), begun: !self.done.is_empty() }
+    /// The reply handle to use if a panic loses the request.
+    pub(crate) fn reply_handle(&self) -> ReplyHandle {
+        ReplyHandle { reply: self.reply.clone(), begun: !self.done.is_empty() }
     }
 }
 
-/// Whose work is being decided, and whether some of it was before.
+/// Where the answer to a request goes, and whether some of its commands are already decided.
 #[derive(Debug)]
-pub(crate) struct Deciding {
+pub(crate) struct ReplyHandle {
     reply: ReplyTo,
     begun: bool,
 }
 
-impl Deciding {
-    /// The answer when it goes no further. What was decided of several commands may be durable or not.
-    pub(crate) fn failed(self, failure: Failure) -> Waiting {
+impl ReplyHandle {
+    /// The answer if the request is not processed further. If some commands of the request were decided, they may be
+    /// durable or not.
+    pub(crate) fn failed(self, failure: Failure) -> PendingAnswer {
         (self.reply, Err(if self.begun { Failure::OutcomeUnknown } else { failure }))
     }
 }
 
-impl From<Job> for Pending {
+impl From<Job> for PendingRequest {
     fn from(Job { request: ask, reply }: Job) -> Self {
-        Self { ask, reply, brought: Brought::default(), reads: 0, done: Vec::new() }
+        Self { ask, reply, fetched: FetchedRecords::default(), reads: 0, done: Vec::new() }
     }
 }
 
 /// An answer that waits for its commit.
-pub(crate) type Waiting = (ReplyTo, Result<Answer, Failure>);
+pub(crate) type PendingAnswer = (ReplyTo, Result<Answer, Failure>);
 
-/// What becomes of work that is handed in.
+/// The result of submitting a request to the core.
 #[derive(Debug)]
-pub(crate) enum Admitted {
-    /// Its answer comes with the open batch.
-    Waits,
-    /// Its answer is known and nothing unsynced stands behind it.
+pub(crate) enum Admission {
+    /// The answer is part of the open batch.
+    Queued,
+    /// The answer is known, and it depends on nothing that is not durable.
     Answered(ReplyTo, Result<Answer, Failure>),
-    /// Something has to be read from the index first.
-    Read(Pending, Resource),
-    /// It goes on when whoever waits has been let in.
-    GoesOn(Pending),
+    /// A record has to be read from the index first.
+    Read(PendingRequest, Resource),
+    /// The request has more commands. The caller submits it again after it has released the lock once.
+    Yielded(PendingRequest),
 }
 
-/// How far a look at work came.
-enum Step {
+/// The result of processing a request once.
+enum StepResult {
     Answer(Result<Answer, Failure>),
-    /// In the next batch.
-    Later,
-    /// Whoever waits for the lock goes first.
-    GoesOn,
+    /// The request continues in the next batch.
+    NextBatch,
+    /// The request continues after the lock was released once.
+    Yielded,
 }
 
 /// See the module.
@@ -101,179 +103,182 @@ enum Step {
 pub(crate) struct Core {
     pub(crate) memory: Memory,
     rules: HoldLimits,
-    open: Open,
-    /// Where the log will stand after the batch that is being committed, or stands.
-    head: Head,
+    open: OpenBatch,
+    /// The head of the log after the batch that is being committed, or the head of the log if no batch is being
+    /// committed.
+    head: LogHead,
     /// Whether a batch is being committed.
     committing: bool,
-    /// Events, and lines and units with ids of theirs, that the index does not have.
+    /// The weight that the index does not have yet: events, and their lines and units with ids.
     unindexed: u64,
     /// Whether the committer sleeps and has to be woken.
-    pub(crate) committer_sleeps: bool,
-    /// Whether somebody has said that the open batch is to be committed. Until then those who bring it are still at it: a
-    /// committer that took it at once would commit two small batches where one does.
-    kicked: bool,
-    /// Why no new reservations are taken, if they are not.
-    pub(crate) no_reserves: Option<String>,
+    pub(crate) committer_asleep: bool,
+    /// Whether a caller has asked to commit the open batch. Until then the callers still add to it. A committer that
+    /// took the batch earlier would commit two small batches instead of one.
+    flush_requested: bool,
+    /// Why new reservations are refused; `None` if they are accepted.
+    pub(crate) reserve_refusal: Option<String>,
     poisoned: Option<String>,
-    /// What is being handed over: it stands here so that a panic on the way loses nobody.
-    handing: Handing,
+    /// The state of [`Core::seal_batch`] while it runs. It is a field so that a panic loses no request.
+    handover: BatchHandover,
     #[cfg(feature = "stepped")]
     pub(crate) trace: DecisionTrace,
 }
 
-/// See [`Core::take`].
+/// See [`Core::seal_batch`].
 #[derive(Debug, Default)]
-struct Handing {
-    waiting: Vec<Waiting>,
-    later: vec::IntoIter<Pending>,
-    /// Whose work is being decided once more.
-    deciding: Option<Deciding>,
-    reads: Vec<(Pending, Resource)>,
-    on: Vec<Pending>,
+struct BatchHandover {
+    waiting: Vec<PendingAnswer>,
+    later: vec::IntoIter<PendingRequest>,
+    /// The reply handle of the request that is being decided again.
+    deciding: Option<ReplyHandle>,
+    reads: Vec<(PendingRequest, Resource)>,
+    on: Vec<PendingRequest>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenBatch {
     effects: Effects,
-    waiting: Vec<Waiting>,
-    /// Work that the batch had no room for.
-    later: Vec<Pending>,
+    waiting: Vec<PendingAnswer>,
+    /// Requests that did not fit into the batch.
+    later: Vec<PendingRequest>,
     at: Option<Instant>,
 }
 
-/// What the committer takes.
+/// A batch that is closed, for the committer.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    /// What to write; `None` when nothing changed.
+pub(crate) struct SealedBatch {
+    /// The batch to write; `None` if nothing changed.
     pub(crate) batch: Option<Batch>,
     pub(crate) previous_sum: u32,
-    /// Who waits for it.
-    pub(crate) waiting: Vec<Waiting>,
-    /// What turned out to need a read before it can go into the next batch.
-    pub(crate) reads: Vec<(Pending, Resource)>,
-    /// What goes on when whoever waits has been let in.
-    pub(crate) on: Vec<Pending>,
+    /// The answers that wait for this batch.
+    pub(crate) waiting: Vec<PendingAnswer>,
+    /// Requests that need a read before they can be part of the next batch.
+    pub(crate) reads: Vec<(PendingRequest, Resource)>,
+    /// Requests that continue after the lock was released once.
+    pub(crate) on: Vec<PendingRequest>,
 }
 
 impl Core {
-    pub(crate) fn new(memory: Memory, rules: HoldLimits, head: Head, unindexed: u64) -> Self {
+    pub(crate) fn new(memory: Memory, rules: HoldLimits, head: LogHead, unindexed: u64) -> Self {
         let mut core = Self {
             memory,
             rules,
-            open: Open::default(),
+            open: OpenBatch::default(),
             head,
             committing: false,
             unindexed,
-            committer_sleeps: false,
-            kicked: false,
-            no_reserves: None,
+            committer_asleep: false,
+            flush_requested: false,
+            reserve_refusal: None,
             poisoned: None,
-            handing: Handing::default(),
+            handover: BatchHandover::default(),
             #[cfg(feature = "stepped")]
             trace: DecisionTrace::default(),
         };
-        core.memory.enter_batch(head.number + 1);
+        core.memory.begin_batch(head.number + 1);
         core
     }
 
-    /// Decides work, or says what is missing for it. `clock` may have run backwards: what was committed floors it.
-    pub(crate) fn admit(&mut self, mut pending: Pending, clock: Instant) -> Admitted {
+    /// Decides a request, or returns what has to be read for it. The clock may have run backwards: the time of a
+    /// decision is never before the time of a committed decision.
+    pub(crate) fn admit(&mut self, mut pending: PendingRequest, clock: Instant) -> Admission {
         if let Some(why) = &self.poisoned {
             let (reply, answer) = pending.failed(Failure::Unavailable(why.clone()));
-            return Admitted::Answered(reply, answer);
+            return Admission::Answered(reply, answer);
         }
-        if pending.done.is_empty() && self.is_full() || pending.reads > READS_LIMIT {
+        if pending.done.is_empty() && self.is_overloaded() || pending.reads > MAX_READS {
             let (reply, answer) = pending.failed(Failure::Overloaded);
-            return Admitted::Answered(reply, answer);
+            return Admission::Answered(reply, answer);
         }
-        self.memory.brought = std::mem::take(&mut pending.brought);
+        self.memory.fetched = std::mem::take(&mut pending.fetched);
         let decided = match &pending.ask {
-            Request::Query(query) => queries::find(&self.memory, query).map(Step::Answer),
-            Request::Command(envelope) => self.command(envelope, clock).map(|decided| match decided {
-                Some(outcome) => Step::Answer(outcome.map(Answer::Outcome)),
-                None => Step::Later,
+            Request::Query(query) => queries::answer_from_memory(&self.memory, query).map(StepResult::Answer),
+            Request::Command(envelope) => self.decide_command(envelope, clock).map(|decided| match decided {
+                Some(outcome) => StepResult::Answer(outcome.map(Answer::Outcome)),
+                None => StepResult::NextBatch,
             }),
-            Request::Commands(all) => self.commands(all, &mut pending.done, &mut pending.reads, clock),
+            Request::Commands(all) => self.decide_commands(all, &mut pending.done, &mut pending.reads, clock),
         };
-        let brought = std::mem::take(&mut self.memory.brought);
+        let fetched = std::mem::take(&mut self.memory.fetched);
         match decided {
-            Ok(Step::Answer(answer)) if self.nothing_unsynced() => Admitted::Answered(pending.reply, answer),
-            Ok(Step::Answer(answer @ Ok(Answer::Outcome(Outcome::Refused(_)))))
-                if bug!("a-refusal-is-answered-before-what-it-saw-is-durable") =>
-            {
-                Admitted::Answered(pending.reply, answer)
+            Ok(StepResult::Answer(answer)) if self.is_all_durable() => {
+                Admission::Answered(pending.reply, answer)
             }
-            Ok(Step::Answer(answer)) => {
+            Ok(StepResult::Answer(answer)) => {
                 self.open.waiting.push((pending.reply, answer));
-                Admitted::Waits
+                Admission::Queued
             }
-            Ok(Step::Later) => {
-                pending.brought = brought;
+            Ok(StepResult::NextBatch) => {
+                pending.fetched = fetched;
                 self.open.later.push(pending);
-                Admitted::Waits
+                Admission::Queued
             }
-            Ok(Step::GoesOn) => Admitted::GoesOn(pending),
+            Ok(StepResult::Yielded) => Admission::Yielded(pending),
             Err(NotLoaded(name)) => {
-                pending.brought = brought;
-                Admitted::Read(pending, name)
+                pending.fetched = fetched;
+                Admission::Read(pending, name)
             }
         }
     }
 
-    /// Gives an answer back when nothing unsynced can stand behind it, or lets it wait for what does.
-    pub(crate) fn settle(&mut self, reply: ReplyTo, answer: Result<Answer, Failure>) -> Option<Waiting> {
+    /// Returns the answer if everything that it depends on is durable. Otherwise the answer waits for the open batch.
+    pub(crate) fn answer_when_durable(
+        &mut self,
+        reply: ReplyTo,
+        answer: Result<Answer, Failure>,
+    ) -> Option<PendingAnswer> {
         if let Some(why) = &self.poisoned {
             return Some((reply, Err(Failure::Unavailable(why.clone()))));
         }
-        if self.nothing_unsynced() {
+        if self.is_all_durable() {
             return Some((reply, answer));
         }
         self.open.waiting.push((reply, answer));
         None
     }
 
-    fn is_full(&self) -> bool {
+    fn is_overloaded(&self) -> bool {
         self.open.waiting.len() + self.open.later.len() >= QUEUE_LIMIT
-            || self.unindexed > UNINDEXED
-            || self.memory.tail_len() > TAIL_LIMIT
+            || self.unindexed > UNINDEXED_WEIGHT_LIMIT
+            || self.memory.unindexed_records() > UNINDEXED_RECORDS_LIMIT
     }
 
-    fn nothing_unsynced(&self) -> bool {
+    fn is_all_durable(&self) -> bool {
         !self.committing
             && self.open.effects.is_empty()
             && self.open.waiting.is_empty()
             && self.open.later.is_empty()
     }
 
-    /// Goes on with commands that follow each other.
-    fn commands(
+    /// Decides the next commands of a request with several commands.
+    fn decide_commands(
         &mut self,
         all: &[Envelope],
         done: &mut Vec<Result<Outcome, Failure>>,
         reads: &mut u8,
         clock: Instant,
-    ) -> Result<Step, NotLoaded> {
-        for envelope in all.iter().skip(done.len()).take(COMMANDS_TOGETHER) {
-            match self.command(envelope, clock)? {
-                None => return Ok(Step::Later),
+    ) -> Result<StepResult, NotLoaded> {
+        for envelope in all.iter().skip(done.len()).take(COMMANDS_PER_LOCK) {
+            match self.decide_command(envelope, clock)? {
+                None => return Ok(StepResult::NextBatch),
                 Some(outcome) => done.push(outcome),
             }
             *reads = 0;
         }
         if done.len() < all.len() {
-            return Ok(Step::GoesOn);
+            return Ok(StepResult::Yielded);
         }
-        Ok(Step::Answer(Ok(Answer::Outcomes(std::mem::take(done)))))
+        Ok(StepResult::Answer(Ok(Answer::Outcomes(std::mem::take(done)))))
     }
 
-    /// `None` means later: in the next batch.
-    fn command(
+    /// Decides one command. `None` means that it has to wait for the next batch.
+    fn decide_command(
         &mut self,
         envelope: &Envelope,
         clock: Instant,
     ) -> Result<Option<Result<Outcome, Failure>>, NotLoaded> {
-        if let (Command::Reserve(_), Some(why)) = (&envelope.command, &self.no_reserves) {
+        if let (Command::Reserve(_), Some(why)) = (&envelope.command, &self.reserve_refusal) {
             let replay = match envelope.key {
                 Some(key) => self.memory.key(key.hash)?.is_some(),
                 None => false,
@@ -317,30 +322,31 @@ impl Core {
         }
     }
 
-    /// What was brought so far is to be committed. Answers whether the committer has to be woken for it.
+    /// Requests a commit of the open batch. Returns whether the committer has to be woken.
     pub(crate) fn flush(&mut self) -> bool {
-        self.kicked |= self.has_work();
-        (self.kicked || self.poisoned.is_some()) && std::mem::take(&mut self.committer_sleeps)
+        self.flush_requested |= self.has_work();
+        (self.flush_requested || self.poisoned.is_some()) && std::mem::take(&mut self.committer_asleep)
     }
 
-    /// Whether the committer is to take the open batch; `stopping` says that nobody will kick any more.
+    /// Whether the committer has to take the open batch. If the store is `stopping`, no caller requests a commit any
+    /// more.
     pub(crate) fn is_due(&self, stopping: bool) -> bool {
-        self.has_work() && (self.kicked || stopping)
+        self.has_work() && (self.flush_requested || stopping)
     }
 
-    /// Whether there is anything for the committer.
+    /// Whether the committer has anything to do.
     pub(crate) fn has_work(&self) -> bool {
         !self.open.waiting.is_empty() || !self.open.effects.is_empty() || !self.open.later.is_empty()
     }
 
-    /// Closes the open batch and hands it over. What it had no room for is decided into the next one.
-    pub(crate) fn take(&mut self, clock: Instant) -> Taken {
-        let Open { effects, waiting, later, at } = std::mem::take(&mut self.open);
-        // The next batch will be about as large.
+    /// Closes the open batch and returns it. Requests that did not fit are decided into the next batch.
+    pub(crate) fn seal_batch(&mut self, clock: Instant) -> SealedBatch {
+        let OpenBatch { effects, waiting, later, at } = std::mem::take(&mut self.open);
+        // The next batch will have about the same size.
         self.open.effects.events.reserve(effects.events.len());
         self.open.effects.keys.reserve(effects.keys.len());
         self.open.waiting.reserve(waiting.len());
-        self.handing = Handing { waiting, later: later.into_iter(), ..Handing::default() };
+        self.handover = BatchHandover { waiting, later: later.into_iter(), ..BatchHandover::default() };
         let previous_sum = self.head.sum;
         self.unindexed += u64::from(effects.lines()) + effects.events.len() as u64;
         let batch = (!effects.is_empty()).then(|| {
@@ -351,65 +357,63 @@ impl Core {
                 events: effects.events,
                 keys: effects.keys,
             };
-            self.head = Head {
+            self.head = LogHead {
                 number: batch.number,
                 next_position: batch.next_position(),
                 at: batch.at,
                 ..self.head
             };
-            self.memory.enter_batch(batch.number + 1);
+            self.memory.begin_batch(batch.number + 1);
             batch
         });
         self.committing = true;
-        while let Some(pending) = self.handing.later.next() {
-            self.handing.deciding = Some(pending.deciding());
+        while let Some(pending) = self.handover.later.next() {
+            self.handover.deciding = Some(pending.reply_handle());
             match self.admit(pending, clock) {
-                Admitted::Waits => {}
-                Admitted::Answered(reply, answer) => self.open.waiting.push((reply, answer)),
-                Admitted::Read(pending, name) => self.handing.reads.push((pending, name)),
-                Admitted::GoesOn(pending) => self.handing.on.push(pending),
+                Admission::Queued => {}
+                Admission::Answered(reply, answer) => self.open.waiting.push((reply, answer)),
+                Admission::Read(pending, name) => self.handover.reads.push((pending, name)),
+                Admission::Yielded(pending) => self.handover.on.push(pending),
             }
         }
-        // Nobody kicks for what had to wait, nor for what goes on.
-        self.kicked = self.has_work() || !self.handing.on.is_empty();
-        let Handing { waiting, reads, on, .. } = std::mem::take(&mut self.handing);
-        Taken { batch, previous_sum, waiting, reads, on }
+        // No caller requests a commit for deferred requests and for requests that continue, so this does.
+        self.flush_requested = self.has_work() || !self.handover.on.is_empty();
+        let BatchHandover { waiting, reads, on, .. } = std::mem::take(&mut self.handover);
+        SealedBatch { batch, previous_sum, waiting, reads, on }
     }
 
-    /// A batch is durable, with this checksum.
-    pub(crate) fn committed(&mut self, sum: u32) {
+    /// Notes that the batch is durable and has this checksum.
+    pub(crate) fn on_committed(&mut self, sum: u32) {
         self.head.sum = sum;
         self.committing = false;
     }
 
-    /// There was nothing to commit.
-    pub(crate) fn passed(&mut self) {
+    /// Notes that there was nothing to commit.
+    pub(crate) fn on_empty_commit(&mut self) {
         self.committing = false;
     }
 
-    /// Nothing is decided any more, for this reason.
+    /// Stops all decisions, for this reason.
     pub(crate) fn poison(&mut self, why: String) {
-        if !bug!("a-poisoned-store-goes-on") {
-            self.poisoned.get_or_insert(why);
-        }
+        self.poisoned.get_or_insert(why);
     }
 
-    /// After a poison: those who wait for what now never happens, with their answers.
-    pub(crate) fn abandon(&mut self) -> Vec<Waiting> {
+    /// After [`Core::poison`]: returns all requests that wait, with their failures.
+    pub(crate) fn fail_pending(&mut self) -> Vec<PendingAnswer> {
         let why = self.poisoned.clone().unwrap_or_default();
-        let Open { waiting, later, .. } = std::mem::take(&mut self.open);
-        let handing = std::mem::take(&mut self.handing);
+        let OpenBatch { waiting, later, .. } = std::mem::take(&mut self.open);
+        let handover = std::mem::take(&mut self.handover);
         let unavailable = || Failure::Unavailable(why.clone());
-        let decided = handing.waiting.into_iter().chain(waiting).map(|(reply, answer)| match answer {
-            // Who met what is broken is told so.
+        let decided = handover.waiting.into_iter().chain(waiting).map(|(reply, answer)| match answer {
+            // The caller that met the broken invariant gets that failure.
             Err(Failure::Internal(_)) => (reply, answer),
-            // Of several commands the first may be durable.
+            // The first commands of a request with several commands may be durable.
             Ok(Answer::Outcomes(_)) => (reply, Err(Failure::OutcomeUnknown)),
             _ => (reply, Err(unavailable())),
         });
-        let deciding = handing.deciding.map(|deciding| deciding.failed(unavailable()));
-        let reads = handing.reads.into_iter().map(|(pending, _)| pending);
-        let undecided = reads.chain(handing.on).chain(handing.later).chain(later);
+        let deciding = handover.deciding.map(|deciding| deciding.failed(unavailable()));
+        let reads = handover.reads.into_iter().map(|(pending, _)| pending);
+        let undecided = reads.chain(handover.on).chain(handover.later).chain(later);
         decided.chain(deciding).chain(undecided.map(|pending| pending.failed(unavailable()))).collect()
     }
 
@@ -417,40 +421,42 @@ impl Core {
         self.poisoned.as_deref()
     }
 
-    /// The index has items and reservations up to this batch, so many events and lines more than before.
-    pub(crate) fn indexed(&mut self, batch: u64, more: u64) {
-        self.memory.forget_closed(batch);
+    /// Notes that the index has all items and reservations up to this batch. `more` is the weight that the index has
+    /// added.
+    pub(crate) fn on_indexed(&mut self, batch: u64, more: u64) {
+        self.memory.drop_closed_up_to(batch);
         self.unindexed = self.unindexed.saturating_sub(more);
     }
 
-    /// The index has keys up to this batch. Answers with what is to be dropped once the lock is given back.
-    pub(crate) fn keyed(&mut self, batch: u64, filters: Vec<Arc<Filter>>) -> Forgotten {
-        self.memory.forget_keys(batch, filters)
+    /// Notes that the index has all keys up to this batch. Returns maps that the caller drops after it has released the
+    /// lock.
+    pub(crate) fn on_keys_indexed(&mut self, batch: u64, filters: Vec<Arc<BloomFilter>>) -> Vec<KeyMap> {
+        self.memory.drop_keys_up_to(batch, filters)
     }
 
-    /// What the index does not have yet.
+    /// The weight that the index does not have yet.
     pub(crate) fn unindexed(&self) -> u64 {
         self.unindexed
     }
 
-    /// When the earliest hold falls due.
+    /// The deadline of the hold that expires next.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.memory.earliest(None).ok().flatten().map(|(due, _)| due)
     }
 
-    /// The clock, floored by what was decided.
-    pub(crate) fn floor(&self, clock: Instant) -> Instant {
+    /// The clock, or the time of the newest decision if that is later.
+    pub(crate) fn clamp_to_committed(&self, clock: Instant) -> Instant {
         clock.max(self.open.at.unwrap_or(self.head.at))
     }
 
-    /// How many answers wait.
+    /// The number of answers that wait.
     pub(crate) fn queue_len(&self) -> usize {
         self.open.waiting.len() + self.open.later.len()
     }
 }
 
-/// The fault point of a command that was decided and of which nothing is durable. Its failure is a broken invariant, since
-/// nothing of such a command may become durable.
+/// The fault point of a command that is decided and not durable. Its failure is a broken invariant, because nothing of
+/// such a command may become durable.
 fn injected_failure(decided: Result<Outcome, DecideError>) -> Result<Outcome, DecideError> {
     fault!("command.decided" => DecideError::InvariantViolated("a fault point"));
     decided

@@ -1,4 +1,4 @@
-//! What the core hands over, puts off, bounds and refuses, and who is told when something panics on the way.
+//! What the core hands over, defers, bounds and refuses, and which failure each request gets after a panic.
 
 use super::*;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
@@ -23,10 +23,10 @@ impl Inbox for Nobody {
 }
 
 fn core() -> Core {
-    Core::new(Memory::default(), HoldLimits::default(), Head::default(), 0)
+    Core::new(Memory::default(), HoldLimits::default(), LogHead::default(), 0)
 }
 
-fn pending(envelope: Envelope) -> Pending {
+fn pending(envelope: Envelope) -> PendingRequest {
     let reply = ReplyTo { inbox: Arc::new(Nobody::default()), ticket: 0 };
     Job { request: Request::Command(Box::new(envelope)), reply }.into()
 }
@@ -35,10 +35,10 @@ fn later(seconds: i64) -> Instant {
     Instant::from_micros(START.micros() + seconds * 1_000_000)
 }
 
-/// Commits the open batch; answers with the lines of its holds.
+/// Commits the open batch. Returns the number of lines of its holds.
 fn commit(core: &mut Core, clock: Instant) -> usize {
-    let batch = core.take(clock).batch.unwrap();
-    core.committed(0);
+    let batch = core.seal_batch(clock).batch.unwrap();
+    core.on_committed(0);
     let holds = batch.events.iter().map(|event| match &event.transition {
         Transition::Hold { hold, .. } => hold.lines.len(),
         _ => 0,
@@ -46,7 +46,7 @@ fn commit(core: &mut Core, clock: Instant) -> usize {
     holds.sum()
 }
 
-/// Baskets of this many lines, held for ten seconds.
+/// Submits baskets with this many lines, held for ten seconds.
 fn baskets(core: &mut Core, maker: &mut Maker, lines: usize, count: usize) {
     let items: Vec<ItemKey> = (0..lines).map(|n| maker.item(&n.to_string())).collect();
     for item in &items {
@@ -64,9 +64,9 @@ fn a_refusal_waits_for_what_it_has_seen() {
     let (mut core, mut maker) = (core(), Maker::new(1, ""));
     let shirt = maker.item("shirt");
     for wish in [set_stock(&shirt, 1), reserve(&[(&shirt, 1)]), reserve(&[(&shirt, 1)])] {
-        assert!(matches!(core.admit(pending(maker.wrap(wish)), START), Admitted::Waits));
+        assert!(matches!(core.admit(pending(maker.wrap(wish)), START), Admission::Queued));
     }
-    assert_eq!(core.take(START).waiting.len(), 3);
+    assert_eq!(core.seal_batch(START).waiting.len(), 3);
 }
 
 #[test]
@@ -84,15 +84,15 @@ fn commands_that_go_on_behind_a_full_batch_are_committed_though_nobody_kicks() {
     let (mut core, mut maker) = (core(), Maker::new(1, ""));
     baskets(&mut core, &mut maker, 2_000, 33);
     let shirt = maker.item("shirt");
-    let mut all: Vec<_> = (0..COMMANDS_TOGETHER).map(|_| maker.wrap(reserve(&[(&shirt, 1)]))).collect();
+    let mut all: Vec<_> = (0..COMMANDS_PER_LOCK).map(|_| maker.wrap(reserve(&[(&shirt, 1)]))).collect();
     all.push(maker.wrap(set_stock(&shirt, 1)));
     let mut many = pending(maker.wrap(Command::Sweep));
     many.ask = Request::Commands(all);
-    assert!(matches!(core.admit(many, START), Admitted::Waits));
-    let mut taken = core.take(START);
+    assert!(matches!(core.admit(many, START), Admission::Queued));
+    let mut taken = core.seal_batch(START);
     let on = taken.on.pop().unwrap();
     assert!(!core.has_work());
-    assert!(matches!(core.admit(on, START), Admitted::Waits));
+    assert!(matches!(core.admit(on, START), Admission::Queued));
     assert!(core.is_due(false));
 }
 
@@ -113,12 +113,12 @@ fn events_and_lines_that_the_index_lacks_are_bounded() {
     baskets(&mut core, &mut maker, 100, 10);
     commit(&mut core, START);
     assert_eq!(core.unindexed, 100 + 10 * (1 + 100));
-    core.unindexed += UNINDEXED;
+    core.unindexed += UNINDEXED_WEIGHT_LIMIT;
     let one = || pending(Maker::new(2, "").wrap(set_stock(&Maker::new(2, "").item("x"), 1)));
     let turned_away = core.admit(one(), START);
-    assert!(matches!(turned_away, Admitted::Answered(_, Err(Failure::Overloaded))));
-    core.indexed(2, 100 + 10 * (1 + 100));
-    assert!(matches!(core.admit(one(), START), Admitted::Waits));
+    assert!(matches!(turned_away, Admission::Answered(_, Err(Failure::Overloaded))));
+    core.on_indexed(2, 100 + 10 * (1 + 100));
+    assert!(matches!(core.admit(one(), START), Admission::Queued));
 }
 
 #[test]
@@ -132,12 +132,12 @@ fn what_a_reader_brought_stays_with_a_command_that_has_to_wait() {
     }
     commit(&mut core, START);
     let mut waits = pending(maker.wrap(reserve(&[(&shirt, 300)])));
-    waits.brought.keys.push((KeyHash(7), None, 1));
-    assert!(matches!(core.admit(waits, later(60)), Admitted::Waits));
-    assert_eq!(core.open.later[0].brought.keys.len(), 1);
+    waits.fetched.keys.push((KeyHash(7), None, 1));
+    assert!(matches!(core.admit(waits, later(60)), Admission::Queued));
+    assert_eq!(core.open.later[0].fetched.keys.len(), 1);
 }
 
-/// Panics where a broken invariant is counted.
+/// A metrics recorder that panics when a broken invariant is counted.
 struct Trap;
 
 impl metrics::Recorder for Trap {
@@ -158,15 +158,15 @@ impl metrics::Recorder for Trap {
     }
 }
 
-/// A command with a key of a reservation that the index does not have.
-fn broken(core: &mut Core, maker: &mut Maker) -> Pending {
+/// A command with a key whose reservation is missing from the index.
+fn broken(core: &mut Core, maker: &mut Maker) -> PendingRequest {
     let gone = ReservationId::from_u128(9);
     let mut asks = pending(maker.keyed("k", reserve(&[(&maker.clone().item("shirt"), 1)])));
     let Request::Command(envelope) = &asks.ask else { panic!() };
     let IdempotencyKey { hash, fingerprint } = envelope.key.unwrap();
     let target = KeyTarget::Reservation(gone);
     core.memory.remember(&KeyRecord { hash, fingerprint, target, at: START });
-    asks.brought.holds.push((gone, None, u64::MAX));
+    asks.fetched.holds.push((gone, None, u64::MAX));
     asks
 }
 
@@ -181,11 +181,11 @@ fn of_a_panic_while_a_batch_is_handed_over_everybody_is_told_what_may_be_durable
     begun.done.push(Ok(Outcome::Done(Reply::Sale { paused: false })));
     core.open.later.extend([reads, begun, untouched]);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        metrics::with_local_recorder(&Trap, || core.take(START));
+        metrics::with_local_recorder(&Trap, || core.seal_batch(START));
     }));
     assert!(panicked.is_err());
     core.poison("a panic".to_owned());
-    let answers: Vec<_> = core.abandon().into_iter().map(|(_, answer)| answer.unwrap_err()).collect();
+    let answers: Vec<_> = core.fail_pending().into_iter().map(|(_, answer)| answer.unwrap_err()).collect();
     let unavailable = Failure::Unavailable("a panic".to_owned());
     assert_eq!(answers, [Failure::OutcomeUnknown, unavailable.clone(), unavailable]);
 }
@@ -195,8 +195,8 @@ fn a_broken_invariant_stops_the_store_and_whoever_met_it_is_told() {
     let (mut core, mut maker) = (core(), Maker::new(1, ""));
     core.admit(pending(maker.wrap(set_stock(&maker.clone().item("shirt"), 3))), START);
     let asks = broken(&mut core, &mut maker);
-    assert!(matches!(core.admit(asks, START), Admitted::Waits));
+    assert!(matches!(core.admit(asks, START), Admission::Queued));
     assert!(core.poisoned().is_some_and(|why| why.contains("invariant")));
-    let answers: Vec<_> = core.abandon().into_iter().map(|(_, answer)| answer).collect();
+    let answers: Vec<_> = core.fail_pending().into_iter().map(|(_, answer)| answer).collect();
     assert!(matches!(answers[..], [Err(Failure::Unavailable(_)), Err(Failure::Internal(_))]));
 }

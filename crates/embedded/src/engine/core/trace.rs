@@ -5,17 +5,17 @@ use stockhold_domain::{DecideError, Envelope, EventId, Instant, Outcome};
 /// A command that was decided.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The id of the command's own event, if it made one: what tells it from all others.
+    /// The id of the command's own event, if it made one. No other decision has the same id.
     pub by: EventId,
-    /// The instant that it was decided at.
+    /// The time of the decision.
     pub now: Instant,
-    /// What became of it; [`Outcome::Later`] too.
+    /// The outcome. It may be [`Outcome::Later`].
     pub outcome: Outcome,
-    /// How many events it made.
+    /// The number of events that the command made.
     pub events: usize,
 }
 
-/// Records what a core decides once it is told to.
+/// Records the decisions of a core. It is off unless it was made by [`DecisionTrace::recording`].
 #[derive(Debug, Default)]
 pub(crate) struct DecisionTrace(Option<Vec<Decision>>);
 

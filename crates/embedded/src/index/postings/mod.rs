@@ -1,13 +1,13 @@
-//! Which batches of the log mention an owner, a SKU, a location, a reservation or a unit: what lists and histories are found by.
-//! Kept behind the commit in sorted runs (see [`crate::index::runs`]); what is not in a run yet stands in memory.
+//! Postings: which batches of the log mention an owner, a SKU, a location, a reservation or a unit. Lists and histories
+//! are found by them. They are stored in sorted runs, and postings that no run has yet are in memory.
 //!
-//! A mention may lead to a batch that has nothing of what is looked for, never past one that has.
+//! A posting may name a batch that does not mention the term. It never misses a batch that does.
 
 mod recount;
 
-use crate::error::Damage;
-use crate::index::runs::{self, Kind, Run};
-use crate::index::throttle::Pace;
+use crate::error::IndexError;
+use crate::index::runs::{self, Run, RunKind};
+use crate::index::throttle::WriteThrottle;
 use crate::log::batch::Batch;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
@@ -18,42 +18,43 @@ use stockhold_domain::{HoldChange, ItemKey, Label, ReservationId, Transition};
 use stockhold_store::codec::DecodeError;
 use stockhold_store::for_each_unit;
 
-pub(crate) use recount::Recount;
+pub(crate) use recount::PostingRecount;
 
-/// Batches between two that mention the same that are taken in: reading them costs less than telling them apart.
-const GAP: u64 = 16;
-/// Items whose terms are remembered.
-const KNOWN_ITEMS: usize = 65_536;
-/// Items of a batch that are looked through for one that was mentioned already.
-const SEEN_ITEMS: usize = 8;
+/// The largest gap between two batches of a term that are joined to one posting. Reading the batches of the gap costs
+/// less than another posting.
+const JOIN_GAP: u64 = 16;
+/// The number of items whose terms are cached.
+const CACHED_ITEMS: usize = 65_536;
+/// The number of recent items of a batch that are searched for an item that is already mentioned.
+const RECENT_ITEMS: usize = 8;
 
-/// Runs of mentions.
-pub(crate) struct Mentions;
+/// The runs of postings.
+pub(crate) struct PostingRuns;
 
-impl Kind for Mentions {
-    const NAME: &'static str = "mention";
-    /// About 13 KB.
+impl RunKind for PostingRuns {
+    const NAME: &'static str = "posting";
+    /// A page has about 13 KB.
     const PER_PAGE: usize = 512;
     const FILTERED: bool = false;
 
     fn join(last: &mut [u8], next: &[u8]) -> bool {
-        let (Ok(before), Ok(after)) = (Mention::read(last), Mention::read(next)) else { return false };
+        let (Ok(before), Ok(after)) = (Posting::read(last), Posting::read(next)) else { return false };
         let Some(joined) = before.join(after) else { return false };
         last.copy_from_slice(&joined.bytes());
         true
     }
 }
 
-/// What can be looked for, as a hash of it. Two may meet, so what is found has to be looked at.
+/// A hash of a searchable name. Two names may have the same hash, so every batch that is found has to be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Term(u64);
 
-/// Makes terms: `SipHash` under a key of the index's own, so that nobody can choose names that meet.
+/// Hashes names to terms with `SipHash` and the key of the index, so that no caller can choose names with equal hashes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms(SipHasher13);
+pub(crate) struct TermHasher(SipHasher13);
 
-impl Terms {
-    /// From the index's key.
+impl TermHasher {
+    /// A hasher with the key of the index.
     pub(crate) fn new(key: u128) -> Self {
         Self(SipHasher13::new_with_key(&key.to_le_bytes()))
     }
@@ -65,42 +66,42 @@ impl Terms {
         Term(hasher.finish())
     }
 
-    /// Where an owner's reservations were made.
+    /// Finds where reservations of an owner were created.
     pub(crate) fn owner(self, owner: &str) -> Term {
         self.of(b'o', owner.as_bytes())
     }
 
-    /// Where reservations of a SKU were made, at any location.
+    /// Finds where reservations of a SKU were created, at any location.
     pub(crate) fn sku(self, sku: &str) -> Term {
         self.of(b's', sku.as_bytes())
     }
 
-    /// Where reservations at a location were made.
+    /// Finds where reservations at a location were created.
     pub(crate) fn location(self, location: &str) -> Term {
         self.of(b'l', location.as_bytes())
     }
 
-    /// Where something happened to a reservation after it was made.
+    /// Finds the events of a reservation after its creation.
     pub(crate) fn reservation(self, id: ReservationId) -> Term {
         self.of(b'r', &id.as_u128().to_be_bytes())
     }
 
-    /// Where a unit of an item came, moved or went.
+    /// Finds the events of a unit.
     pub(crate) fn unit(self, item: &ItemKey, unit: &Label) -> Term {
         let mut hasher = self.0;
         hasher.write_u8(b'u');
         for name in [item.location(), item.sku(), unit.as_str()] {
             hasher.write(name.as_bytes());
-            // What no name has in it.
+            // A separator that no name contains.
             hasher.write_u8(0xff);
         }
         Term(hasher.finish())
     }
 }
 
-/// Some batches in a row that mention a term.
+/// A range of batches that mention a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mention {
+pub(crate) struct Posting {
     term: Term,
     first: u64,
     last: u64,
@@ -108,7 +109,7 @@ pub(crate) struct Mention {
 
 const BYTES: usize = 24;
 
-impl Mention {
+impl Posting {
     fn hash(self) -> u128 {
         u128::from(self.term.0) << 64 | u128::from(self.first)
     }
@@ -123,43 +124,43 @@ impl Mention {
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let wrong = DecodeError { what: "mention", left: bytes.len() };
+        let wrong = DecodeError { what: "posting", left: bytes.len() };
         let ([term, first, last], []) = bytes.as_chunks::<8>() else { return Err(wrong) };
         let [term, first, last] = [term, first, last].map(|number| u64::from_be_bytes(*number));
         Ok(Self { term: Term(term), first, last })
     }
 
-    /// One that stands for both, where the other follows this one.
+    /// One posting for both, if `next` follows this one closely.
     fn join(self, next: Self) -> Option<Self> {
-        let near = next.first <= self.last.saturating_add(GAP);
+        let near = next.first <= self.last.saturating_add(JOIN_GAP);
         (self.term == next.term && near).then(|| Self { last: self.last.max(next.last), ..self })
     }
 }
 
-/// Mentions that no run has yet.
+/// The postings that no run has yet.
 #[derive(Debug)]
 pub(crate) struct UnflushedPostings {
-    pub(crate) terms: Terms,
-    mentions: Vec<Mention>,
+    pub(crate) terms: TermHasher,
+    postings: Vec<Posting>,
     /// Every batch up to this one is here or in a run.
     pub(crate) reached: u64,
-    of_items: HashMap<ItemKey, [Term; 2], RandomState>,
+    item_term_cache: HashMap<ItemKey, [Term; 2], RandomState>,
 }
 
 impl UnflushedPostings {
-    pub(crate) fn new(terms: Terms, reached: u64) -> Self {
-        Self { terms, mentions: Vec::new(), reached, of_items: HashMap::default() }
+    pub(crate) fn new(terms: TermHasher, reached: u64) -> Self {
+        Self { terms, postings: Vec::new(), reached, item_term_cache: HashMap::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.mentions.len()
+        self.postings.len()
     }
 
-    /// Takes a batch in.
-    pub(crate) fn take(&mut self, batch: &Batch) {
+    /// Adds the postings of a batch.
+    pub(crate) fn add_batch(&mut self, batch: &Batch) {
         let number = batch.number;
-        let mut seen: [Option<&ItemKey>; SEEN_ITEMS] = [None; SEEN_ITEMS];
-        let mut next = (0..SEEN_ITEMS).cycle();
+        let mut seen: [Option<&ItemKey>; RECENT_ITEMS] = [None; RECENT_ITEMS];
+        let mut next = (0..RECENT_ITEMS).cycle();
         for event in &batch.events {
             for_each_unit(&event.transition, |item, unit, _| self.put(self.terms.unit(item, unit), number));
             let Transition::Hold { change, hold, .. } = &event.transition else { continue };
@@ -175,7 +176,7 @@ impl UnflushedPostings {
                 if let Some(seen) = next.next().and_then(|at| seen.get_mut(at)) {
                     *seen = Some(&line.item);
                 }
-                for term in self.terms_of(&line.item) {
+                for term in self.item_terms(&line.item) {
                     self.put(term, number);
                 }
             }
@@ -184,42 +185,42 @@ impl UnflushedPostings {
     }
 
     pub(crate) fn put(&mut self, term: Term, batch: u64) {
-        self.mentions.push(Mention { term, first: batch, last: batch });
+        self.postings.push(Posting { term, first: batch, last: batch });
     }
 
-    fn terms_of(&mut self, item: &ItemKey) -> [Term; 2] {
-        if let Some(terms) = self.of_items.get(item) {
+    fn item_terms(&mut self, item: &ItemKey) -> [Term; 2] {
+        if let Some(terms) = self.item_term_cache.get(item) {
             return *terms;
         }
         let terms = [self.terms.sku(item.sku()), self.terms.location(item.location())];
-        if self.of_items.len() >= KNOWN_ITEMS {
-            self.of_items.clear();
+        if self.item_term_cache.len() >= CACHED_ITEMS {
+            self.item_term_cache.clear();
         }
-        self.of_items.insert(item.clone(), terms);
+        self.item_term_cache.insert(item.clone(), terms);
         terms
     }
 
-    /// All of them; they stay until [`Self::written`].
-    pub(crate) fn all(&self) -> Vec<Mention> {
-        self.mentions.clone()
+    /// All postings. They stay until [`Self::written`] is called.
+    pub(crate) fn all(&self) -> Vec<Posting> {
+        self.postings.clone()
     }
 
-    /// A run has the first `count` of them.
+    /// Removes the first `count` postings, which a run has now.
     pub(crate) fn written(&mut self, count: usize) {
-        self.mentions.drain(..count.min(self.mentions.len()));
+        self.postings.drain(..count.min(self.postings.len()));
     }
 
-    /// Batches that mention a term, as first and last of some in a row.
+    /// The ranges of batches that mention a term.
     pub(crate) fn of(&self, term: Term) -> Vec<(u64, u64)> {
-        let found = self.mentions.iter().filter(|mention| mention.term == term);
-        found.map(|mention| (mention.first, mention.last)).collect()
+        let found = self.postings.iter().filter(|posting| posting.term == term);
+        found.map(|posting| (posting.first, posting.last)).collect()
     }
 }
 
-/// Sorts mentions, and joins those that follow each other.
-pub(crate) fn sort_and_join(mentions: &mut Vec<Mention>) {
-    mentions.sort_unstable();
-    mentions.dedup_by(|next, before| {
+/// Sorts postings, and joins postings of one term that follow each other.
+pub(crate) fn sort_and_join(postings: &mut Vec<Posting>) {
+    postings.sort_unstable();
+    postings.dedup_by(|next, before| {
         before.join(*next).is_some_and(|joined| {
             *before = joined;
             true
@@ -227,27 +228,31 @@ pub(crate) fn sort_and_join(mentions: &mut Vec<Mention>) {
     });
 }
 
-/// Writes a run of mentions that are sorted.
-pub(crate) fn write_run(db: &Connection, mentions: &[Mention], pace: Pace) -> rusqlite::Result<Run> {
-    runs::write::<Mentions, _>(
+/// Writes a run of sorted postings.
+pub(crate) fn write_run(
+    db: &Connection,
+    postings: &[Posting],
+    throttle: WriteThrottle,
+) -> rusqlite::Result<Run> {
+    runs::write::<PostingRuns, _>(
         db,
-        mentions,
+        postings,
         i64::MAX,
-        pace,
-        |mention| mention.hash(),
-        |mention, data| {
-            data.extend(mention.bytes());
+        throttle,
+        |posting| posting.hash(),
+        |posting, data| {
+            data.extend(posting.bytes());
         },
     )
 }
 
-/// Adds the batches that the runs have for a term.
-pub(crate) fn find(db: &Connection, term: Term, found: &mut Vec<(u64, u64)>) -> Result<(), Damage> {
+/// Adds the ranges of batches that the runs have for a term.
+pub(crate) fn find(db: &Connection, term: Term, found: &mut Vec<(u64, u64)>) -> Result<(), IndexError> {
     let read = db.unchecked_transaction()?;
-    runs::look_up::<Mentions>(&read, u128::from(term.0) << 64, |_, bytes| {
-        let mention = Mention::read(bytes)?;
-        if mention.term == term {
-            found.push((mention.first, mention.last));
+    runs::lookup::<PostingRuns>(&read, u128::from(term.0) << 64, |_, bytes| {
+        let posting = Posting::read(bytes)?;
+        if posting.term == term {
+            found.push((posting.first, posting.last));
         }
         Ok(())
     })
@@ -258,13 +263,13 @@ mod tests {
     use super::*;
     use crate::index::runs::{load, merge, schema};
 
-    fn terms() -> Terms {
-        Terms::new(7)
+    fn terms() -> TermHasher {
+        TermHasher::new(7)
     }
 
-    fn fresh_of(mentions: impl Iterator<Item = (Term, u64)>) -> UnflushedPostings {
+    fn fresh_of(postings: impl Iterator<Item = (Term, u64)>) -> UnflushedPostings {
         let mut fresh = UnflushedPostings::new(terms(), 0);
-        mentions.for_each(|(term, batch)| fresh.put(term, batch));
+        postings.for_each(|(term, batch)| fresh.put(term, batch));
         fresh
     }
 
@@ -275,10 +280,10 @@ mod tests {
     #[test]
     fn every_batch_that_mentions_something_is_found_before_and_after_a_merge() {
         let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(&schema::<Mentions>()).unwrap();
+        db.execute_batch(&schema::<PostingRuns>()).unwrap();
         let owner = |n: u64| terms().owner(&format!("owner-{n}"));
         let hot = terms().sku("hot");
-        // A thousand batches a run: one SKU in all of them, an owner in every hundredth.
+        // A run has a thousand batches. One SKU is in all of them, and each owner in every hundredth.
         let of_run = |run: u64| {
             (run * 1_000 + 1..=run * 1_000 + 1_000)
                 .flat_map(move |batch| [(owner(batch % 100), batch), (hot, batch)])
@@ -290,11 +295,11 @@ mod tests {
             sort_and_join(&mut sorted);
             assert_eq!(sorted, once, "a write that was given up begins with what it left");
             assert_eq!(
-                sorted.iter().filter(|mention| mention.term == hot).count(),
+                sorted.iter().filter(|posting| posting.term == hot).count(),
                 1,
                 "one after the other is one"
             );
-            write_run(&db, &sorted, Pace::default()).unwrap();
+            write_run(&db, &sorted, WriteThrottle::default()).unwrap();
         }
         let look = |term| {
             let mut found = Vec::new();
@@ -315,9 +320,10 @@ mod tests {
             assert_eq!(look(terms().owner("nobody")), []);
         };
         check();
-        let (runs, mut merging) = (load::<Mentions>(&db).unwrap(), None);
-        while merge::<Mentions>(&db, &runs, &mut merging, 0, Pace::default()).unwrap().is_none() {}
-        assert_eq!(load::<Mentions>(&db).unwrap().len(), 1);
+        let (runs, mut merging) = (load::<PostingRuns>(&db).unwrap(), None);
+        while merge::<PostingRuns>(&db, &runs, &mut merging, 0, WriteThrottle::default()).unwrap().is_none() {
+        }
+        assert_eq!(load::<PostingRuns>(&db).unwrap().len(), 1);
         check();
         assert_eq!(look(hot), [(1, 8_000)]);
     }
@@ -330,6 +336,6 @@ mod tests {
         fresh.written(2);
         assert_eq!(fresh.of(term), [(90, 90)]);
         assert_ne!(terms().owner("a"), terms().sku("a"));
-        assert_ne!(terms().owner("a"), Terms::new(8).owner("a"));
+        assert_ne!(terms().owner("a"), TermHasher::new(8).owner("a"));
     }
 }

@@ -1,76 +1,77 @@
-//! A disk that is a value: the log's rows as they are written, the marks, and what `index.db` comes to.
+//! A disk as a value: the rows of the log, the sync marker, and the content of `index.db`.
 
-use crate::index::backlog::Fold;
+use crate::index::backlog::EventFold;
 use crate::index::chunk::Chunk;
-use crate::index::filter::Filter;
-use crate::index::units::Change;
-use crate::log::Head;
-use crate::log::batch::{self, Batch, Row};
-use crate::log::sync_marker::Mark;
+use crate::index::filter::BloomFilter;
+use crate::index::units::UnitChange;
+use crate::log::LogHead;
+use crate::log::batch::{self, Batch, BatchRow};
+use crate::log::sync_marker::SyncedBatch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId, Unit};
 
-/// Versions of the index that a power cut may bring back: it is not synced with each of its transactions.
-const OLDER: usize = 3;
-/// Runs that are merged into one.
-const MERGED: usize = 4;
-/// Keys that stand in every filter though no run has them: each then takes one absent key in three for present.
-const CHAFF: u128 = 128;
-/// Far from one to the next: half of all bits, evenly spread (the golden ratio).
-const CHAFF_STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-/// A commit as it is read back from the disk.
+/// The number of older versions of the index that a power cut may bring back, because its transactions are not synced.
+const KEPT_VERSIONS: usize = 3;
+/// The number of runs that are merged into one.
+const MERGE_RUNS: usize = 4;
+/// The number of keys that are added to every filter although no run has them. Each filter then has a false positive
+/// for one in three absent keys.
+const EXTRA_FILTER_KEYS: u128 = 128;
+/// The distance between two of these keys: half of the bits differ (the golden ratio).
+const EXTRA_KEY_STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+/// A commit that was read back from the disk.
 #[derive(Debug)]
 pub struct Commit {
-    /// Its number: dense from 1.
+    /// The number of the batch. Numbers start at 1 and have no gaps.
     pub number: u64,
-    /// Position of its first event, or of the next one when it has none.
+    /// The position of its first event, or of the next event if it has none.
     pub position: u64,
-    /// The newest instant that it was decided at.
+    /// The time of its newest decision.
     pub at: Instant,
-    /// What happened.
+    /// The events.
     pub events: Vec<Event>,
-    /// Which keys were used.
+    /// The idempotency keys that were used.
     pub keys: Vec<KeyRecord>,
-    /// Its checksum.
+    /// The checksum.
     pub sum: u32,
 }
 
-/// What becomes of a row that was written and not synced.
+/// What happens to a row that was written and not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is there.
+pub enum RowFate {
+    /// The row is complete.
     Kept,
-    /// It is not.
+    /// The row is missing.
     Lost,
-    /// A part of it is.
+    /// A part of the row is there.
     Torn,
 }
 
-/// What a machine's disk holds, which outlives the machine.
+/// The disk of a machine. It survives the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
-    pub(super) rows: Vec<Row>,
-    pub(super) unsynced: Option<Row>,
-    /// The newest mark and the one before it.
-    pub(super) marks: [Option<Mark>; 2],
-    pub(super) index: Index,
-    /// What the index was before, newest first.
-    older: VecDeque<Index>,
+    pub(super) rows: Vec<BatchRow>,
+    pub(super) unsynced: Option<BatchRow>,
+    /// The newest sync marker and the one before it.
+    pub(super) marks: [Option<SyncedBatch>; 2],
+    pub(super) index: IndexImage,
+    /// Older versions of the index, the newest first.
+    older: VecDeque<IndexImage>,
 }
 
 impl Disk {
-    /// How many commits it has.
+    /// The number of commits.
     pub fn len(&self) -> u64 {
         self.rows.len() as u64
     }
 
-    /// Whether it has none.
+    /// Whether there is no commit.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Reads the newest commit back, checked against the one before it.
+    /// Reads the newest commit, and checks it against the commit before it.
     pub fn newest(&self) -> Result<Option<Commit>, String> {
         let mut newest = self.rows.iter().rev();
         let Some(row) = newest.next() else { return Ok(None) };
@@ -79,7 +80,7 @@ impl Disk {
         Ok(Some(Commit { number, position, at, events, keys, sum: row.sum }))
     }
 
-    /// The power is cut: the mark may be an older one, and the index as it was some transactions ago.
+    /// Cuts the power: the sync marker may be the older one, and the index may be some transactions older.
     pub fn cut(&mut self, older_mark: bool, transactions: usize) {
         if older_mark {
             self.marks = [self.marks[1], None];
@@ -90,19 +91,19 @@ impl Disk {
         self.older.clear();
     }
 
-    /// A transaction of the index is about to be made.
+    /// Keeps the current version before a transaction of the index.
     fn remember(&mut self) {
         self.older.push_front(self.index.clone());
-        self.older.truncate(OLDER);
+        self.older.truncate(KEPT_VERSIONS);
     }
 
-    /// Merges and drops runs of keys. Answers how many were dropped.
-    pub(super) fn tend(&mut self, retire_before: Instant) -> usize {
+    /// Merges and drops runs of keys. Returns the number of dropped runs.
+    pub(super) fn compact(&mut self, retire_before: Instant) -> usize {
         self.remember();
-        self.index.tend(retire_before)
+        self.index.compact(retire_before)
     }
 
-    /// Turns a bit over in one of the commits that a start reads: the n-th from the end. Answers whether there is one.
+    /// Flips a bit in one of the commits that a start reads: the n-th from the end. Returns whether there is one.
     pub fn damage(&mut self, n: usize, bit: usize) -> bool {
         let read = self.rows.len().saturating_sub(usize::try_from(self.index.least()).unwrap_or(usize::MAX));
         let Some(n) = n.checked_rem(read) else { return false };
@@ -114,7 +115,7 @@ impl Disk {
         true
     }
 
-    /// Takes the newest commit away, and the marks too if they are to go with it. Answers whether a start has to notice.
+    /// Removes the newest commit, and the sync marker if `marks` is set. Returns whether a start has to detect it.
     pub fn lose_newest(&mut self, marks: bool) -> bool {
         if marks {
             self.marks = [None, None];
@@ -125,15 +126,15 @@ impl Disk {
     }
 }
 
-/// A run of keys, with a filter so full that it takes many an absent key for present.
+/// A run of keys. Its filter has many false positives.
 #[derive(Debug)]
-struct Run {
+struct KeyRunImage {
     keys: BTreeMap<KeyHash, KeyRecord>,
-    filter: Arc<Filter>,
+    filter: Arc<BloomFilter>,
     newest: i64,
 }
 
-impl Run {
+impl KeyRunImage {
     fn of(records: impl IntoIterator<Item = KeyRecord>) -> Arc<Self> {
         let mut keys: BTreeMap<KeyHash, KeyRecord> = BTreeMap::new();
         for record in records {
@@ -141,9 +142,9 @@ impl Run {
                 keys.insert(record.hash, record);
             }
         }
-        let mut filter = Filter::for_keys(1);
-        let chaff = (1..=CHAFF).map(|n| KeyHash(n.wrapping_mul(CHAFF_STEP)));
-        for hash in keys.keys().copied().chain(chaff) {
+        let mut filter = BloomFilter::with_capacity(1);
+        let extra = (1..=EXTRA_FILTER_KEYS).map(|n| KeyHash(n.wrapping_mul(EXTRA_KEY_STEP)));
+        for hash in keys.keys().copied().chain(extra) {
             filter.insert(hash);
         }
         let newest = keys.values().map(|record| record.at.micros()).max().unwrap_or(i64::MIN);
@@ -151,9 +152,9 @@ impl Run {
     }
 }
 
-/// What `index.db` comes to.
+/// The content of `index.db`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Index {
+pub(super) struct IndexImage {
     pub(super) indexed: u64,
     pub(super) indexed_sum: u32,
     pub(super) keyed: u64,
@@ -162,38 +163,38 @@ pub(super) struct Index {
     pub(super) pauses: BTreeSet<String>,
     pub(super) active: BTreeMap<ReservationId, Hold>,
     pub(super) closed: BTreeMap<ReservationId, Hold>,
-    runs: Vec<Arc<Run>>,
+    runs: Vec<Arc<KeyRunImage>>,
 }
 
-impl Index {
-    /// The batch that a start reads the log from.
+impl IndexImage {
+    /// The batch after which a start reads the log.
     pub(super) fn least(&self) -> u64 {
         self.indexed.min(self.keyed)
     }
 
-    pub(super) fn filters(&self) -> Vec<Arc<Filter>> {
+    pub(super) fn filters(&self) -> Vec<Arc<BloomFilter>> {
         self.runs.iter().map(|run| Arc::clone(&run.filter)).collect()
     }
 
     pub(super) fn key(&self, hash: KeyHash) -> Option<KeyRecord> {
-        // What it was used for last, as the look-up in the file.
+        // The last use of the key, like the lookup in the file.
         self.runs.iter().filter_map(|run| run.keys.get(&hash)).max_by_key(|record| record.at).cloned()
     }
 
-    /// Merges the oldest runs, if there are enough, and drops those whose newest key was used before an instant. Answers
-    /// how many were dropped.
-    fn tend(&mut self, retire_before: Instant) -> usize {
-        if self.runs.len() >= MERGED {
-            let merged: Vec<_> = self.runs.drain(..MERGED).collect();
-            // What runs are merged into is numbered as the newest.
-            self.runs.push(Run::of(merged.iter().flat_map(|run| run.keys.values().cloned())));
+    /// Merges the oldest runs if there are enough, and drops runs whose newest key was used before this time. Returns
+    /// the number of dropped runs.
+    fn compact(&mut self, retire_before: Instant) -> usize {
+        if self.runs.len() >= MERGE_RUNS {
+            let merged: Vec<_> = self.runs.drain(..MERGE_RUNS).collect();
+            // The merged run gets the number of the newest run.
+            self.runs.push(KeyRunImage::of(merged.iter().flat_map(|run| run.keys.values().cloned())));
         }
         let before = self.runs.len();
         self.runs.retain(|run| run.newest >= retire_before.micros());
         before - self.runs.len()
     }
 
-    /// Takes a chunk in. What it says of active reservations has to be true of those that are there.
+    /// Writes a chunk. Fails if the chunk contradicts the active reservations of the index.
     fn write(&mut self, chunk: Chunk, (indexed, sum): (u64, u32), keyed: u64) -> Result<(), String> {
         self.items.extend(chunk.items.into_iter().map(|item| (item.key.clone(), item)));
         for (scope, paused) in chunk.pauses {
@@ -206,14 +207,14 @@ impl Index {
         for ((item, id), change) in chunk.units {
             let units = self.units.entry(item).or_default();
             match change {
-                Change::Put(unit) => {
+                UnitChange::Put(unit) => {
                     units.insert(id, unit);
                 }
-                Change::Moved(status, version) => {
+                UnitChange::Moved(status, version) => {
                     let unit = units.get_mut(&id).ok_or(format!("unit {id:?} has moved and is not there"))?;
                     (unit.status, unit.version) = (status, version);
                 }
-                Change::Gone => {
+                UnitChange::Removed => {
                     units.remove(&id);
                 }
             }
@@ -235,17 +236,17 @@ impl Index {
     }
 }
 
-/// What the log has and the index lacks: as [`crate::index::backlog::Behind`], over an index that is a value.
+/// The part of the log that the index lacks, like [`crate::index::backlog::IndexBacklog`].
 #[derive(Debug, Default)]
-pub(super) struct Lag {
-    pub(super) fold: Fold,
+pub(super) struct BacklogImage {
+    pub(super) fold: EventFold,
     pub(super) reached: (u64, u32),
     pub(super) taken: u64,
     pub(super) keys: Vec<KeyRecord>,
 }
 
-impl Lag {
-    pub(super) fn take(&mut self, index: &Index, batch: Batch, sum: u32) {
+impl BacklogImage {
+    pub(super) fn add_batch(&mut self, index: &IndexImage, batch: Batch, sum: u32) {
         if batch.number > index.indexed {
             self.reached = (batch.number, sum);
             for event in batch.events {
@@ -258,7 +259,7 @@ impl Lag {
         }
     }
 
-    /// Answers with the batch that the index now leads up to, and the weight that it took in.
+    /// Returns the batch up to which the index is complete, and the weight that was written.
     pub(super) fn write_chunk(
         &mut self,
         disk: &mut Disk,
@@ -270,7 +271,7 @@ impl Lag {
         disk.remember();
         let weight = self.fold.weight;
         let mut chunk = Chunk::default();
-        self.fold.take_out(&mut chunk, item);
+        self.fold.drain_into(&mut chunk, item);
         let keyed = if self.keys.is_empty() { self.reached.0 } else { 0 };
         disk.index.write(chunk, self.reached, keyed)?;
         Ok(Some((self.reached.0, weight)))
@@ -281,19 +282,19 @@ impl Lag {
             return false;
         }
         disk.remember();
-        disk.index.runs.push(Run::of(self.keys.drain(..)));
+        disk.index.runs.push(KeyRunImage::of(self.keys.drain(..)));
         disk.index.keyed = self.taken;
         true
     }
 }
 
-/// Where the log stands after a batch, checked.
-pub(super) fn head(rows: &[Row], number: u64) -> Result<Head, String> {
+/// The checked end of the log after a batch.
+pub(super) fn head(rows: &[BatchRow], number: u64) -> Result<LogHead, String> {
     let Some(before) = number.checked_sub(1).and_then(|n| usize::try_from(n).ok()) else {
-        return Ok(Head::default());
+        return Ok(LogHead::default());
     };
     let row = rows.get(before).ok_or(format!("batch {number} is missing"))?;
     let previous = before.checked_sub(1).and_then(|n| rows.get(n)).map_or(0, |row| row.sum);
     let batch = batch::decode(row, previous)?;
-    Ok(Head { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
+    Ok(LogHead { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
 }

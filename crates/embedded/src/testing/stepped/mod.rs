@@ -1,27 +1,27 @@
-//! The store one step at a time, for the simulator: the real core, memory, fold, filters, batches and their bytes, over a
-//! disk and an index that are values, with no thread, file or clock. The simulator says when each step happens, what
-//! time it is, and what of the disk survives.
+//! The store one step at a time, for the simulator. It has the real core, memory, fold, filters, batches and their
+//! bytes. The disk and the index are values, and there are no threads, files or clocks. The simulator chooses the order
+//! of the steps, the time, and what survives a crash.
 //!
-//! Nothing here decides anything, and no step does another's work: the order of write, sync and answer is the
-//! simulator's to keep, so that it can stop between any two and, to see that it notices, keep it wrongly.
+//! Nothing here decides commands, and no step includes another step. The simulator can therefore stop between any two
+//! steps. It can also use a wrong order on purpose, to prove that it detects the error.
 
 mod disk;
 
 pub use crate::engine::core::trace::Decision;
-pub use disk::{Commit, Disk, Fate};
+pub use disk::{Commit, Disk, RowFate};
 
 use crate::engine::core::trace::DecisionTrace;
-use crate::engine::core::{Admitted, Core, Pending, Taken, Waiting};
+use crate::engine::core::{Admission, Core, PendingAnswer, PendingRequest, SealedBatch};
 use crate::engine::memory::Memory;
-use crate::engine::published::Published;
-use crate::index::EVERYTHING;
-use crate::log::Head;
-use crate::log::batch::{self, Batch, Row};
-use crate::log::sync_marker::Mark;
-use crate::start::data_dir::missing_end;
+use crate::engine::published::PublishedItems;
+use crate::index::PAUSE_EVERYTHING;
+use crate::log::LogHead;
+use crate::log::batch::{self, Batch, BatchRow};
+use crate::log::sync_marker::SyncedBatch;
+use crate::start::data_dir::find_missing_end;
 use crate::start::recover::replay;
-use crate::threads::committer::deliver;
-use disk::{Lag, head};
+use crate::threads::committer::deliver_answers;
+use disk::{BacklogImage, head};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,78 +31,78 @@ use stockhold_domain::{
 };
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
-/// What was decided, in order.
+/// Decisions in order.
 #[derive(Clone, Debug)]
-pub enum Decided {
+pub enum TraceEntry {
     /// A command.
     Command(Decision),
-    /// A query, by its ticket.
+    /// A query with its ticket.
     Query(u64),
 }
 
-/// How a machine is to start.
+/// The options of a machine.
 #[derive(Clone, Debug)]
-pub struct Start {
-    /// How long holds may last.
+pub struct StartOptions {
+    /// The limits of how long holds may last.
     pub rules: HoldLimits,
-    /// Events and lines beyond the index that it writes into it before it reads on.
+    /// The weight beyond the index that a start writes into the index before it reads on.
     pub chunk_weight: u64,
-    /// Keys beyond the index that it writes into it as a run.
+    /// The keys beyond the index that a start writes into the index as a run.
     pub run_keys: usize,
-    /// Whether time is floored by what was committed, as it has to be.
-    pub floored: bool,
+    /// Whether decisions are never before the time of a committed decision. It is `false` only for a deliberate error.
+    pub clamps_clock: bool,
 }
 
-/// What is seen only from inside.
+/// Counters of internal events.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
-    /// Reservations that had to be read.
+pub struct MachineStats {
+    /// The reservations that had to be read.
     pub missing_holds: u64,
-    /// Keys that had to be read.
+    /// The keys that had to be read.
     pub missing_keys: u64,
-    /// Keys that were taken for present and were not.
+    /// The absent keys that a filter did not rule out.
     pub false_positives: u64,
-    /// Reads that were too old when they came and had to be repeated.
+    /// The reads that were outdated and had to be repeated.
     pub stale_reads: u64,
-    /// Times that commands made room for others on their way.
-    pub gone_on: u64,
+    /// How often a request with several commands released the lock.
+    pub yields: u64,
 }
 
-/// How far the commit that is under way is.
+/// The stage of the commit in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum CommitStage {
     /// Its batch is closed.
-    Taken,
-    /// It is written.
+    Sealed,
+    /// Its batch is written.
     Written,
-    /// It is synced.
+    /// Its batch is synced.
     Synced,
-    /// It is published and marked: it may be answered.
-    Settled,
+    /// It is published and has its sync marker, so its answers may be delivered.
+    Published,
 }
 
 #[derive(Debug)]
-struct Flight {
+struct InFlightCommit {
     batch: Option<Batch>,
     previous_sum: u32,
     sum: u32,
-    waiting: vec::IntoIter<Waiting>,
-    stage: Stage,
-    decided: Vec<Decided>,
+    waiting: vec::IntoIter<PendingAnswer>,
+    stage: CommitStage,
+    decided: Vec<TraceEntry>,
 }
 
 #[derive(Debug)]
-struct Reading {
-    pending: Pending,
+struct PendingRead {
+    pending: PendingRequest,
     name: Resource,
-    brought: bool,
+    fetched: bool,
 }
 
-/// Answers, as they are put.
+/// Collects answers.
 #[derive(Default)]
-struct Tray(Mutex<Vec<(u64, Result<Answer, Failure>)>>);
+struct AnswerBuffer(Mutex<Vec<(u64, Result<Answer, Failure>)>>);
 
-impl Inbox for Tray {
+impl Inbox for AnswerBuffer {
     fn put(&self, ticket: u64, answer: Result<Answer, Failure>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, answer));
     }
@@ -110,33 +110,33 @@ impl Inbox for Tray {
     fn flush(&self) {}
 }
 
-/// A store that runs.
+/// A running store.
 pub struct Machine {
     core: Core,
-    published: Published,
+    published: PublishedItems,
     disk: Disk,
-    flight: Option<Flight>,
-    /// Decided into the open batch.
-    open: Vec<Decided>,
-    reads: Vec<Reading>,
-    going_on: Vec<Pending>,
-    told: VecDeque<(Batch, u32)>,
-    lag: Lag,
-    /// Written into the index, and memory has not been told.
-    unforgotten: Option<(u64, u64)>,
-    tray: Arc<Tray>,
-    /// What was seen from inside so far.
-    pub seen: Seen,
+    in_flight: Option<InFlightCommit>,
+    /// Decisions of the open batch.
+    open: Vec<TraceEntry>,
+    reads: Vec<PendingRead>,
+    yielded: Vec<PendingRequest>,
+    committed: VecDeque<(Batch, u32)>,
+    backlog: BacklogImage,
+    /// A chunk that is written and that memory still has.
+    indexed: Option<(u64, u64)>,
+    answer_buffer: Arc<AnswerBuffer>,
+    /// The counters of internal events so far.
+    pub stats: MachineStats,
 }
 
 impl Machine {
-    /// Starts on a disk, as [`crate::start::recover`] does; says why not when the disk is damaged.
-    pub fn start(mut disk: Disk, start: &Start) -> Result<Self, String> {
+    /// Starts on a disk like [`crate::start::recover`]. Fails if the disk is damaged.
+    pub fn start(mut disk: Disk, start: &StartOptions) -> Result<Self, String> {
         disk.unsynced = None;
         let last = disk.len();
         let known = disk.index.indexed.max(disk.index.keyed);
         let sum_of = |number: u64| head(&disk.rows, number).map(|head| head.sum);
-        if let Some(what) = missing_end(last, known, disk.marks[0], sum_of)? {
+        if let Some(what) = find_missing_end(last, known, disk.marks[0], sum_of)? {
             return Err(what);
         }
         let mut memory = Memory::default();
@@ -147,16 +147,17 @@ impl Machine {
             memory.put_units(item, units.values().cloned().collect());
         }
         for scope in &disk.index.pauses {
-            memory.put_pause((scope != EVERYTHING).then_some(scope), true);
+            memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope), true);
         }
-        memory.fill(disk.index.active.values().cloned().collect());
+        memory.load_active(disk.index.active.values().cloned().collect());
         let (indexed, keyed) = (disk.index.indexed, disk.index.keyed);
-        memory.begin(indexed, keyed, disk.index.filters());
+        memory.start_after_index(indexed, keyed, disk.index.filters());
         let indexed = head(&disk.rows, indexed)?;
         if indexed.sum != disk.index.indexed_sum {
             return Err(format!("the index was made from another log: batch {} differs", indexed.number));
         }
-        let mut lag = Lag { reached: (indexed.number, indexed.sum), taken: keyed, ..Lag::default() };
+        let mut backlog =
+            BacklogImage { reached: (indexed.number, indexed.sum), taken: keyed, ..BacklogImage::default() };
         let mut at = indexed;
         let mut previous = head(&disk.rows, disk.index.least())?;
         for n in previous.number..last {
@@ -164,119 +165,120 @@ impl Machine {
             let (mut batch, sum) = (batch::decode(row, previous.sum)?, row.sum);
             replay(&mut memory, &mut at, indexed, keyed, &mut batch, sum);
             previous.sum = sum;
-            lag.take(&disk.index, batch, sum);
-            if lag.fold.weight >= start.chunk_weight
+            backlog.add_batch(&disk.index, batch, sum);
+            if backlog.fold.weight >= start.chunk_weight
                 && let Some((batch, _)) =
-                    lag.write_chunk(&mut disk, |key| memory.item(key).ok().flatten().cloned())?
+                    backlog.write_chunk(&mut disk, |key| memory.item(key).ok().flatten().cloned())?
             {
-                memory.forget_closed(batch);
+                memory.drop_closed_up_to(batch);
             }
-            if lag.keys.len() >= start.run_keys && lag.write_runs(&mut disk) {
-                memory.forget_keys(disk.index.keyed, disk.index.filters());
+            if backlog.keys.len() >= start.run_keys && backlog.write_runs(&mut disk) {
+                memory.drop_keys_up_to(disk.index.keyed, disk.index.filters());
             }
         }
-        if !start.floored {
-            at.at = Head::default().at;
+        if !start.clamps_clock {
+            at.at = LogHead::default().at;
         }
-        let published = Published::default();
+        let published = PublishedItems::default();
         for item in memory.items() {
             published.put(item.clone());
         }
-        published.reached(at.next_position - 1);
-        let mut core = Core::new(memory, start.rules.clone(), at, lag.fold.weight);
+        published.set_newest(at.next_position - 1);
+        let mut core = Core::new(memory, start.rules.clone(), at, backlog.fold.weight);
         core.trace = DecisionTrace::recording();
         Ok(Self {
             core,
             published,
             disk,
-            flight: None,
+            in_flight: None,
             open: Vec::new(),
             reads: Vec::new(),
-            going_on: Vec::new(),
-            told: VecDeque::new(),
-            lag,
-            unforgotten: None,
-            tray: Arc::default(),
-            seen: Seen::default(),
+            yielded: Vec::new(),
+            committed: VecDeque::new(),
+            backlog,
+            indexed: None,
+            answer_buffer: Arc::default(),
+            stats: MachineStats::default(),
         })
     }
 
-    /// Hands something in. Answers with what was decided so far that nothing durable has to follow.
-    pub fn submit(&mut self, ask: Request, ticket: u64, clock: Instant) -> Vec<Decided> {
-        let inbox: Arc<dyn Inbox> = self.tray.clone();
+    /// Submits a request. Returns the decisions that depend on nothing that is not durable.
+    pub fn submit(&mut self, ask: Request, ticket: u64, clock: Instant) -> Vec<TraceEntry> {
+        let inbox: Arc<dyn Inbox> = self.answer_buffer.clone();
         self.admit(Job { request: ask, reply: ReplyTo { inbox, ticket } }.into(), clock)
     }
 
-    fn admit(&mut self, pending: Pending, clock: Instant) -> Vec<Decided> {
+    fn admit(&mut self, pending: PendingRequest, clock: Instant) -> Vec<TraceEntry> {
         let query = matches!(pending.ask, Request::Query(_)).then_some(pending.reply.ticket);
         let admitted = self.core.admit(pending, clock);
-        self.open.extend(self.core.trace.drain().map(Decided::Command));
+        self.open.extend(self.core.trace.drain().map(TraceEntry::Command));
         match admitted {
-            Admitted::Waits => self.open.extend(query.map(Decided::Query)),
-            Admitted::Answered(reply, answer) => {
+            Admission::Queued => self.open.extend(query.map(TraceEntry::Query)),
+            Admission::Answered(reply, answer) => {
                 let stands = answer.is_ok();
-                self.open.extend(query.filter(|_| stands).map(Decided::Query));
+                self.open.extend(query.filter(|_| stands).map(TraceEntry::Query));
                 reply.answer(answer);
                 if stands {
                     return mem::take(&mut self.open);
                 }
             }
-            Admitted::Read(pending, name) => self.reading(pending, name),
-            Admitted::GoesOn(pending) => {
-                self.seen.gone_on += 1;
-                self.going_on.push(pending);
+            Admission::Read(pending, name) => self.reading(pending, name),
+            Admission::Yielded(pending) => {
+                self.stats.yields += 1;
+                self.yielded.push(pending);
             }
         }
         Vec::new()
     }
 
-    fn reading(&mut self, pending: Pending, name: Resource) {
+    fn reading(&mut self, pending: PendingRequest, name: Resource) {
         let again = match &name {
             Resource::Hold(id) => {
-                self.seen.missing_holds += 1;
-                pending.brought.holds.iter().any(|(found, ..)| found == id)
+                self.stats.missing_holds += 1;
+                pending.fetched.holds.iter().any(|(found, ..)| found == id)
             }
             Resource::Key(hash) => {
-                self.seen.missing_keys += 1;
-                pending.brought.keys.iter().any(|(found, ..)| found == hash)
+                self.stats.missing_keys += 1;
+                pending.fetched.keys.iter().any(|(found, ..)| found == hash)
             }
             _ => false,
         };
-        self.seen.stale_reads += u64::from(again);
-        self.reads.push(Reading { pending, name, brought: false });
+        self.stats.stale_reads += u64::from(again);
+        self.reads.push(PendingRead { pending, name, fetched: false });
     }
 
-    /// How many wait for a read.
+    /// The number of requests that wait for a read.
     pub fn reads(&self) -> usize {
         self.reads.len()
     }
 
-    /// Reads what one of those who wait needs, from the index as it is now. `false` when it was read before, or can't be.
-    pub fn bring(&mut self, n: usize) -> bool {
-        let Some(Reading { pending, name, brought }) = self.reads.get_mut(n) else { return false };
-        if *brought {
+    /// Reads the record that a waiting request needs from the index. Returns `false` if it was read before or can't be
+    /// read.
+    pub fn fetch(&mut self, n: usize) -> bool {
+        let Some(PendingRead { pending, name, fetched }) = self.reads.get_mut(n) else { return false };
+        if *fetched {
             return false;
         }
         let index = &self.disk.index;
         match name {
             Resource::Hold(id) => {
-                pending.brought.holds.push((*id, index.closed.get(id).cloned(), index.indexed));
+                pending.fetched.holds.push((*id, index.closed.get(id).cloned(), index.indexed));
             }
             Resource::Key(hash) => {
                 let found = index.key(*hash);
-                self.seen.false_positives += u64::from(found.is_none());
-                pending.brought.keys.push((*hash, found, index.keyed));
+                self.stats.false_positives += u64::from(found.is_none());
+                pending.fetched.keys.push((*hash, found, index.keyed));
             }
             _ => return false,
         }
         pending.reads += 1;
-        *brought = true;
+        *fetched = true;
         true
     }
 
-    /// Hands one in again, if what it needs was brought.
-    pub fn readmit(&mut self, n: usize, clock: Instant) -> Vec<Decided> {
-        if self.reads.get(n).is_none_or(|reading| !reading.brought) {
+    /// Submits a request again if its record was fetched.
+    pub fn readmit(&mut self, n: usize, clock: Instant) -> Vec<TraceEntry> {
+        if self.reads.get(n).is_none_or(|reading| !reading.fetched) {
             return Vec::new();
         }
         let reading = self.reads.remove(n);
@@ -285,135 +287,145 @@ impl Machine {
         decided
     }
 
-    /// Lets one go on that made room for others. Answers with what stands; `None` when there is none.
-    pub fn go_on(&mut self, clock: Instant) -> Option<Vec<Decided>> {
-        let pending = (!self.going_on.is_empty()).then(|| self.going_on.remove(0))?;
+    /// Continues a request that released the lock. Returns the decisions that are durable; `None` if there is no such
+    /// request.
+    pub fn resume_yielded(&mut self, clock: Instant) -> Option<Vec<TraceEntry>> {
+        let pending = (!self.yielded.is_empty()).then(|| self.yielded.remove(0))?;
         let decided = self.admit(pending, clock);
         self.flush();
         Some(decided)
     }
 
-    /// What was handed in is to be committed.
+    /// Requests a commit of the open batch.
     pub fn flush(&mut self) {
         self.core.flush();
     }
 
-    /// How far the commit under way is, if there is one.
-    pub fn stage(&self) -> Option<Stage> {
-        self.flight.as_ref().map(|flight| flight.stage)
+    /// The stage of the commit in flight.
+    pub fn stage(&self) -> Option<CommitStage> {
+        self.in_flight.as_ref().map(|in_flight| in_flight.stage)
     }
 
-    /// Closes the open batch, if that is due and none is under way.
-    pub fn take(&mut self, clock: Instant) -> bool {
-        if self.flight.is_some() || self.core.poisoned().is_some() || !self.core.is_due(false) {
+    /// Closes the open batch if a commit is due and none is in flight.
+    pub fn seal_batch(&mut self, clock: Instant) -> bool {
+        if self.in_flight.is_some() || self.core.poisoned().is_some() || !self.core.is_due(false) {
             return false;
         }
         let decided = mem::take(&mut self.open);
-        let Taken { batch, previous_sum, waiting, reads, on } = self.core.take(clock);
-        self.open.extend(self.core.trace.drain().map(Decided::Command));
+        let SealedBatch { batch, previous_sum, waiting, reads, on } = self.core.seal_batch(clock);
+        self.open.extend(self.core.trace.drain().map(TraceEntry::Command));
         for (pending, name) in reads {
             self.reading(pending, name);
         }
-        self.going_on.extend(on);
+        self.yielded.extend(on);
         let waiting = waiting.into_iter();
-        self.flight = Some(Flight { batch, previous_sum, sum: 0, waiting, stage: Stage::Taken, decided });
+        self.in_flight = Some(InFlightCommit {
+            batch,
+            previous_sum,
+            sum: 0,
+            waiting,
+            stage: CommitStage::Sealed,
+            decided,
+        });
         true
     }
 
     /// Writes the batch.
     pub fn write(&mut self) {
-        let Some(flight) = &mut self.flight else { return };
-        if let Some(batch) = &flight.batch {
+        let Some(in_flight) = &mut self.in_flight else { return };
+        if let Some(batch) = &in_flight.batch {
             let mut data = Vec::new();
-            flight.sum = batch::encode(batch, flight.previous_sum, &mut data);
-            self.disk.unsynced = Some(Row {
+            in_flight.sum = batch::encode(batch, in_flight.previous_sum, &mut data);
+            self.disk.unsynced = Some(BatchRow {
                 number: batch.number,
                 position: batch.position,
                 events: batch.events.len() as u64,
                 at: batch.at.micros(),
                 data,
-                sum: flight.sum,
+                sum: in_flight.sum,
             });
         }
-        flight.stage = Stage::Written;
+        in_flight.stage = CommitStage::Written;
     }
 
-    /// Syncs it. Answers with what was decided in it, and whether it has a row.
-    pub fn sync(&mut self) -> (Vec<Decided>, bool) {
-        let Some(flight) = &mut self.flight else { return (Vec::new(), false) };
-        flight.stage = Stage::Synced;
+    /// Syncs the batch. Returns its decisions, and whether it has a row.
+    pub fn sync(&mut self) -> (Vec<TraceEntry>, bool) {
+        let Some(in_flight) = &mut self.in_flight else { return (Vec::new(), false) };
+        in_flight.stage = CommitStage::Synced;
         let row = self.disk.unsynced.take();
         let has_row = row.is_some();
         self.disk.rows.extend(row);
-        (mem::take(&mut flight.decided), has_row)
+        (mem::take(&mut in_flight.decided), has_row)
     }
 
-    /// Marks and publishes it.
-    pub fn settle(&mut self) {
-        let Some(flight) = &mut self.flight else { return };
-        flight.stage = Stage::Settled;
-        match &flight.batch {
-            None => self.core.passed(),
+    /// Writes the sync marker and publishes the batch.
+    pub fn publish(&mut self) {
+        let Some(in_flight) = &mut self.in_flight else { return };
+        in_flight.stage = CommitStage::Published;
+        match &in_flight.batch {
+            None => self.core.on_empty_commit(),
             Some(batch) => {
-                self.disk.marks = [Some(Mark { batch: batch.number, sum: flight.sum }), self.disk.marks[0]];
+                self.disk.marks =
+                    [Some(SyncedBatch { batch: batch.number, sum: in_flight.sum }), self.disk.marks[0]];
                 self.published.publish(&batch.events);
-                self.published.reached(batch.next_position() - 1);
-                self.core.committed(flight.sum);
+                self.published.set_newest(batch.next_position() - 1);
+                self.core.on_committed(in_flight.sum);
             }
         }
     }
 
-    /// Puts some of its answers; with the last of a settled commit it is over.
+    /// Delivers some of the answers. After the last answer of a published commit, the commit is complete.
     pub fn deliver(&mut self, count: usize) {
-        let Some(flight) = &mut self.flight else { return };
-        deliver(flight.waiting.by_ref().take(count));
-        if flight.stage == Stage::Settled
-            && flight.waiting.len() == 0
-            && let Some(Flight { batch: Some(batch), sum, .. }) = self.flight.take()
+        let Some(in_flight) = &mut self.in_flight else { return };
+        deliver_answers(in_flight.waiting.by_ref().take(count));
+        if in_flight.stage == CommitStage::Published
+            && in_flight.waiting.len() == 0
+            && let Some(InFlightCommit { batch: Some(batch), sum, .. }) = self.in_flight.take()
         {
-            self.told.push_back((batch, sum));
+            self.committed.push_back((batch, sum));
         }
     }
 
-    /// Answers of the commit under way that are still to be put.
+    /// The number of answers of the commit in flight that are not delivered.
     pub fn undelivered(&self) -> usize {
-        self.flight.as_ref().map_or(0, |flight| flight.waiting.len())
+        self.in_flight.as_ref().map_or(0, |in_flight| in_flight.waiting.len())
     }
 
-    /// Has the commit under way lose its keys: for a store that is broken on purpose.
+    /// Removes the keys of the commit in flight, as a deliberate error.
     pub fn lose_keys(&mut self) {
-        if let Some(Flight { batch: Some(batch), .. }) = &mut self.flight {
+        if let Some(InFlightCommit { batch: Some(batch), .. }) = &mut self.in_flight {
             batch.keys.clear();
         }
     }
 
-    /// The commit under way fails: everybody is told, and nothing is decided any more.
+    /// Fails the commit in flight: all requests fail, and nothing is decided any more.
     pub fn fail(&mut self) {
         self.core.poison("a commit failed; a restart recovers".to_owned());
-        if let Some(flight) = &mut self.flight {
-            deliver(flight.waiting.by_ref().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))));
+        if let Some(in_flight) = &mut self.in_flight {
+            deliver_answers(
+                in_flight.waiting.by_ref().map(|(reply, _)| (reply, Err(Failure::OutcomeUnknown))),
+            );
         }
-        deliver(self.core.abandon());
+        deliver_answers(self.core.fail_pending());
         self.open.clear();
     }
 
-    /// Whether nothing is decided any more, and why.
+    /// Why nothing is decided any more.
     pub fn poisoned(&self) -> Option<&str> {
         self.core.poisoned()
     }
 
-    /// The machine goes down, and is of no use any more. Answers with its disk, and with what was decided in a commit that
-    /// nobody was told of and that is there after all.
-    pub fn crash(&mut self, fate: Fate) -> (Disk, Vec<Decided>) {
+    /// Stops the machine. Returns its disk, and the decisions of a commit that was not answered but is on the disk.
+    pub fn crash(&mut self, fate: RowFate) -> (Disk, Vec<TraceEntry>) {
         let mut disk = mem::take(&mut self.disk);
-        let decided = self.flight.take().map(|flight| flight.decided).unwrap_or_default();
-        let Some(mut row) = disk.unsynced.take().filter(|_| fate != Fate::Lost) else {
+        let decided = self.in_flight.take().map(|in_flight| in_flight.decided).unwrap_or_default();
+        let Some(mut row) = disk.unsynced.take().filter(|_| fate != RowFate::Lost) else {
             return (disk, Vec::new());
         };
-        if fate == Fate::Torn {
+        if fate == RowFate::Torn {
             row.data.truncate(row.data.len() / 2);
         }
-        // What is not whole at the end was never synced, and is passed over.
+        // An incomplete row at the end was never synced, and is skipped.
         if batch::decode(&row, disk.rows.last().map_or(0, |row| row.sum)).is_err() {
             return (disk, Vec::new());
         }
@@ -421,92 +433,92 @@ impl Machine {
         (disk, decided)
     }
 
-    /// Whether new reservations are turned away for want of room on the disk.
+    /// Sets whether new reservations are refused because the disk is full.
     pub fn disk_full(&mut self, full: bool) {
-        self.core.no_reserves = full.then(|| "the disk is full".to_owned());
+        self.core.reserve_refusal = full.then(|| "the disk is full".to_owned());
     }
 
-    /// The indexer hears of some commits, and writes what it knows of into the index; items as they are published.
+    /// Gives some commits to the indexer, which writes a chunk with the published items.
     pub fn write_chunk(&mut self, commits: usize) -> Result<bool, String> {
         self.forget();
         for _ in 0..commits {
-            let Some((batch, sum)) = self.told.pop_front() else { break };
-            self.lag.take(&self.disk.index, batch, sum);
+            let Some((batch, sum)) = self.committed.pop_front() else { break };
+            self.backlog.add_batch(&self.disk.index, batch, sum);
         }
-        self.unforgotten = self.lag.write_chunk(&mut self.disk, |key| self.published.get(key))?;
-        Ok(self.unforgotten.is_some())
+        self.indexed = self.backlog.write_chunk(&mut self.disk, |key| self.published.get(key))?;
+        Ok(self.indexed.is_some())
     }
 
-    /// Memory forgets what the index has.
+    /// Removes the records from memory that the index has.
     pub fn forget(&mut self) -> bool {
-        let Some((batch, weight)) = self.unforgotten.take() else { return false };
-        self.core.indexed(batch, weight);
+        let Some((batch, weight)) = self.indexed.take() else { return false };
+        self.core.on_indexed(batch, weight);
         true
     }
 
-    /// The indexer writes the keys that it knows of as a run.
+    /// Writes the keys of the backlog as a run.
     pub fn write_runs(&mut self) -> bool {
-        let written = self.lag.write_runs(&mut self.disk);
+        let written = self.backlog.write_runs(&mut self.disk);
         if written {
             self.forget_keys();
         }
         written
     }
 
-    /// Merges the oldest runs, if there are enough, and drops those whose newest key was used before an instant. Answers
-    /// how many were dropped.
-    pub fn tend(&mut self, retire_before: Instant) -> usize {
-        let dropped = self.disk.tend(retire_before);
+    /// Merges the oldest runs if there are enough, and drops runs whose newest key was used before this time. Returns
+    /// the number of dropped runs.
+    pub fn compact(&mut self, retire_before: Instant) -> usize {
+        let dropped = self.disk.compact(retire_before);
         self.forget_keys();
         dropped
     }
 
     fn forget_keys(&mut self) {
-        drop(self.core.keyed(self.disk.index.keyed, self.disk.index.filters()));
+        drop(self.core.on_keys_indexed(self.disk.index.keyed, self.disk.index.filters()));
     }
 
-    /// Takes the answers that were put.
+    /// Takes the answers that were delivered.
     pub fn answers(&self) -> Vec<(u64, Result<Answer, Failure>)> {
-        mem::take(&mut *self.tray.0.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut *self.answer_buffer.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Its disk.
+    /// The disk.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// The clock, floored by what was decided: the store's time.
-    pub fn floor(&self, clock: Instant) -> Instant {
-        self.core.floor(clock)
+    /// The clock, or the time of the newest decision if that is later.
+    pub fn clamp_to_committed(&self, clock: Instant) -> Instant {
+        self.core.clamp_to_committed(clock)
     }
 
-    /// When the earliest hold falls due.
+    /// The deadline of the hold that expires next.
     pub fn next_due(&self) -> Option<Instant> {
         self.core.next_due()
     }
 
-    /// Whether nothing is under way: nothing open, nothing waiting for a read or a commit.
+    /// Whether nothing is open, in flight, or waiting for a read.
     pub fn is_idle(&self) -> bool {
-        !self.core.has_work() && self.flight.is_none() && self.reads.is_empty() && self.going_on.is_empty()
+        !self.core.has_work() && self.in_flight.is_none() && self.reads.is_empty() && self.yielded.is_empty()
     }
 
-    /// An item as memory and as the published figures have it.
+    /// An item in memory, and as it is published.
     pub fn item(&self, key: &ItemKey) -> [Option<Item>; 2] {
         [self.core.memory.item(key).ok().flatten().cloned(), self.published.get(key)]
     }
 
-    /// The units of an item, where they have ids.
+    /// The units of an item with unit ids.
     pub fn units(&self, key: &ItemKey) -> Option<&Pool> {
         self.core.memory.pool(key).ok().flatten()
     }
 
-    /// A reservation, wherever it is.
+    /// A reservation in memory or in the index.
     pub fn hold(&self, id: ReservationId) -> Option<Hold> {
-        let known = self.core.memory.known_hold(id);
+        let known = self.core.memory.find_hold(id);
         known.or_else(|| self.disk.index.closed.get(&id)).cloned()
     }
 
-    /// A used key, wherever it is; one that a filter rules out is nowhere.
+    /// A used key in memory or in the index. A key that the filters rule out is absent.
     pub fn key(&self, hash: KeyHash) -> Option<KeyRecord> {
         match self.core.memory.key(hash) {
             Ok(known) => known.cloned(),

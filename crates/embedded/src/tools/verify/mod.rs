@@ -1,19 +1,20 @@
-//! Recounts everything: folds the log from its first batch and holds the index and the rules' invariants against it.
+//! Verifies a data directory. It folds the log from its first batch and compares the index and the invariants of the
+//! rules with the result.
 
 mod runs;
 mod units;
 
 use self::runs::{KeySum, Lookups};
 use self::units::{Pools, differing, miscounted};
-use crate::error::Damage;
+use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::files;
-use crate::index::item_keys::SharedKeys;
+use crate::index::item_key_interner::ItemKeyInterner;
 use crate::index::segments;
 use crate::index::units as index_units;
-use crate::index::{EVERYTHING, Index, Position, load_closed, read_position};
+use crate::index::{Index, IndexState, PAUSE_EVERYTHING, load_closed, read_state};
 use crate::log::Log;
-use crate::start::data_dir::{look_through_at_rest, mark_of, missing_end};
+use crate::start::data_dir::{check_wal_unless_in_use, find_missing_end, read_sync_marker};
 use crate::start::incomplete_copy;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
@@ -28,33 +29,33 @@ use stockhold_store::unit_transitions;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-/// Findings that are told; the rest is counted.
+/// The number of findings that are reported in full. The others are counted.
 const FINDINGS: usize = 100;
 
-/// What a recount found.
+/// The result of a verification.
 #[derive(Debug, Default)]
-pub struct Verdict {
-    /// Batches read.
+pub struct VerifyReport {
+    /// The number of batches.
     pub batches: u64,
-    /// Events folded.
+    /// The number of events.
     pub events: u64,
-    /// Items.
+    /// The number of items.
     pub items: u64,
-    /// Reservations by what became of them: active, confirmed, cancelled, expired.
+    /// The numbers of active, confirmed, cancelled and expired reservations.
     pub reservations: [u64; 4],
-    /// Idempotency keys in the log.
+    /// The number of idempotency keys in the log.
     pub keys: u64,
-    /// What does not add up, at most 100 of it.
+    /// The findings, at most 100.
     pub findings: Vec<String>,
-    /// How much does not add up.
+    /// The number of all findings.
     pub drift: u64,
 }
 
-/// Recounts a data directory. Reads only; a server may be running on it, and what it commits meanwhile is left out. Takes
-/// memory for every reservation there ever was: about 200 bytes for one that is closed and what it has for one that is
-/// active, twice where the index has it too, and 100 MB at most for what lists are found by.
-/// `progress` is told how many batches are done and how many there are.
-pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict, OpenError> {
+/// Verifies a data directory. It only reads, and a server may be using the directory: batches that are committed during
+/// the verification are not read. It needs memory for every reservation: about 200 bytes for a closed one, as much as
+/// the server for an active one, both twice if the index has it too, and at most 100 MB for postings. `progress` gets
+/// the number of batches that are done and the number of all batches.
+pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyReport, OpenError> {
     let log_file = dir.join(files::LOG);
     if !log_file.exists() {
         return Err(OpenError::io(
@@ -63,22 +64,22 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
         ));
     }
     incomplete_copy::refuse(dir)?;
-    // What another version has written is not to be judged by this one's rules.
+    // A log of another format can't be judged by the rules of this version.
     Log::open_reader(&log_file)?.check_format()?;
-    look_through_at_rest(dir, &log_file)?;
-    // The index first: it is never ahead of the log, whatever is committed meanwhile.
+    check_wal_unless_in_use(dir, &log_file)?;
+    // The index is read before the log. It is never ahead of the log, even if a server commits in between.
     let index_file = dir.join(files::INDEX);
     let index_db = Index::open_for_recount(&index_file)?;
-    let damaged = |damage: Damage| damage.into_open(&index_file);
+    let damaged = |damage: IndexError| damage.into_open_error(&index_file);
     let index = index_db.as_ref().map(IndexView::read).transpose().map_err(damaged)?.unwrap_or_default();
-    let mut lookups = Lookups::new(index.position, index.keys);
+    let mut lookups = Lookups::new(index.state, index.keys);
     let mut damage = None;
-    let mark = mark_of(dir)?;
+    let mark = read_sync_marker(dir)?;
     let log = Log::open_reader(&log_file)?;
     let last = log.last()?.map_or(0, |(number, _)| number);
 
-    let mut fold = Fold::default();
-    log.walk(0, 0, |batch, _| {
+    let mut fold = Recount::default();
+    log.for_each_batch(0, 0, |batch, _| {
         if batch.number > last {
             return Ok(false);
         }
@@ -87,18 +88,18 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
         }
         for event in &batch.events {
             fold.event(event);
-            // Items are published event by event, and the index may take them in between.
-            if batch.number > index.position.indexed {
+            // Items are published event by event, and the index may have read them between two events.
+            if batch.number > index.state.indexed {
                 fold.newer_items(slice::from_ref(event));
             }
         }
         fold.verdict.keys += batch.keys.len() as u64;
         fold.verdict.batches = batch.number;
-        if batch.number == index.position.indexed {
+        if batch.number == index.state.indexed {
             fold.compare(&index);
         }
         if let Some(db) = &index_db {
-            damage = lookups.take(&batch, db).err();
+            damage = lookups.add_batch(&batch, db).err();
         }
         progress(batch.number, last);
         Ok(damage.is_none())
@@ -109,14 +110,14 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
     if let Some(db) = &index_db {
         lookups.end(db).map_err(damaged)?.into_iter().for_each(|what| fold.find(what));
     }
-    if index.position.indexed > last {
-        fold.find(format!("the index has seen batch {}, the log ends at {last}", index.position.indexed));
+    if index.state.indexed > last {
+        fold.find(format!("the index has seen batch {}, the log ends at {last}", index.state.indexed));
     }
     fold.unmatched_items();
     match mark {
         Err(what) => fold.find(format!("the mark of the last synced batch: {what}")),
         Ok(mark) => {
-            let wrong = missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))?;
+            let wrong = find_missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))?;
             if let Some(what) = wrong {
                 fold.find(format!("the log: {what}"));
             }
@@ -125,10 +126,10 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Verdict,
     Ok(fold.end())
 }
 
-/// The index as one moment shows it.
+/// The index as one transaction shows it.
 #[derive(Default)]
 struct IndexView {
-    position: Position,
+    state: IndexState,
     items: Map<ItemKey, Item>,
     pauses: HashSet<String>,
     units: Pools,
@@ -138,14 +139,14 @@ struct IndexView {
 }
 
 impl IndexView {
-    fn read(db: &Connection) -> Result<Self, Damage> {
+    fn read(db: &Connection) -> Result<Self, IndexError> {
         let snapshot = db.unchecked_transaction()?;
-        let mut view = Self { position: read_position(&snapshot)?, ..Self::default() };
+        let mut view = Self { state: read_state(&snapshot)?, ..Self::default() };
         let (mut items, mut pauses) = (Map::default(), HashSet::new());
-        let keys = SharedKeys::default();
-        crate::index::load(
+        let keys = ItemKeyInterner::default();
+        crate::index::load_items_and_pauses(
             &snapshot,
-            view.position,
+            view.state,
             &keys,
             |item| {
                 items.insert(item.key.clone(), item);
@@ -154,20 +155,20 @@ impl IndexView {
                 pauses.insert(scope.to_owned());
             },
         )?;
-        index_units::load(&snapshot, view.position.units, |item, units| {
+        index_units::load(&snapshot, view.state.units, |item, units| {
             view.units.entry(item).or_default().add(units);
         })?;
-        let mut active = segments::load(&snapshot, view.position.active.stored, &keys)?;
-        let active = active.expect(view.position.active)?;
+        let mut active = segments::load(&snapshot, view.state.active.stored, &keys)?;
+        let active = active.take_holds(view.state.active)?;
         let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
         let mut closed = Map::default();
         let totals = load_closed(&snapshot, |hold| {
             closed.insert(hold.id, digest(&hold));
         })?;
-        if totals != view.position.closed {
-            return Err(Damage::What("it lacks closed reservations, or has others".to_owned()));
+        if totals != view.state.closed {
+            return Err(IndexError::Damaged("it lacks closed reservations, or has others".to_owned()));
         }
-        view.keys = KeySum::of_runs(&snapshot, view.position.forgotten)?;
+        view.keys = KeySum::of_runs(&snapshot, view.state.dropped_before)?;
         (view.items, view.pauses, view.active, view.closed) = (items, pauses, active, closed);
         Ok(view)
     }
@@ -179,31 +180,31 @@ fn digest(hold: &Hold) -> u32 {
     crc32fast::hash(&bytes)
 }
 
-/// What the events come to so far.
+/// The state after the events so far.
 #[derive(Default)]
-struct Fold {
-    verdict: Verdict,
+struct Recount {
+    verdict: VerifyReport,
     items: Map<ItemKey, Item>,
     units: Pools,
     paused: HashSet<String>,
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, Closed>,
-    /// What confirmed reservations say that is sold and has not come back.
+    /// The units that confirmed reservations sold and that were not returned.
     sold: Map<ItemKey, i128>,
-    /// Items of the index that are not as they were at its position: they may be as they became soon after.
+    /// Items of the index that differ from the log at the batch of the index. They may match the log a moment later.
     unmatched: Map<ItemKey, Item>,
 }
 
-/// What is remembered of a closed reservation.
+/// The part of a closed reservation that later checks need.
 struct Closed {
     status: Status,
     digest: u32,
     last_event: EventId,
-    /// By line; empty as long as nothing was.
+    /// The returned units by line; empty if nothing was returned.
     returned: Box<[u32]>,
 }
 
-impl Fold {
+impl Recount {
     fn find(&mut self, what: String) {
         self.verdict.drift += 1;
         if self.verdict.findings.len() < FINDINGS {
@@ -228,7 +229,7 @@ impl Fold {
             Transition::Stock { change, item } => self.stock(change, item),
             Transition::Sale { scope, paused, .. } => {
                 let name = match scope {
-                    Scope::Everything => EVERYTHING,
+                    Scope::Everything => PAUSE_EVERYTHING,
                     Scope::Location(location) => location.as_str(),
                     Scope::Item(key) => {
                         match self.items.get_mut(key) {
@@ -247,7 +248,8 @@ impl Fold {
         }
     }
 
-    /// One terminal state, for good; each event follows the reservation's last; nothing expires early.
+    /// Checks that a reservation has one final state, that each event follows the reservation's last event, and that
+    /// nothing expires early.
     fn chain(&mut self, event: &Event, hold: &Hold, change: &HoldChange) {
         let (before, last_event) = match (self.active.get(&hold.id), self.closed.get(&hold.id)) {
             (Some(before), _) => (Some(Status::Active), Some(before.last_event)),
@@ -270,7 +272,7 @@ impl Fold {
         }
     }
 
-    /// The figures of one line's item follow from those before.
+    /// Checks that the counters of a line's item follow from the counters before.
     fn line(
         &mut self,
         change: &HoldChange,
@@ -288,7 +290,7 @@ impl Fold {
             HoldChange::Returned { quantities, .. } => quantities.get(at).copied().map_or(0, i128::from),
             _ => 0,
         };
-        // Units with ids have versions, and their item no sequence.
+        // Units with ids have versions, and their item has no sequence.
         let one = i128::from(line.units.is_none());
         let (held_by, sold_by, active_by, steps) = match change {
             HoldChange::Created => (units, 0, 1, one),
@@ -340,7 +342,7 @@ impl Fold {
         }
     }
 
-    /// Counts what a confirmed reservation sold, or what came back of it since it was last seen.
+    /// Counts what a confirmed reservation sold, and what was returned since its last event.
     fn sell(&mut self, hold: &Hold) {
         if hold.status != Status::Confirmed {
             return;
@@ -386,7 +388,7 @@ impl Fold {
         }
     }
 
-    /// The index at its position is what the log comes to there.
+    /// Compares the index with the log at the last batch of the index.
     fn compare(&mut self, index: &IndexView) {
         let mut found = Vec::new();
         for (key, item) in &self.items {
@@ -420,7 +422,8 @@ impl Fold {
         }
     }
 
-    /// After events beyond the index: it takes items as they are published, which may be a moment later.
+    /// Compares items with later events, because the index takes items as they are published, which may be a moment
+    /// later.
     fn newer_items(&mut self, events: &[Event]) {
         if self.unmatched.is_empty() {
             return;
@@ -444,8 +447,9 @@ impl Fold {
         }
     }
 
-    /// What every item holds is the sum over the active reservations, and what it sold over the confirmed ones.
-    fn end(mut self) -> Verdict {
+    /// Checks that the held units of every item are the sum over its active reservations, and the sold units the sum
+    /// over its confirmed reservations.
+    fn end(mut self) -> VerifyReport {
         let mut sums: Map<ItemKey, (u64, u64)> = Map::default();
         for line in self.active.values().flat_map(|hold| &*hold.lines) {
             let (held, active) = sums.entry(line.item.clone()).or_default();

@@ -1,10 +1,10 @@
-//! A recount of what requests are looked up by: used keys and mentions. Of keys a sum is taken on both sides, which takes
-//! no memory; of mentions see [`Recount`].
+//! Verifies the used keys and the postings of the index. The keys of both sides are compared by a sum, which needs no
+//! memory. Postings are compared by [`PostingRecount`].
 
-use crate::error::Damage;
-use crate::index::Position;
-use crate::index::keys::Keys;
-use crate::index::postings::{Recount, Terms};
+use crate::error::IndexError;
+use crate::index::IndexState;
+use crate::index::keys::KeyRuns;
+use crate::index::postings::{PostingRecount, TermHasher};
 use crate::index::runs;
 use crate::log::batch::Batch;
 use rusqlite::Connection;
@@ -13,7 +13,7 @@ use std::hash::Hasher;
 use stockhold_domain::{Instant, KeyRecord};
 use stockhold_store::codec::{self, Reader};
 
-/// Some keys, whatever their order: how many, and the sum of their hashes.
+/// The number of some keys, and the sum of their hashes. It does not depend on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeySum {
     keys: u64,
@@ -21,23 +21,23 @@ pub(crate) struct KeySum {
 }
 
 impl KeySum {
-    /// The keys of all runs, each page read, but for those that may be forgotten.
-    pub(crate) fn of_runs(db: &Connection, forgotten: Instant) -> Result<Self, Damage> {
+    /// The sum of the keys of all runs, without the keys that may be dropped. Every page is read.
+    pub(crate) fn of_runs(db: &Connection, dropped_before: Instant) -> Result<Self, IndexError> {
         let mut sum = Self::default();
-        for run in runs::load::<Keys>(db)? {
-            runs::walk::<Keys>(db, &run, |bytes| {
+        for run in runs::load::<KeyRuns>(db)? {
+            runs::for_each_record::<KeyRuns>(db, &run, |bytes| {
                 let mut reader = Reader::new(bytes);
                 let record = codec::key_record(&mut reader)?;
                 reader.finish()?;
-                sum.put(&record, forgotten);
+                sum.put(&record, dropped_before);
                 Ok(())
             })?;
         }
         Ok(sum)
     }
 
-    fn put(&mut self, record: &KeyRecord, forgotten: Instant) {
-        if record.at < forgotten {
+    fn put(&mut self, record: &KeyRecord, dropped_before: Instant) {
+        if record.at < dropped_before {
             return;
         }
         let mut bytes = Vec::new();
@@ -49,42 +49,42 @@ impl KeySum {
     }
 }
 
-/// What the log has of keys and mentions, up to the batch that the index has them to.
+/// The keys and postings of the log, up to the batch up to which the index has them.
 #[derive(Debug)]
 pub(crate) struct Lookups {
-    position: Position,
+    state: IndexState,
     indexed: KeySum,
     logged: KeySum,
-    mentions: Recount,
+    postings: PostingRecount,
 }
 
 impl Lookups {
-    pub(crate) fn new(position: Position, indexed: KeySum) -> Self {
-        let mentions = Recount::new(Terms::new(position.terms_key));
-        Self { position, indexed, logged: KeySum::default(), mentions }
+    pub(crate) fn new(state: IndexState, indexed: KeySum) -> Self {
+        let postings = PostingRecount::new(TermHasher::new(state.term_hash_key));
+        Self { state, indexed, logged: KeySum::default(), postings }
     }
 
-    /// Takes a batch in.
-    pub(crate) fn take(&mut self, batch: &Batch, index: &Connection) -> Result<(), Damage> {
-        if batch.number > self.position.keyed {
+    /// Adds a batch.
+    pub(crate) fn add_batch(&mut self, batch: &Batch, index: &Connection) -> Result<(), IndexError> {
+        if batch.number > self.state.keyed {
             return Ok(());
         }
         for record in &batch.keys {
-            self.logged.put(record, self.position.forgotten);
+            self.logged.put(record, self.state.dropped_before);
         }
-        self.mentions.take(batch, index)
+        self.postings.add_batch(batch, index)
     }
 
-    /// What the index lacks or has beyond the log.
-    pub(crate) fn end(self, index: &Connection) -> Result<Vec<String>, Damage> {
+    /// The findings.
+    pub(crate) fn end(self, index: &Connection) -> Result<Vec<String>, IndexError> {
         let (logged, indexed) = (self.logged.keys, self.indexed.keys);
         let keys = (self.logged != self.indexed).then(|| {
             format!("index: it has {indexed} idempotency keys where the log has {logged}, or others")
         });
-        let missing = self.mentions.end(index)?;
-        let mentions = (missing > 0).then(|| {
-            format!("index: {missing} mentions of owners, SKUs, locations, reservations or units are missing")
+        let missing = self.postings.end(index)?;
+        let postings = (missing > 0).then(|| {
+            format!("index: {missing} postings of owners, SKUs, locations, reservations or units are missing")
         });
-        Ok(keys.into_iter().chain(mentions).collect())
+        Ok(keys.into_iter().chain(postings).collect())
     }
 }

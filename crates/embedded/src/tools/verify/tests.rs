@@ -1,18 +1,18 @@
-//! Books that do not add up, with checksums that fit: every kind of finding, made at least once.
+//! Logs and indexes with inconsistent content and correct checksums. Every kind of finding is produced at least once.
 
-use super::{FINDINGS, Verdict, verify};
+use super::{FINDINGS, VerifyReport, verify};
 use crate::error::OpenError;
 use crate::files;
 use crate::index::Index;
 use crate::index::checksum::row_sum;
 use crate::index::chunk::Chunk;
-use crate::index::filter::Filter;
-use crate::index::item_keys::SharedKeys;
+use crate::index::filter::BloomFilter;
+use crate::index::item_key_interner::ItemKeyInterner;
 use crate::index::runs;
-use crate::index::units::Change;
+use crate::index::units::UnitChange;
 use crate::log::Log;
 use crate::log::batch::Batch;
-use crate::log::sync_marker::{Acked, Mark};
+use crate::log::sync_marker::{SyncMarker, SyncedBatch};
 use crate::testing::Bench;
 use rusqlite::params;
 use std::path::Path;
@@ -27,22 +27,22 @@ use stockhold_store::conformance::maker::{
 };
 use stockhold_store::conformance::{Maker, World};
 
-/// What there is in the books that are forged.
+/// A valid store to forge from.
 struct Shop {
     bench: Bench,
     origin: Event,
     tins: Item,
     hall: Item,
-    /// Of the tins: one that is active, one that is sold in part.
+    /// Two reservations of the tins: one is active, and one is sold and partly returned.
     active: Hold,
     sold: Hold,
-    /// Of the hall: seat `a` is held, seat `b` sold, `c` and `d` are free.
+    /// Two reservations of the hall: seat `a` is held and seat `b` is sold. Seats `c` and `d` are free.
     seat: Hold,
     seat_sold: Hold,
 }
 
 impl Shop {
-    /// A store at rest, with its index up to its last batch.
+    /// A stopped store whose index is complete.
     fn new() -> Self {
         let (mut bench, mut maker) = (Bench::new(), Maker::new(4, ""));
         let (tins, hall) = (maker.item("tins"), maker.item("hall"));
@@ -58,7 +58,7 @@ impl Shop {
         run(set_stock(&tins, 100));
         run(create_unit_item(&hall));
         run(add_units(&hall, row("stalls", "A", &["a", "b", "c", "d"])));
-        // Enough for more than one look at what the runs mention.
+        // Enough for several comparisons of postings.
         for n in 0..60 {
             let hold = run(reserve(&[(&tins, 30 + n % 2)])).unwrap();
             run(release(hold.id));
@@ -77,7 +77,7 @@ impl Shop {
         Self { bench, origin, tins, hall, active, sold, seat, seat_sold }
     }
 
-    /// The shop's files once more.
+    /// A copy of the files.
     fn copy(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         for entry in std::fs::read_dir(self.bench.dir()).unwrap().map(|entry| entry.unwrap()) {
@@ -94,7 +94,7 @@ impl Shop {
         end(&self.seat, &self.hall, HoldChange::Confirmed, Status::Confirmed)
     }
 
-    /// A return of one of the tins, as it would be right.
+    /// A valid return of one of the tins.
     fn returned(&self) -> Forged {
         let StockCounters { confirmed_sold, sequence, .. } = self.tins.figures;
         let (confirmed_sold, sequence) = (confirmed_sold - 1, sequence + 1);
@@ -124,7 +124,7 @@ impl Shop {
     }
 }
 
-/// The end of a hold, as it would be right.
+/// A valid end of a hold.
 fn end(hold: &Hold, item: &Item, change: HoldChange, status: Status) -> Forged {
     let sold = u64::from(change == HoldChange::Confirmed) * hold.quantity();
     let sequence = item.figures.sequence + u64::from(hold.lines[0].units.is_none());
@@ -152,7 +152,7 @@ fn end(hold: &Hold, item: &Item, change: HoldChange, status: Status) -> Forged {
     }
 }
 
-/// An event of a reservation, in pieces that can be turned.
+/// An event of a reservation in parts that a test can change.
 struct Forged {
     at: Instant,
     previous: Option<EventId>,
@@ -177,20 +177,20 @@ impl Forged {
 }
 
 const EVENT: EventId = EventId::from_u128(77);
-/// After everything in the shop, and before any deadline.
+/// After everything in the store, and before any deadline.
 const AT: Instant = Instant::from_micros(stockhold_store::conformance::START.micros() + 1_000_000);
 
-fn recount(dir: &Path) -> Verdict {
+fn recount(dir: &Path) -> VerifyReport {
     verify(dir, |_, _| ()).unwrap()
 }
 
 fn expect(dir: &Path, finding: &str) {
-    let Verdict { findings, drift, .. } = recount(dir);
+    let VerifyReport { findings, drift, .. } = recount(dir);
     assert!(findings.iter().any(|found| found.contains(finding)), "{finding:?} is not among {findings:#?}");
     assert!(drift >= findings.len() as u64 && findings.len() <= FINDINGS);
 }
 
-/// Appends a batch that fits the one before it. Answers with its number and checksum.
+/// Appends a batch that follows the last one. Returns its number and checksum.
 fn append(dir: &Path, events: Vec<Event>, turn: impl FnOnce(&mut Batch)) -> (u64, u32) {
     let mut log = Log::open(&dir.join(files::LOG)).unwrap();
     let (last, _) = log.last().unwrap().unwrap();
@@ -229,9 +229,9 @@ fn an_item_that_the_index_took_in_the_middle_of_a_later_batch_adds_up() {
         })
     });
     let Transition::Stock { item: between, .. } = &first.transition else { panic!("{first:?}") };
-    let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &SharedKeys::default()).unwrap();
+    let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
     let chunk = Chunk { items: vec![between.clone()], ..Chunk::default() };
-    let at = (index.position.indexed, index.position.indexed_sum);
+    let at = (index.state.indexed, index.state.indexed_sum);
     index.write(&chunk, at, 0).unwrap();
     drop(index);
     append(copy.path(), vec![first.clone(), last], |_| ());
@@ -256,7 +256,7 @@ const IN_THE_LOG: [(&str, Forge); 16] = [
     ("says held and active", |shop| shop.confirmed().but(|it| it.figures.held += 1).event(shop)),
     ("is oversold", |shop| shop.confirmed().but(|it| it.figures.confirmed_sold = 101).event(shop)),
     ("returned what it had not", |shop| shop.returned().but(|it| it.line.returned = 6).event(shop)),
-    // Every step of the figures fits; what the reservations say does not.
+    // Every step of the counters is valid, but the reservations disagree.
     ("sold, its reservations", |shop| shop.returned().but(|it| it.line.returned -= 1).event(shop)),
     ("Set does not follow from what it was", |shop| {
         shop.stock(&shop.tins, StockChange::Set, |item| item.version += 1)
@@ -293,7 +293,7 @@ fn ghost(shop: &Shop) -> ItemKey {
 impl Shop {
     fn seats_added(&self) -> Transition {
         let log = Log::open_reader(&self.bench.dir().join(files::LOG)).unwrap();
-        let batches = log.range(1, log.last().unwrap().unwrap().0).unwrap();
+        let batches = log.read_range(1, log.last().unwrap().unwrap().0).unwrap();
         let mut all = batches.into_iter().flat_map(|batch| batch.events).map(|event| event.transition);
         all.find(|one| matches!(one, Transition::Stock { change: StockChange::UnitsAdded(_), .. })).unwrap()
     }
@@ -316,17 +316,17 @@ fn what_does_not_follow_in_the_log_is_found() {
 fn a_mark_that_does_not_fit_is_found() {
     let shop = Shop::new();
     let copy = shop.copy();
-    let file = copy.path().join(files::ACKED);
-    let (acked, mark) = Acked::open(&file).unwrap();
+    let file = copy.path().join(files::SYNC_MARKER);
+    let (marker, mark) = SyncMarker::open(&file).unwrap();
     let mark = mark.unwrap().unwrap();
-    acked.set(Mark { sum: mark.sum ^ 1, ..mark }).unwrap();
+    marker.write(SyncedBatch { sum: mark.sum ^ 1, ..mark }).unwrap();
     expect(copy.path(), "is not the one that was synced");
-    acked.set(Mark { batch: mark.batch + 2, ..mark }).unwrap();
+    marker.write(SyncedBatch { batch: mark.batch + 2, ..mark }).unwrap();
     expect(copy.path(), "was synced");
-    // Nor is a log that lacks its end copied as if it were whole.
+    // A log that lost its end is not copied either.
     let elsewhere = tempfile::tempdir().unwrap();
     let backup = crate::backup(copy.path(), elsewhere.path(), |_, _| ()).unwrap_err();
-    let carried = crate::carry(copy.path(), |_, _, _| true).unwrap_err();
+    let carried = crate::export_log(copy.path(), |_, _, _| true).unwrap_err();
     for error in [backup, carried] {
         assert!(error.to_string().contains("was synced"), "{error}");
     }
@@ -345,7 +345,7 @@ const IN_THE_INDEX: [(&str, Turn); 14] = [
     ("@\"default\" is missing", |_, index, _| {
         let sum =
             index.db.query_row("DELETE FROM items WHERE sku = 'tins' RETURNING sum", [], |row| row.get(0));
-        index.position.items.put(Some(sum.unwrap()), None);
+        index.state.items.replace(Some(sum.unwrap()), None);
     }),
     ("active reservation", |shop, _, chunk| chunk.ended.push(shop.active.id)),
     ("active reservation", |shop, _, chunk| {
@@ -361,30 +361,30 @@ const IN_THE_INDEX: [(&str, Turn); 14] = [
         let id = shop.sold.id.as_u128().to_be_bytes();
         let sum =
             index.db.query_row("DELETE FROM closed WHERE id = ?1 RETURNING sum", [id], |row| row.get(0));
-        index.position.closed.put(Some(sum.unwrap()), None);
+        index.state.closed.replace(Some(sum.unwrap()), None);
     }),
     ("there are reservations that the log does not have", |shop, _, chunk| {
         chunk.closed.push(Hold { id: ReservationId::from_u128(9), ..shop.seat_sold.clone() });
     }),
     ("the pauses differ", |_, _, chunk| chunk.pauses.push(("hub".to_owned(), true))),
     ("units of", |shop, _, chunk| {
-        chunk.units.push(((shop.hall.key.clone(), label("c")), Change::Gone));
+        chunk.units.push(((shop.hall.key.clone(), label("c")), UnitChange::Removed));
     }),
     ("units of", |shop, _, chunk| {
-        let moved = Change::Moved(UnitStatus::Sold(shop.seat.id), 9);
+        let moved = UnitChange::Moved(UnitStatus::Sold(shop.seat.id), 9);
         chunk.units.push(((shop.hall.key.clone(), label("c")), moved));
     }),
     ("idempotency keys", |shop, index, _| {
         let target = KeyTarget::Item(shop.tins.key.clone());
         let (hash, fingerprint) = (KeyHash(5), Fingerprint(5));
-        let keyed = index.position.keyed;
+        let keyed = index.state.keyed;
         index.write_runs(&mut [KeyRecord { hash, fingerprint, target, at: AT }], &[], keyed).unwrap();
     }),
     ("it has 0 idempotency keys", |_, index, _| {
         index.db.execute_batch("DELETE FROM key_runs; DELETE FROM key_pages").unwrap();
     }),
-    ("mentions of owners", |_, index, _| {
-        index.db.execute_batch("DELETE FROM mention_runs; DELETE FROM mention_pages").unwrap();
+    ("postings of owners", |_, index, _| {
+        index.db.execute_batch("DELETE FROM posting_runs; DELETE FROM posting_pages").unwrap();
     }),
 ];
 
@@ -393,9 +393,10 @@ fn what_the_index_has_otherwise_than_the_log_is_found() {
     let shop = Shop::new();
     for (finding, turn) in IN_THE_INDEX {
         let copy = shop.copy();
-        // What the index took in of this batch is what is wrong.
+        // The index has wrong content for this batch.
         let at = append(copy.path(), Vec::new(), |_| ());
-        let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &SharedKeys::default()).unwrap();
+        let (mut index, _) =
+            Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
         let mut chunk = Chunk::default();
         turn(&shop, &mut index, &mut chunk);
         index.write(&chunk, at, 0).unwrap();
@@ -403,18 +404,18 @@ fn what_the_index_has_otherwise_than_the_log_is_found() {
         expect(copy.path(), finding);
     }
     let copy = shop.copy();
-    let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &SharedKeys::default()).unwrap();
-    let at = (index.position.indexed + 3, index.position.indexed_sum);
+    let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
+    let at = (index.state.indexed + 3, index.state.indexed_sum);
     index.write(&Chunk::default(), at, 0).unwrap();
     expect(copy.path(), "the log ends at");
 }
 
 type OnIndex = fn(&Index);
 
-/// Of what is written in its place a row says that it is what was written there.
+/// Rows whose content was replaced and whose checksum was updated.
 const WITH_SUMS_THAT_FIT: [(&str, OnIndex); 3] = [
     ("rules out a record", |index| {
-        let none = Filter::for_keys(1).to_bytes();
+        let none = BloomFilter::with_capacity(1).to_bytes();
         let (run, numbers) = index
             .db
             .query_row("SELECT run, tier, records, bits, newest FROM key_runs", [], |row| {
@@ -428,11 +429,11 @@ const WITH_SUMS_THAT_FIT: [(&str, OnIndex); 3] = [
     }),
     ("records where", |index| put_page(index, "key", |_| Vec::new())),
     ("does not end with a record", |index| {
-        put_page(index, "mention", |data| [data, &[0]].concat());
+        put_page(index, "posting", |data| [data, &[0]].concat());
     }),
 ];
 
-/// Puts something else on every page of a kind.
+/// Replaces every page of a kind.
 fn put_page(index: &Index, kind: &str, turn: fn(&[u8]) -> Vec<u8>) {
     let sql = format!("SELECT id, data FROM {kind}_pages");
     let mut pages = index.db.prepare(&sql).unwrap();
@@ -450,8 +451,8 @@ fn put_page(index: &Index, kind: &str, turn: fn(&[u8]) -> Vec<u8>) {
 const DAMAGE: [(&str, &str); 5] = [
     ("UPDATE key_pages SET data = zeroblob(length(data))", "the checksum of a key page does not fit"),
     ("DELETE FROM key_pages", "a key page is missing"),
-    ("UPDATE mention_pages SET data = zeroblob(length(data))", "the checksum of a mention page does not fit"),
-    ("DELETE FROM mention_pages", "a mention page is missing"),
+    ("UPDATE posting_pages SET data = zeroblob(length(data))", "the checksum of a posting page does not fit"),
+    ("DELETE FROM posting_pages", "a posting page is missing"),
     ("UPDATE key_runs SET records = records + 1", "does not fit its checksum"),
 ];
 
@@ -460,7 +461,7 @@ fn pages_that_no_request_asks_for_are_read_all_the_same() {
     let shop = Shop::new();
     let expect = |forge: &dyn Fn(&Index), finding: &str| {
         let copy = shop.copy();
-        let (index, _) = Index::open(&copy.path().join(files::INDEX), &SharedKeys::default()).unwrap();
+        let (index, _) = Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
         forge(&index);
         drop(index);
         let error = verify(copy.path(), |_, _| ()).unwrap_err();
@@ -480,28 +481,19 @@ fn keys_that_were_forgotten_are_not_missed_and_those_that_were_not_are() {
     let shop = Shop::new();
     let copy = shop.copy();
     let file = copy.path().join(files::INDEX);
-    let (mut index, _) = Index::open(&file, &SharedKeys::default()).unwrap();
-    assert_eq!(index.position.forgotten, Instant::default());
-    let keys = runs::count::<crate::index::keys::Keys>(&index.db);
+    let (mut index, _) = Index::open(&file, &ItemKeyInterner::default()).unwrap();
+    assert_eq!(index.state.dropped_before, Instant::default());
+    let keys = runs::count::<crate::index::keys::KeyRuns>(&index.db);
     assert!(keys > 100, "{keys}");
-    assert!(index.tend(AT.micros(), true, (0, 0)).unwrap(), "all of them are older");
-    assert_eq!(runs::count::<crate::index::keys::Keys>(&index.db), 0);
+    assert!(index.compact(AT.micros(), true, (0, 0)).unwrap(), "all of them are older");
+    assert_eq!(runs::count::<crate::index::keys::KeyRuns>(&index.db), 0);
     assert_eq!(recount(copy.path()).findings, Vec::<String>::new());
     drop(index);
-    // Where the mark says nothing of it, they are missing.
-    let (mut index, _) = Index::open(&file, &SharedKeys::default()).unwrap();
-    assert!(index.position.forgotten > Instant::default(), "it is kept");
-    index.position.forgotten = Instant::default();
-    let at = (index.position.indexed, index.position.indexed_sum);
+    // Without the time of dropped keys, the keys are missing.
+    let (mut index, _) = Index::open(&file, &ItemKeyInterner::default()).unwrap();
+    assert!(index.state.dropped_before > Instant::default(), "it is kept");
+    index.state.dropped_before = Instant::default();
+    let at = (index.state.indexed, index.state.indexed_sum);
     index.write(&Chunk::default(), at, 0).unwrap();
     expect(copy.path(), "it has 0 idempotency keys");
-}
-
-#[test]
-fn an_index_of_an_older_format_is_no_damage() {
-    let shop = Shop::new();
-    let db = rusqlite::Connection::open(shop.bench.dir().join(files::INDEX)).unwrap();
-    db.pragma_update(None, "user_version", 3).unwrap();
-    drop(db);
-    assert_eq!(recount(&shop.bench.dir()).findings, Vec::<String>::new());
 }

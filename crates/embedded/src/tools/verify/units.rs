@@ -1,13 +1,13 @@
-//! A recount of units with ids: the index has those of the log, and an item's figures count them.
+//! Verifies units with ids: the index has the same units as the log, and the counters of an item match its units.
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use stockhold_domain::{Item, ItemKey, Mode, Pool};
 
-/// Units by their items.
+/// Units by item.
 pub(crate) type Pools = HashMap<ItemKey, Pool, RandomState>;
 
-/// Where the index has other units than the log.
+/// The items whose units differ between the index and the log.
 pub(crate) fn differing(log: &Pools, index: &Pools) -> Vec<String> {
     let none = Pool::default();
     let all = log.keys().chain(index.keys().filter(|key| !log.contains_key(*key)));
@@ -15,7 +15,7 @@ pub(crate) fn differing(log: &Pools, index: &Pools) -> Vec<String> {
     all.filter(differ).map(|key| format!("index: units of {key:?} are missing or differ")).collect()
 }
 
-/// Items whose figures do not count their units.
+/// The items whose counters do not match their units.
 pub(crate) fn miscounted<'a>(items: impl Iterator<Item = &'a Item>, pools: &Pools) -> Vec<String> {
     let none = Pool::default();
     let wrong = items.filter(|item| item.mode == Mode::Units).filter_map(|item| {

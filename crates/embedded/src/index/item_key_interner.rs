@@ -1,5 +1,5 @@
-//! Keys of items as a start reads them, each text once: a million of their own that are shared only afterwards would leave
-//! holes all over the memory.
+//! Interns the keys of items while a start reads them, so that each text exists once. If a million copies were shared
+//! only afterwards, they would leave the memory fragmented.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -10,12 +10,12 @@ use stockhold_store::codec::KnownKeys;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct SharedKeys {
+pub(crate) struct ItemKeyInterner {
     known: RefCell<HashTable<ItemKey>>,
     hasher: RandomState,
 }
 
-impl KnownKeys for SharedKeys {
+impl KnownKeys for ItemKeyInterner {
     fn find(&self, location: &str, sku: &str) -> Option<ItemKey> {
         let is_it = |key: &ItemKey| key.sku() == sku && key.location() == location;
         self.known.borrow().find(self.hasher.hash_one((location, sku)), is_it).cloned()
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_by_both_texts() {
-        let keys = SharedKeys::default();
+        let keys = ItemKeyInterner::default();
         let key = |location: &str, sku: &str| {
             ItemKey::new(&Label::new(location).unwrap(), &Label::new(sku).unwrap())
         };
