@@ -119,7 +119,7 @@ pub struct Flags {
     #[arg(long, value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<SocketAddr>,
-    /// Address of /livez, /readyz and /metrics [default: 127.0.0.1:8102]
+    /// Address of /livez, /readyz and /metrics; any address, 0.0.0.0 too [default: 127.0.0.1:8102]
     #[arg(long, value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     admin_listen: Option<SocketAddr>,
@@ -341,13 +341,13 @@ impl Config {
         if self.listen == self.admin_listen && self.listen.port() != 0 {
             return Err(format!("listen and admin_listen are both {}: give each its own port", self.listen));
         }
-        for (key, address) in [("listen", self.listen), ("admin_listen", self.admin_listen)] {
-            if !address.ip().is_loopback() {
-                return Err(format!(
-                    "{key} {address}: without credentials the server listens on loopback only, since whoever reaches \
-                     it may do anything; use 127.0.0.1 and put what checks callers in front of it"
-                ));
-            }
+        // The admin listener shows only health and metrics, so it may have any address.
+        if !self.listen.ip().is_loopback() {
+            return Err(format!(
+                "listen {}: without credentials the API listens on loopback only, because everybody who reaches it may do \
+                 anything; use 127.0.0.1, and a proxy that authenticates callers",
+                self.listen
+            ));
         }
         if self.threads > THREADS {
             return Err(format!("threads {}: must be at most {THREADS}", self.threads));

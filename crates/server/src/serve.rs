@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Who calls, as long as nobody has to say.
 const PRINCIPAL: &str = "anonymous";
 /// How often the store is asked whether it still works.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const FAILURE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 4_096;
 /// How long a store that failed goes on answering that it can't, so that its last answers leave.
@@ -40,8 +40,8 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
     for advice in config.options().map(|options| advice::of(&options.rules)).unwrap_or_default() {
         tracing::warn!("{advice}");
     }
-    introduce(config);
-    let sockets = bound(config.listen).and_then(|api| Ok((api, bound(config.admin_listen)?)));
+    record_server_info(config);
+    let sockets = bind(config.listen).and_then(|api| Ok((api, bind(config.admin_listen)?)));
     // Nothing is made where it would be left behind. Data that is there may be in use by a server that has the addresses too, which
     // says more.
     if let Err(error) = &sockets
@@ -99,7 +99,7 @@ async fn run(
                 return exit::because(exit::FAILED, format!("listening for signals: {error}"));
             }
         };
-    say_hello(config, store);
+    log_start(config, store);
     let admin = tokio::spawn(admin.serve(admin_api));
     tokio::select! {
         () = http.accept(&api) => {}
@@ -111,7 +111,7 @@ async fn run(
             return exit::because(exit::STORE_FAILED, why);
         }
     }
-    http.quieten(api).await;
+    http.accept_last_connections(api).await;
     http.drain().await;
     admin.abort();
     if let Some(why) = store.failure() {
@@ -122,30 +122,30 @@ async fn run(
 }
 
 /// A socket that has its address and does not listen yet: nobody is connected before there is somebody to answer.
-fn bound(address: SocketAddr) -> Result<TcpSocket, String> {
+fn bind(address: SocketAddr) -> Result<TcpSocket, String> {
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         #[cfg(target_os = "linux")]
-        spare_pacing(&socket);
+        use_reno(&socket);
         socket.bind(address)?;
         Ok(socket)
     };
-    bind().map_err(|error| not_heard(address, &error))
+    bind().map_err(|error| listen_error(address, &error))
 }
 
 fn listen(socket: TcpSocket, address: SocketAddr) -> Result<TcpListener, String> {
-    socket.listen(BACKLOG).map_err(|error| not_heard(address, &error))
+    socket.listen(BACKLOG).map_err(|error| listen_error(address, &error))
 }
 
-fn not_heard(address: SocketAddr, error: &std::io::Error) -> String {
+fn listen_error(address: SocketAddr, error: &std::io::Error) -> String {
     format!("listening on {address}: {error}")
 }
 
 /// Answers are shorter than a connection's first window. What paces long transfers, as BBR does with timers, only costs them
 /// time there; every Linux has Reno and lets anybody choose it. Connections inherit it from the socket that listens.
 #[cfg(target_os = "linux")]
-fn spare_pacing(socket: &TcpSocket) {
+fn use_reno(socket: &TcpSocket) {
     if let Err(error) = rustix::net::sockopt::set_tcp_congestion(socket, "reno") {
         tracing::debug!(%error, "the system's way of pacing connections stays");
     }
@@ -156,13 +156,15 @@ async fn failure(store: &Backend) -> String {
         if let Some(why) = store.failure() {
             return why;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(FAILURE_POLL_INTERVAL).await;
     }
 }
 
-fn say_hello(config: &Config, store: &Backend) {
+fn log_start(config: &Config, store: &Backend) {
     tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
         api = %config.listen,
+        docs = format!("http://{}/docs", config.listen),
         admin = %config.admin_listen,
         store = %config.store,
         data_dir = config.store.is_embedded().then(|| config.data_dir.display().to_string()),
@@ -170,12 +172,12 @@ fn say_hello(config: &Config, store: &Backend) {
         "serving; {}",
         store.durability()
     );
-    tracing::info!("no credentials are configured: listening on loopback only");
+    tracing::info!("no credentials are configured: the API listens on loopback only");
 }
 
 /// What the server says of itself, for tools that measure it: who it is, where its API listens, and that every answer was
 /// synced before it is given.
-fn introduce(config: &Config) {
+fn record_server_info(config: &Config) {
     let labels = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("store", Backend::kind(config).to_owned()),

@@ -1,7 +1,7 @@
 //! The admin listener: is it alive, is it ready, what does it count. On the main runtime, so that it answers while the
 //! workers are busy.
 
-use super::metrics::Gauges;
+use super::metrics::WorkerGauges;
 use crate::backend::Backend;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -39,7 +39,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 pub(crate) struct Admin {
     store: Backend,
     metrics: PrometheusHandle,
-    gauges: Gauges,
+    gauges: WorkerGauges,
     clock: Arc<dyn Clock>,
     ids: Arc<Mutex<IdSource>>,
 }
@@ -48,7 +48,7 @@ impl Admin {
     pub(crate) fn new(
         store: Backend,
         metrics: PrometheusHandle,
-        gauges: Gauges,
+        gauges: WorkerGauges,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
         let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;

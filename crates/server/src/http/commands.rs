@@ -1,9 +1,9 @@
 //! From decoded commands to the store and back: one alone, or a batch of them.
 
-use super::handle::{Handled, Who, Worker};
+use super::worker::{HandlerResult, RequestContext, Worker};
 use super::metrics::Operation;
-use super::refused::Refused;
-use super::reply::{self, Shape};
+use super::request_error::RequestError;
+use super::reply::{self, ResponseKind};
 use std::borrow::Cow;
 use stockhold_api::decode::{self, Keyed};
 use stockhold_api::encode::{self, List};
@@ -20,52 +20,52 @@ impl Worker {
     /// A command that may carry an idempotency key, in the header or in its body.
     pub(super) async fn keyed(
         &self,
-        who: Who<'_>,
+        context: RequestContext<'_>,
         Keyed { command, key }: Keyed<'_>,
-        shape: Shape,
-    ) -> Handled {
-        let key = decode::idempotency_key(who.0.idempotency_key.once("/Idempotency-Key")?, key)?;
+        response_kind: ResponseKind,
+    ) -> HandlerResult {
+        let key = decode::idempotency_key(context.0.idempotency_key.value("/Idempotency-Key")?, key)?;
         let key = key.map(|key| self.key_use(&command, &key));
-        self.command(who, command, key, shape).await
+        self.command(context, command, key, response_kind).await
     }
 
     /// One command.
     pub(super) async fn command(
         &self,
-        who: Who<'_>,
+        context: RequestContext<'_>,
         command: Command,
         key: Option<IdempotencyKey>,
-        shape: Shape,
-    ) -> Handled {
+        response_kind: ResponseKind,
+    ) -> HandlerResult {
         let operation = Operation::of(&command);
-        let envelope = self.envelope(who, self.origin(who), command, key);
-        let answer = match self.desk.ask(Request::Command(Box::new(envelope))).await {
+        let envelope = self.envelope(context, self.origin(context), command, key);
+        let answer = match self.pending_replies.submit(Request::Command(Box::new(envelope))).await {
             Ok(Answer::Outcome(outcome)) => Ok(outcome),
-            Ok(_) => return Err(Refused::mixed_up()),
+            Ok(_) => return Err(RequestError::wrong_answer()),
             Err(failure) => Err(failure),
         };
         self.metrics.command(operation, answer.as_ref());
-        reply::outcome(answer.map_err(|failure| Refused::failed(&failure))?, shape)
+        reply::outcome(answer.map_err(|failure| RequestError::from_store(&failure))?, response_kind)
     }
 
     /// A batch: each command is judged on its own, in order, and answered with the status of its own route. All go to
     /// the store at once, so what is committed together costs one commit.
-    pub(super) async fn commands(&self, who: Who<'_>, body: &[u8]) -> Handled {
-        let (asked, request_id) = who;
-        decode::no_idempotency_key(asked.idempotency_key != super::asked::Given::Not)?;
-        let decoded = decode::commands(asked.query, body)?;
+    pub(super) async fn commands(&self, context: RequestContext<'_>, body: &[u8]) -> HandlerResult {
+        let (head, request_id) = context;
+        decode::no_idempotency_key(head.idempotency_key != super::request_head::SingleHeader::Absent)?;
+        let decoded = decode::commands(head.query, body)?;
         let count = decoded.len();
         self.metrics.batch(count);
-        let origin = self.origin(who);
+        let origin = self.origin(context);
         let mut envelopes = Vec::with_capacity(count);
         let mut places = Vec::with_capacity(count);
         for (n, command) in decoded.into_iter().enumerate() {
-            others_turn(n).await;
+            yield_regularly(n).await;
             match command {
                 Ok(Keyed { command, key }) => {
                     places.push(Ok(Operation::of(&command)));
                     let key = key.map(|key: Cow<'_, str>| self.key_use(&command, &key));
-                    envelopes.push(self.envelope(who, origin.clone(), command, key));
+                    envelopes.push(self.envelope(context, origin.clone(), command, key));
                 }
                 Err(invalid) => places.push(Err(invalid)),
             }
@@ -73,10 +73,10 @@ impl Worker {
         let asks = envelopes.len();
         let outcomes = match asks {
             0 => Vec::new(),
-            _ => match self.desk.ask(Request::Commands(envelopes)).await {
+            _ => match self.pending_replies.submit(Request::Commands(envelopes)).await {
                 Ok(Answer::Outcomes(outcomes)) if outcomes.len() == asks => outcomes,
-                Ok(_) => return Err(Refused::mixed_up()),
-                Err(failure) => return Err(Refused::failed(&failure)),
+                Ok(_) => return Err(RequestError::wrong_answer()),
+                Err(failure) => return Err(RequestError::from_store(&failure)),
             },
         };
         let mut outcomes = outcomes.into_iter();
@@ -84,40 +84,40 @@ impl Worker {
         let mut list = List::open(&mut out, "results");
         let mut logged = None;
         for (n, place) in places.into_iter().enumerate() {
-            others_turn(n).await;
+            yield_regularly(n).await;
             let out = list.entry(&mut out);
             match (place, &mut outcomes) {
                 (Err(invalid), _) => encode::result_problem(out, &Problem::from(invalid), request_id),
                 (Ok(operation), outcomes) => {
-                    let Some(outcome) = outcomes.next() else { return Err(Refused::mixed_up()) };
+                    let Some(outcome) = outcomes.next() else { return Err(RequestError::wrong_answer()) };
                     self.metrics.command(operation, outcome.as_ref());
-                    let why = reply::result(out, outcome, shape(operation), request_id);
+                    let why = reply::result(out, outcome, response_kind(operation), request_id);
                     // What the store can't do for one it can't do for the next either.
                     if let Some(why) = why.filter(|why| logged != Some(why.problem.reason())) {
                         logged = Some(why.problem.reason());
-                        why.log(&asked, None, request_id);
+                        why.log(&head, None, request_id);
                     }
                 }
             }
         }
         list.close(&mut out);
-        let mut load = self.room.load();
-        load.add(out.capacity());
-        Ok(reply::written(out, Some(load)))
+        let mut budget = self.memory.guard();
+        budget.add(out.capacity());
+        Ok(reply::written(out, Some(budget)))
     }
 
-    fn origin(&self, (asked, request_id): Who<'_>) -> Origin {
-        Origin { actor: self.principal.clone(), request_id: request_id.clone(), trace: asked.trace() }
+    fn origin(&self, (head, request_id): RequestContext<'_>) -> Origin {
+        Origin { actor: self.principal.clone(), request_id: request_id.clone(), trace: head.trace() }
     }
 
     fn envelope(
         &self,
-        who: Who<'_>,
+        context: RequestContext<'_>,
         origin: Origin,
         command: Command,
         key: Option<IdempotencyKey>,
     ) -> Envelope {
-        let fresh = self.ids.borrow_mut().generate(who.0.now, first_bucket(&command));
+        let fresh = self.ids.borrow_mut().generate(context.0.now, first_bucket(&command));
         Envelope { fresh, command, key, origin }
     }
 
@@ -130,18 +130,18 @@ impl Worker {
 }
 
 /// Lets the worker's other requests go on now and then.
-async fn others_turn(done: usize) {
+async fn yield_regularly(done: usize) {
     if done % TURN == TURN - 1 {
         tokio::task::yield_now().await;
     }
 }
 
 /// How a command of a batch is answered.
-fn shape(operation: Operation) -> Shape {
+fn response_kind(operation: Operation) -> ResponseKind {
     match operation {
-        Operation::Reserve => Shape::NewReservation,
-        Operation::Release => Shape::Nothing,
-        _ => Shape::Reservation,
+        Operation::Reserve => ResponseKind::NewReservation,
+        Operation::Release => ResponseKind::Nothing,
+        _ => ResponseKind::Reservation,
     }
 }
 

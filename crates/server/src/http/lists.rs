@@ -1,10 +1,10 @@
 //! What is read: one, many, and pages of all there is. A page is put together from several small reads, so that no request
 //! holds much at once, and it ends early rather than grow without bound. A history is no page: it takes room as it grows.
 
-use super::asked::Asked;
-use super::handle::{Handled, Worker};
-use super::load::{Load, SHORT};
-use super::refused::Refused;
+use super::request_head::RequestHead;
+use super::worker::{HandlerResult, Worker};
+use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES};
+use super::request_error::RequestError;
 use super::reply;
 use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
@@ -26,32 +26,32 @@ pub(super) const EVENTS_AT_ONCE: usize = 64;
 const READS: usize = 64;
 
 impl Worker {
-    pub(super) async fn reservation(&self, id: ReservationId) -> Handled {
+    pub(super) async fn reservation(&self, id: ReservationId) -> HandlerResult {
         match self.find(Query::Reservation(id)).await? {
             QueryResult::Reservation(Some(hold)) => Ok(reply::reservation(&hold)),
             QueryResult::Reservation(None) => Err(Problem::from(Rejection::UnknownReservation(id)).into()),
-            _ => Err(Refused::mixed_up()),
+            _ => Err(RequestError::wrong_answer()),
         }
     }
 
-    pub(super) async fn item(&self, key: ItemKey) -> Result<Item, Refused> {
+    pub(super) async fn item(&self, key: ItemKey) -> Result<Item, RequestError> {
         let found = match self.store.published_item(&key) {
             Some(found) => found,
             None => match self.find(Query::Items(vec![key.clone()])).await? {
                 QueryResult::Items(items) => items.into_iter().next().flatten(),
-                _ => return Err(Refused::mixed_up()),
+                _ => return Err(RequestError::wrong_answer()),
             },
         };
         found.ok_or_else(|| Problem::from(Rejection::UnknownItem(vec![key])).into())
     }
 
-    pub(super) async fn available(&self, asked: Asked<'_>, key: ItemKey) -> Handled {
+    pub(super) async fn available(&self, head: RequestHead<'_>, key: ItemKey) -> HandlerResult {
         let item = self.item(key).await?;
-        let as_of = asked.now.max(item.figures.at);
+        let as_of = head.now.max(item.figures.at);
         Ok(reply::json(|out| encode::availability(out, &item, as_of)))
     }
 
-    pub(super) async fn availability(&self, asked: Asked<'_>, keys: Vec<ItemKey>) -> Handled {
+    pub(super) async fn availability(&self, head: RequestHead<'_>, keys: Vec<ItemKey>) -> HandlerResult {
         let mut items = Vec::with_capacity(keys.len());
         for key in &keys {
             let Some(published) = self.store.published_item(key) else { break };
@@ -60,7 +60,7 @@ impl Worker {
         if items.len() < keys.len() {
             items = match self.find(Query::Items(keys.clone())).await? {
                 QueryResult::Items(items) if items.len() == keys.len() => items,
-                _ => return Err(Refused::mixed_up()),
+                _ => return Err(RequestError::wrong_answer()),
             };
         }
         let mut out = Vec::new();
@@ -68,7 +68,7 @@ impl Worker {
         for (key, item) in keys.iter().zip(&items) {
             let out = list.entry(&mut out);
             match item {
-                Some(item) => encode::availability(out, item, asked.now.max(item.figures.at)),
+                Some(item) => encode::availability(out, item, head.now.max(item.figures.at)),
                 None => encode::unknown_item(out, key),
             }
         }
@@ -76,17 +76,17 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
-    pub(super) async fn reservations(&self, mut filter: ReservationFilter) -> Handled {
+    pub(super) async fn reservations(&self, mut filter: ReservationFilter) -> HandlerResult {
         let mut left = filter.limit;
         let mut out = Vec::new();
-        let mut load = None;
+        let mut budget = None;
         let mut list = List::open(&mut out, "data");
         let mut cut = None;
         for _ in 0..READS {
             filter.limit = cut.unwrap_or(left.min(HOLDS_AT_ONCE));
             let QueryResult::Reservations(page) = self.find(Query::Reservations(filter.clone())).await?
             else {
-                return Err(Refused::mixed_up());
+                return Err(RequestError::wrong_answer());
             };
             let before = (out.len(), list);
             let mut fit = 0;
@@ -105,22 +105,22 @@ impl Worker {
             }
             left = left.saturating_sub(page.holds.len());
             filter.after = page.next;
-            drop(load.take());
-            load = self.weigh(&out)?;
+            drop(budget.take());
+            budget = self.count_page(&out)?;
             if page.next.is_none() || left == 0 || cut.is_some() || out.len() >= PAGE_BYTES {
                 break;
             }
         }
         let next = filter.after.map(cursor::of_place);
         list.close_page(&mut out, next.is_some(), next.as_deref());
-        Ok(reply::written(out, load))
+        Ok(reply::written(out, budget))
     }
 
-    pub(super) async fn inventory(&self, mut wanted: ItemPageRequest) -> Handled {
+    pub(super) async fn inventory(&self, mut wanted: ItemPageRequest) -> HandlerResult {
         let limit = wanted.limit;
         wanted.limit += 1;
         let QueryResult::ItemPage(items) = self.find(Query::ItemPage(wanted)).await? else {
-            return Err(Refused::mixed_up());
+            return Err(RequestError::wrong_answer());
         };
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
@@ -133,7 +133,7 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
-    pub(super) async fn units(&self, mut wanted: UnitFilter) -> Handled {
+    pub(super) async fn units(&self, mut wanted: UnitFilter) -> HandlerResult {
         let mut left = wanted.limit;
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
@@ -142,7 +142,7 @@ impl Worker {
             let page = match self.find(Query::Units(wanted.clone())).await? {
                 QueryResult::Units(Some(page)) => page,
                 QueryResult::Units(None) => return Err(self.no_units(wanted.item, None).await),
-                _ => return Err(Refused::mixed_up()),
+                _ => return Err(RequestError::wrong_answer()),
             };
             for unit in page.units.iter().take(left) {
                 encode::unit(list.entry(&mut out), unit);
@@ -158,27 +158,27 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
-    pub(super) async fn seat_map(&self, item: ItemKey, layout: bool, known: Option<&[u8]>) -> Handled {
+    pub(super) async fn seat_map(&self, item: ItemKey, layout: bool, known: Option<&[u8]>) -> HandlerResult {
         let map = match self.find(Query::SeatMap { item: item.clone(), layout }).await? {
             QueryResult::SeatMap(Some(map)) => map,
             QueryResult::SeatMap(None) => return Err(self.no_units(item, None).await),
-            _ => return Err(Refused::mixed_up()),
+            _ => return Err(RequestError::wrong_answer()),
         };
         Ok(reply::seat_map(&map, known, None))
     }
 
-    pub(super) async fn unit(&self, item: ItemKey, unit: Label) -> Handled {
+    pub(super) async fn unit(&self, item: ItemKey, unit: Label) -> HandlerResult {
         match self.find(Query::Unit { item: item.clone(), unit: unit.clone() }).await? {
             QueryResult::Unit(Some(unit)) => Ok(reply::json(|out| encode::unit(out, &unit))),
             QueryResult::Unit(None) => Err(self.no_units(item, Some(unit)).await),
-            _ => Err(Refused::mixed_up()),
+            _ => Err(RequestError::wrong_answer()),
         }
     }
 
     /// Why an item shows no units, or not this one: there is no such item, it counts them, or there is no such unit.
-    async fn no_units(&self, key: ItemKey, unit: Option<Label>) -> Refused {
+    async fn no_units(&self, key: ItemKey, unit: Option<Label>) -> RequestError {
         match (self.item(key).await, unit) {
-            (Err(refused), _) => refused,
+            (Err(error), _) => error,
             (Ok(item), Some(unit)) if item.mode == Mode::Units => {
                 Problem::from(Rejection::UnknownUnit { item: item.key, unit }).into()
             }
@@ -190,23 +190,23 @@ impl Worker {
         }
     }
 
-    pub(super) async fn history(&self, id: ReservationId) -> Handled {
+    pub(super) async fn history(&self, id: ReservationId) -> HandlerResult {
         let rows = match self.find(Query::History(id)).await? {
             QueryResult::History(Some(rows)) => rows,
             QueryResult::History(None) => {
                 return Err(Problem::from(Rejection::UnknownReservation(id)).into());
             }
-            _ => return Err(Refused::mixed_up()),
+            _ => return Err(RequestError::wrong_answer()),
         };
-        self.told(&rows)
+        self.history_page(&rows)
     }
 
-    pub(super) async fn unit_history(&self, item: ItemKey, unit: Label) -> Handled {
+    pub(super) async fn unit_history(&self, item: ItemKey, unit: Label) -> HandlerResult {
         let found = self.find(Query::UnitHistory { item: item.clone(), unit: unit.clone() }).await?;
         let mut rows = match found {
             QueryResult::UnitHistory(Some(rows)) => rows,
             QueryResult::UnitHistory(None) => return Err(self.no_units(item, Some(unit)).await),
-            _ => return Err(Refused::mixed_up()),
+            _ => return Err(RequestError::wrong_answer()),
         };
         // Thousands may have come together.
         for row in &mut rows {
@@ -216,29 +216,29 @@ impl Worker {
                 *units = units.iter().filter(|one| one.id == unit).cloned().collect();
             }
         }
-        self.told(&rows)
+        self.history_page(&rows)
     }
 
     /// A history, which takes room as it grows.
-    fn told(&self, rows: &[EventRow]) -> Handled {
+    fn history_page(&self, rows: &[EventRow]) -> HandlerResult {
         let mut out = Vec::new();
-        let mut load = None;
+        let mut budget = None;
         let mut list = List::open(&mut out, "data");
         for row in rows {
             encode::event(list.entry(&mut out), row);
-            drop(load.take());
-            load = self.weigh(&out)?;
+            drop(budget.take());
+            budget = self.count_page(&out)?;
         }
         list.close(&mut out);
-        Ok(reply::written(out, load))
+        Ok(reply::written(out, budget))
     }
 
-    pub(super) async fn events(&self, after: u64, limit: usize) -> Handled {
+    pub(super) async fn events(&self, after: u64, limit: usize) -> HandlerResult {
         self.is_history("/after", after).await?;
         let mut position = after;
         let mut left = limit;
         let mut out = Vec::new();
-        let mut load = None;
+        let mut budget = None;
         let mut list = List::open(&mut out, "data");
         let mut has_more = true;
         while has_more && left > 0 && out.len() < PAGE_BYTES {
@@ -255,18 +255,18 @@ impl Worker {
             // A page that is long enough ends within what was read.
             let cut = rows.last().is_some_and(|last| last.position > position);
             has_more = cut || rows.len() >= ask;
-            drop(load.take());
-            load = self.weigh(&out)?;
+            drop(budget.take());
+            budget = self.count_page(&out)?;
         }
         // Whether there is more behind a page that is full, the store knows without reading it.
         let has_more = has_more && self.store.newest() > position;
         list.close_page(&mut out, has_more, Some(&position.to_string()));
-        Ok(reply::written(out, load))
+        Ok(reply::written(out, budget))
     }
 
     /// Refuses a position that no event has yet, which somebody named: whoever went on from there would miss every event
     /// up to it.
-    pub(super) async fn is_history(&self, pointer: &'static str, after: u64) -> Result<(), Refused> {
+    pub(super) async fn is_history(&self, pointer: &'static str, after: u64) -> Result<(), RequestError> {
         if after <= self.store.newest() {
             return Ok(());
         }
@@ -276,29 +276,29 @@ impl Worker {
                 Err(Problem::beyond_newest(pointer, after, self.store.newest()).into())
             }
             QueryResult::Events(_) | QueryResult::Archived { .. } => Ok(()),
-            _ => Err(Refused::mixed_up()),
+            _ => Err(RequestError::wrong_answer()),
         }
     }
 
     /// At most so many events after a position.
-    pub(super) async fn events_after(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Refused> {
+    pub(super) async fn events_after(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, RequestError> {
         match self.find(Query::Events { after, limit }).await? {
             QueryResult::Events(rows) => Ok(rows),
             QueryResult::Archived { through } => Err(Problem::archived(after, through).into()),
-            _ => Err(Refused::mixed_up()),
+            _ => Err(RequestError::wrong_answer()),
         }
     }
 
-    pub(super) async fn find(&self, query: Query) -> Result<QueryResult, Refused> {
-        match self.desk.ask(Request::Query(query)).await {
+    pub(super) async fn find(&self, query: Query) -> Result<QueryResult, RequestError> {
+        match self.pending_replies.submit(Request::Query(query)).await {
             Ok(Answer::QueryResult(found)) => Ok(found),
-            Ok(_) => Err(Refused::mixed_up()),
-            Err(failure) => Err(Refused::failed(&failure)),
+            Ok(_) => Err(RequestError::wrong_answer()),
+            Err(failure) => Err(RequestError::from_store(&failure)),
         }
     }
 
     /// Counts a page that has become long while it is made, and gives it up when there is no room.
-    fn weigh(&self, out: &Vec<u8>) -> Result<Option<Load>, Refused> {
-        (out.len() >= SHORT).then(|| self.take_room(out.capacity())).transpose()
+    fn count_page(&self, out: &Vec<u8>) -> Result<Option<BudgetGuard>, RequestError> {
+        (out.len() >= COUNTED_REPLY_BYTES).then(|| self.reserve_memory(out.capacity())).transpose()
     }
 }

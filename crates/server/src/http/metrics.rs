@@ -1,7 +1,7 @@
 //! Counters and latencies of the routes and of the commands. A worker makes each once and then finds it by a number, so
 //! that a request looks nothing up.
 
-use super::load::Room;
+use super::memory_budget::MemoryBudget;
 use super::route::Route;
 use metrics::{Counter, Histogram};
 use std::cell::OnceCell;
@@ -50,14 +50,14 @@ pub(crate) fn describe() {
 
 /// What the admin listener reads off the workers.
 #[derive(Clone, Debug)]
-pub(crate) struct Gauges {
+pub(crate) struct WorkerGauges {
     pub(super) draining: Arc<AtomicBool>,
     pub(super) connections: Arc<AtomicUsize>,
     pub(super) streams: Arc<AtomicUsize>,
-    pub(super) room: Room,
+    pub(super) memory: MemoryBudget,
 }
 
-impl Gauges {
+impl WorkerGauges {
     /// Whether the server has been told to stop.
     pub(super) fn draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
@@ -69,7 +69,7 @@ impl Gauges {
         let count = |count: &AtomicUsize| count.load(Ordering::Relaxed) as f64;
         metrics::gauge!("stockhold_connections").set(count(&self.connections));
         metrics::gauge!("stockhold_event_streams").set(count(&self.streams));
-        metrics::gauge!("stockhold_bytes_in_flight").set(self.room.taken() as f64);
+        metrics::gauge!("stockhold_bytes_in_flight").set(self.memory.used() as f64);
     }
 }
 

@@ -1,29 +1,29 @@
 //! The HTTP side: an acceptor that deals connections out to workers, each a thread with a runtime, a desk and connections
 //! of its own. A request stays on its worker's thread from its first byte to its last.
 
-mod bounds;
-mod load;
+mod limits;
+mod memory_budget;
 
-mod ending;
-mod fast;
-mod intake;
-mod plain;
-mod slow;
+mod closing;
+mod fast_path;
+mod body;
+mod plain_request;
+mod general_path;
 mod socket;
 
-mod asked;
-mod guard;
+mod request_head;
+mod origin;
 mod route;
 
 mod commands;
-mod desk;
-mod handle;
+mod pending_replies;
+mod worker;
 mod lists;
-mod refused;
+mod request_error;
 mod reply;
 mod sale;
 mod stream;
-mod tail;
+mod event_tailer;
 
 mod admin;
 mod metrics;
@@ -32,11 +32,11 @@ mod metrics;
 mod contract;
 
 pub(crate) use admin::Admin;
-pub(crate) use metrics::{Gauges, describe};
+pub(crate) use metrics::{WorkerGauges, describe};
 
-use desk::Desk;
-use handle::{Busy, Worker};
-use load::Room;
+use pending_replies::PendingReplies;
+use worker::{CountGuard, Worker};
+use memory_budget::MemoryBudget;
 use std::cell::RefCell;
 use std::io;
 use std::net;
@@ -50,7 +50,7 @@ use stockhold_domain::Label;
 use stockhold_store::Store;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
-use tail::Tail;
+use event_tailer::EventTailer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
@@ -67,10 +67,10 @@ const QUIET: Duration = Duration::from_millis(500);
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// Before a part of a worker that panicked begins anew.
-const ANEW_PAUSE: Duration = Duration::from_millis(10);
+const RESTART_PAUSE: Duration = Duration::from_millis(10);
 
 /// A connection on its way to its worker, and its place among those that are open.
-type Accepted = (net::TcpStream, Busy);
+type Accepted = (net::TcpStream, CountGuard);
 
 /// The requests' threads.
 pub(crate) struct Http {
@@ -97,7 +97,7 @@ struct Shared {
     stop: watch::Sender<bool>,
     /// Event streams.
     streams: Arc<AtomicUsize>,
-    room: Room,
+    memory: MemoryBudget,
 }
 
 impl Http {
@@ -117,7 +117,7 @@ impl Http {
             slow: Arc::default(),
             stop: watch::Sender::new(false),
             streams: Arc::default(),
-            room: Room::default(),
+            memory: MemoryBudget::default(),
         };
         let mut http = Self {
             workers: Vec::new(),
@@ -141,9 +141,9 @@ impl Http {
     }
 
     /// What can be seen of the workers from outside.
-    pub(crate) fn gauges(&self) -> Gauges {
-        let Shared { draining, open, streams, room, .. } = self.shared.clone();
-        Gauges { draining, connections: open, streams, room }
+    pub(crate) fn gauges(&self) -> WorkerGauges {
+        let Shared { draining, open, streams, memory, .. } = self.shared.clone();
+        WorkerGauges { draining, connections: open, streams, memory }
     }
 
     /// Accepts connections until dropped.
@@ -159,7 +159,7 @@ impl Http {
                 Ok(stream) => {
                     if let Some(worker) = turn.next() {
                         // A worker ends only when all do, and its connections with it.
-                        let _ = worker.send((stream, Busy::new(&self.shared.open)));
+                        let _ = worker.send((stream, CountGuard::new(&self.shared.open)));
                     }
                 }
                 Err(error) => {
@@ -172,7 +172,7 @@ impl Http {
 
     /// Begins to drain: whoever asks is answered and told to go, and new callers are still taken in for a moment, since
     /// those who send them may not have noticed yet.
-    pub(crate) async fn quieten(&self, listener: TcpListener) {
+    pub(crate) async fn accept_last_connections(&self, listener: TcpListener) {
         self.shared.draining.store(true, Ordering::Relaxed);
         tokio::select! {
             () = self.accept(&listener) => {}
@@ -226,15 +226,15 @@ async fn work(
     under_way: Arc<AtomicUsize>,
     mut connections: mpsc::UnboundedReceiver<Accepted>,
 ) {
-    let desk = Desk::new(Arc::clone(&shared.store));
-    keep(&desk, Desk::hand_out);
-    keep(&desk, Desk::end_rounds);
-    keep(&desk, Desk::mind_deadlines);
-    let tail = Tail::new(Arc::clone(&shared.store));
-    keep(&tail, Tail::watch);
+    let pending_replies = PendingReplies::new(Arc::clone(&shared.store));
+    supervise(&pending_replies, PendingReplies::deliver_replies);
+    supervise(&pending_replies, PendingReplies::flush_rounds);
+    supervise(&pending_replies, PendingReplies::expire_waits);
+    let tailer = EventTailer::new(Arc::clone(&shared.store));
+    supervise(&tailer, EventTailer::watch);
     let worker = Rc::new(Worker {
         store: shared.store,
-        desk,
+        pending_replies,
         ids: RefCell::new(ids),
         clock: shared.clock,
         principal: shared.principal,
@@ -243,15 +243,15 @@ async fn work(
         stop: shared.stop.clone(),
         under_way,
         streams: shared.streams,
-        room: shared.room,
-        tail,
+        memory: shared.memory,
+        tailer,
         date: RefCell::default(),
     });
     while let Some((stream, open)) = connections.recv().await {
         let (worker, stop, slow) = (Rc::clone(&worker), shared.stop.subscribe(), Arc::clone(&shared.slow));
         tokio::task::spawn_local(async move {
             match TcpStream::from_std(stream) {
-                Ok(stream) => converse(worker, stream, stop, slow).await,
+                Ok(stream) => serve_connection(worker, stream, stop, slow).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be taken over"),
             }
             drop(open);
@@ -261,18 +261,18 @@ async fn work(
 
 /// Runs what serves all requests of a worker for as long as that lives: after a panic it begins anew, since nobody would be
 /// answered any more.
-fn keep<T: 'static, F: Future<Output = ()> + 'static>(of: &Rc<T>, run: fn(Rc<T>) -> F) {
+fn supervise<T: 'static, F: Future<Output = ()> + 'static>(of: &Rc<T>, run: fn(Rc<T>) -> F) {
     let of = Rc::clone(of);
     tokio::task::spawn_local(async move {
-        while handle::or_panicked(pin!(run(Rc::clone(&of)))).await.is_none() {
+        while worker::or_panicked(pin!(run(Rc::clone(&of)))).await.is_none() {
             tracing::error!("a part of a worker panicked and begins anew");
-            tokio::time::sleep(ANEW_PAUSE).await;
+            tokio::time::sleep(RESTART_PAUSE).await;
         }
     });
 }
 
 /// One connection, until its caller or the server ends it.
-async fn converse(
+async fn serve_connection(
     worker: Rc<Worker>,
     stream: TcpStream,
     stop: watch::Receiver<bool>,
@@ -280,11 +280,11 @@ async fn converse(
 ) {
     // A failure here only costs latency.
     let _ = stream.set_nodelay(true);
-    match fast::converse(&worker, stream).await {
-        fast::Left::Nothing => {}
-        fast::Left::Unread(stream, read) => {
-            let busy = Busy::new(&slow);
-            slow::converse(worker, read, stream, stop).await;
+    match fast_path::serve_connection(&worker, stream).await {
+        fast_path::FastPathEnd::Closed => {}
+        fast_path::FastPathEnd::HandOver(stream, read) => {
+            let busy = CountGuard::new(&slow);
+            general_path::serve_connection(worker, read, stream, stop).await;
             drop(busy);
         }
     }

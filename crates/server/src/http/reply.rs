@@ -1,8 +1,8 @@
 //! From an outcome to a reply, before it is written onto a connection. The matches are exhaustive: a new outcome does not
 //! compile until it has its status.
 
-use super::load::Load;
-use super::refused::Refused;
+use super::memory_budget::BudgetGuard;
+use super::request_error::RequestError;
 use super::stream::EventStream;
 use std::borrow::Cow;
 use stockhold_api::encode;
@@ -28,18 +28,18 @@ pub(super) struct Reply {
     /// What follows instead of a body; only hyper's connections are asked for it.
     pub(super) stream: Option<Box<EventStream>>,
     /// The room that the answer takes until it is sent.
-    pub(super) load: Option<Load>,
+    pub(super) budget: Option<BudgetGuard>,
 }
 
 impl Reply {
     fn new(status: u16, kind: Option<&'static str>, body: impl Into<Cow<'static, [u8]>>) -> Self {
-        Self { status, kind, extra: None, replayed: false, body: body.into(), stream: None, load: None }
+        Self { status, kind, extra: None, replayed: false, body: body.into(), stream: None, budget: None }
     }
 }
 
 /// How a route shows what it made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ResponseKind {
     /// 200 and the reservation.
     Reservation,
     /// 201, the reservation and where it is.
@@ -55,12 +55,12 @@ pub(super) enum Shape {
 }
 
 /// The reply to a command.
-pub(super) fn outcome(outcome: Outcome, shape: Shape) -> Result<Reply, Refused> {
+pub(super) fn outcome(outcome: Outcome, response_kind: ResponseKind) -> Result<Reply, RequestError> {
     match outcome {
-        Outcome::Done(reply) => Ok(show(&reply, shape)),
-        Outcome::Replayed(reply) => Ok(Reply { replayed: true, ..show(&reply, shape) }),
+        Outcome::Done(reply) => Ok(show(&reply, response_kind)),
+        Outcome::Replayed(reply) => Ok(Reply { replayed: true, ..show(&reply, response_kind) }),
         Outcome::Refused(rejection) => Err(Problem::from(rejection).into()),
-        Outcome::Later => Err(Refused::internal(LATER)),
+        Outcome::Later => Err(RequestError::internal(LATER)),
     }
 }
 
@@ -68,36 +68,36 @@ pub(super) fn outcome(outcome: Outcome, shape: Shape) -> Result<Reply, Refused> 
 pub(super) fn result(
     out: &mut Vec<u8>,
     outcome: Result<Outcome, Failure>,
-    shape: Shape,
+    response_kind: ResponseKind,
     request_id: &RequestId,
-) -> Option<Refused> {
-    let refused = match outcome {
+) -> Option<RequestError> {
+    let error = match outcome {
         Ok(Outcome::Done(reply)) => {
-            show_result(out, &reply, shape, false);
+            show_result(out, &reply, response_kind, false);
             return None;
         }
         Ok(Outcome::Replayed(reply)) => {
-            show_result(out, &reply, shape, true);
+            show_result(out, &reply, response_kind, true);
             return None;
         }
-        Ok(Outcome::Refused(rejection)) => Refused::from(Problem::from(rejection)),
-        Ok(Outcome::Later) => Refused::internal(LATER),
-        Err(failure) => Refused::failed(&failure),
+        Ok(Outcome::Refused(rejection)) => RequestError::from(Problem::from(rejection)),
+        Ok(Outcome::Later) => RequestError::internal(LATER),
+        Err(failure) => RequestError::from_store(&failure),
     };
-    encode::result_problem(out, &refused.problem, request_id);
-    refused.why.is_some().then_some(refused)
+    encode::result_problem(out, &error.problem, request_id);
+    error.cause.is_some().then_some(error)
 }
 
 /// What no store may answer.
 const LATER: &str = "a store answered that it will answer later";
 
-fn show_result(out: &mut Vec<u8>, reply: &stockhold_domain::Reply, shape: Shape, replayed: bool) {
+fn show_result(out: &mut Vec<u8>, reply: &stockhold_domain::Reply, response_kind: ResponseKind, replayed: bool) {
     use stockhold_domain::Reply as Made;
-    match (reply, shape) {
-        (Made::Reservation(hold), Shape::NewReservation) => {
+    match (reply, response_kind) {
+        (Made::Reservation(hold), ResponseKind::NewReservation) => {
             encode::result_reservation(out, 201, replayed, hold);
         }
-        (Made::Reservation(hold), Shape::Reservation) => {
+        (Made::Reservation(hold), ResponseKind::Reservation) => {
             encode::result_reservation(out, 200, replayed, hold);
         }
         // No command of a batch makes anything else, and a release shows nothing of what it did.
@@ -105,11 +105,11 @@ fn show_result(out: &mut Vec<u8>, reply: &stockhold_domain::Reply, shape: Shape,
     }
 }
 
-fn show(reply: &stockhold_domain::Reply, shape: Shape) -> Reply {
+fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
     use stockhold_domain::Reply as Made;
-    match (reply, shape) {
-        (_, Shape::Nothing) | (Made::Swept { .. }, _) => empty(204),
-        (Made::Reservation(hold), Shape::NewReservation) => {
+    match (reply, response_kind) {
+        (_, ResponseKind::Nothing) | (Made::Swept { .. }, _) => empty(204),
+        (Made::Reservation(hold), ResponseKind::NewReservation) => {
             let place = format!("/v1/reservations/{}", hold.id);
             Reply { status: 201, extra: Some(("location", place.into())), ..reservation(hold) }
         }
@@ -138,14 +138,14 @@ pub(super) fn item(item: &Item) -> Reply {
 }
 
 /// 200 and a seat map, or 304 where the asker has it already.
-pub(super) fn seat_map(map: &SeatMap, known: Option<&[u8]>, load: Option<Load>) -> Reply {
+pub(super) fn seat_map(map: &SeatMap, known: Option<&[u8]>, budget: Option<BudgetGuard>) -> Reply {
     let etag = encode::map_etag(map);
     // Weakly compared, as RFC 9110 has it for If-None-Match.
     let same = |tag: &[u8]| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes();
     let is_known =
         known.is_some_and(|tags| tags.split(|byte| *byte == b',').any(|tag| same(tag.trim_ascii())));
     let reply = if is_known { empty(304) } else { json(|out| encode::seat_map(out, map)) };
-    Reply { extra: Some(("etag", etag.into())), load, ..reply }
+    Reply { extra: Some(("etag", etag.into())), budget, ..reply }
 }
 
 /// 200 and what `write` writes.
@@ -156,8 +156,8 @@ pub(super) fn json(write: impl FnOnce(&mut Vec<u8>)) -> Reply {
 }
 
 /// 200 and what has been written.
-pub(super) fn written(body: Vec<u8>, load: Option<Load>) -> Reply {
-    Reply { load, ..Reply::new(200, Some(JSON), body) }
+pub(super) fn written(body: Vec<u8>, budget: Option<BudgetGuard>) -> Reply {
+    Reply { budget, ..Reply::new(200, Some(JSON), body) }
 }
 
 /// 200 and events as they come.

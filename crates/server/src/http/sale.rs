@@ -1,21 +1,21 @@
 //! Pauses: set, lifted and shown. Who lifts one is told what else keeps the sale closed, and who names a location where
 //! nothing is stocked is told so.
 
-use super::handle::{Handled, Who, Worker};
-use super::refused::Refused;
-use super::reply::{self, Shape};
+use super::worker::{HandlerResult, RequestContext, Worker};
+use super::request_error::RequestError;
+use super::reply::{self, ResponseKind};
 use stockhold_api::encode::{self, Sale};
 use stockhold_domain::{Command, Label, Scope};
 use stockhold_store::{ItemPageRequest, Pauses, Query, QueryResult};
 
 impl Worker {
     /// Pauses or resumes, and says how the sale stands then.
-    pub(super) async fn set_sale(&self, who: Who<'_>, command: Command) -> Handled {
+    pub(super) async fn set_sale(&self, context: RequestContext<'_>, command: Command) -> HandlerResult {
         let Command::SetSale(set) = &command else {
-            return Err(Refused::internal("no pause where one was decoded"));
+            return Err(RequestError::internal("no pause where one was decoded"));
         };
         let (scope, paused) = (set.scope.clone(), set.paused);
-        let done = self.command(who, command, None, Shape::Sale).await?;
+        let done = self.command(context, command, None, ResponseKind::Sale).await?;
         // It has taken effect: what can't be read now is left out of the answer.
         match self.standing(&scope).await {
             Ok(standing) => Ok(shown(&Sale { paused, ..standing })),
@@ -24,14 +24,14 @@ impl Worker {
     }
 
     /// How the sale of a location or of everything stands.
-    pub(super) async fn sale(&self, scope: &Scope) -> Handled {
+    pub(super) async fn sale(&self, scope: &Scope) -> HandlerResult {
         Ok(shown(&self.standing(scope).await?))
     }
 
     /// How a sale stands; of an item, only what is around it.
-    async fn standing(&self, scope: &Scope) -> Result<Sale, Refused> {
+    async fn standing(&self, scope: &Scope) -> Result<Sale, RequestError> {
         let QueryResult::Pauses(Pauses { everything, locations }) = self.find(Query::Pauses).await? else {
-            return Err(Refused::mixed_up());
+            return Err(RequestError::wrong_answer());
         };
         let by_itself = |name: &str| locations.iter().any(|location| location.as_str() == name);
         let everything_too = everything.then_some(Scope::Everything);
@@ -53,11 +53,11 @@ impl Worker {
         })
     }
 
-    async fn has_items(&self, location: &Label) -> Result<bool, Refused> {
+    async fn has_items(&self, location: &Label) -> Result<bool, RequestError> {
         let first = ItemPageRequest { location: Some(location.clone()), after: None, limit: 1 };
         match self.find(Query::ItemPage(first)).await? {
             QueryResult::ItemPage(items) => Ok(!items.is_empty()),
-            _ => Err(Refused::mixed_up()),
+            _ => Err(RequestError::wrong_answer()),
         }
     }
 }

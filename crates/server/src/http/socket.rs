@@ -1,8 +1,8 @@
 //! A connection as hyper sees it. It holds back what hyper would say of its own to a client whose request it can't read: an
 //! empty answer, where all others are problems. And it gives up a client that does not read what it is sent.
 
-use super::bounds::{SEND, patience};
-use super::load::Load;
+use super::limits::{SEND_STALL_TIMEOUT, send_timeout};
+use super::memory_budget::BudgetGuard;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ const KEEP: usize = 64 * 1024;
 
 /// What a connection's two sides, the requests that come and the bytes that go, have to know of each other.
 #[derive(Debug, Default)]
-pub(super) struct Talk {
+pub(super) struct ConnectionState {
     /// Requests that hyper could read.
     pub(super) begun: Cell<u64>,
     /// Those that are answered.
@@ -27,14 +27,14 @@ pub(super) struct Talk {
     /// Whether there was a stream of events among the answers.
     pub(super) streams: Cell<bool>,
     /// What the latest answer takes until it is sent.
-    pub(super) load: RefCell<Option<Load>>,
+    pub(super) budget: RefCell<Option<BudgetGuard>>,
     /// Answers of which hyper has written the beginning.
     written: Cell<u64>,
     /// Whether something was held back.
     refused: Cell<bool>,
 }
 
-impl Talk {
+impl ConnectionState {
     /// Whether hyper had something of its own to say, which was held back.
     pub(super) fn was_refused(&self) -> bool {
         self.refused.get()
@@ -56,7 +56,7 @@ pub(super) struct Socket {
     /// writes is seen from its beginning.
     out: Vec<u8>,
     sent: usize,
-    talk: Rc<Talk>,
+    state: Rc<ConnectionState>,
     /// Runs while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
     /// When it has to have taken all of `out`, once it has not at once.
@@ -64,8 +64,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, read: Vec<u8>, talk: Rc<Talk>) -> Self {
-        Self { read: read.into(), stream, out: Vec::new(), sent: 0, talk, stalled: None, ends: None }
+    pub(super) fn new(stream: TcpStream, read: Vec<u8>, state: Rc<ConnectionState>) -> Self {
+        Self { read: read.into(), stream, out: Vec::new(), sent: 0, state, stalled: None, ends: None }
     }
 
     /// Sends what hyper has written and not flushed: it leaves that to whoever takes the connection back.
@@ -88,8 +88,8 @@ impl Socket {
                 }
                 Poll::Pending => {
                     let now = Instant::now();
-                    let ends = *self.ends.get_or_insert(now + patience(left.len()));
-                    let stalled = || Box::pin(sleep_until(ends.min(now + SEND)));
+                    let ends = *self.ends.get_or_insert(now + send_timeout(left.len()));
+                    let stalled = || Box::pin(sleep_until(ends.min(now + SEND_STALL_TIMEOUT)));
                     ready!(self.stalled.get_or_insert_with(stalled).as_mut().poll(context));
                     metrics::counter!("stockhold_slow_consumers_total").increment(1);
                     self.out.clear();
@@ -139,10 +139,10 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_send(context))?;
-        if self.talk.is_hypers_own() {
-            self.talk.refused.set(true);
+        if self.state.is_hypers_own() {
+            self.state.refused.set(true);
         } else {
-            self.talk.written.set(self.talk.made.get());
+            self.state.written.set(self.state.made.get());
             self.out.extend_from_slice(bytes);
         }
         Poll::Ready(Ok(bytes.len()))
@@ -150,8 +150,8 @@ impl AsyncWrite for Socket {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(context))?;
-        self.talk.load.take();
-        if self.talk.streams.get() {
+        self.state.budget.take();
+        if self.state.streams.get() {
             self.look_for_the_end(context)?;
         }
         Pin::new(&mut self.stream).poll_flush(context)

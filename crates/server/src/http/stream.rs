@@ -4,12 +4,12 @@
 //! Nothing is kept for readers: each is sent a piece when it has taken the one before. One that takes nothing for too long
 //! is cut off (`socket.rs`), and there is no gap to tell it of: it goes on from its last id when it comes back.
 
-use super::asked::{Asked, Given};
-use super::handle::{Busy, Handled, Worker};
+use super::request_head::{RequestHead, SingleHeader};
+use super::worker::{CountGuard, HandlerResult, Worker};
 use super::lists::EVENTS_AT_ONCE;
-use super::refused::Refused;
+use super::request_error::RequestError;
 use super::reply;
-use super::tail::{Follower, LOOK_EVERY};
+use super::event_tailer::{Subscription, POLL_INTERVAL};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use std::convert::Infallible;
@@ -37,7 +37,7 @@ const RETRY_MILLIS: u32 = 1_000;
 #[derive(Debug)]
 pub(super) struct EventStream {
     pieces: mpsc::Receiver<Bytes>,
-    _open: Busy,
+    _open: CountGuard,
 }
 
 impl Body for EventStream {
@@ -54,17 +54,17 @@ impl Body for EventStream {
 
 impl Worker {
     /// Begins a stream after a position, or after the newest event. Where it can't begin, that is said now and not within it.
-    pub(super) async fn event_stream(self: &Rc<Self>, asked: Asked<'_>, after: Option<u64>) -> Handled {
-        if asked.method == "HEAD" {
+    pub(super) async fn event_stream(self: &Rc<Self>, head: RequestHead<'_>, after: Option<u64>) -> HandlerResult {
+        if head.method == "HEAD" {
             return Ok(reply::stream(None));
         }
-        let open = Busy::new(&self.streams);
+        let open = CountGuard::new(&self.streams);
         if self.streams.load(Ordering::Relaxed) > STREAMS {
             return Err(Problem::too_many_streams(STREAMS).into());
         }
         let after = match after {
             Some(after) => {
-                let named_by = if asked.last_event_id == Given::Not { "/after" } else { "/Last-Event-ID" };
+                let named_by = if head.last_event_id == SingleHeader::Absent { "/after" } else { "/Last-Event-ID" };
                 self.is_history(named_by, after).await?;
                 self.events_after(after, 1).await?;
                 after
@@ -83,12 +83,12 @@ impl Worker {
 
 /// Sends what there is until the reader goes away or the server stops.
 async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>) {
-    let follower = worker.tail.follow();
+    let subscription = worker.tailer.subscribe();
     let mut stop = worker.stop.subscribe();
     let sent = async {
         // The id alone is remembered by the reader, so that it comes back to the right place before its first event.
         if pieces.send(format!("retry: {RETRY_MILLIS}\nid: {position}\n\n").into()).await.is_ok() {
-            follow(&worker, &follower, &mut position, &pieces).await;
+            follow(&worker, &subscription, &mut position, &pieces).await;
         }
     };
     tokio::select! {
@@ -101,20 +101,20 @@ async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>
     }
 }
 
-async fn follow(worker: &Worker, follower: &Follower, position: &mut u64, pieces: &mpsc::Sender<Bytes>) {
+async fn follow(worker: &Worker, subscription: &Subscription, position: &mut u64, pieces: &mpsc::Sender<Bytes>) {
     let mut ask = EVENTS_AT_ONCE;
     loop {
-        let piece = match tokio::time::timeout(KEEP_ALIVE, follower.past(*position)).await {
+        let piece = match tokio::time::timeout(KEEP_ALIVE, subscription.wait_for_event_after(*position)).await {
             Err(_) => Bytes::from_static(b":\n\n"),
             Ok(()) => match next(worker, position, &mut ask).await {
                 Ok(piece) if piece.is_empty() => {
                     // Committed, and not to be read yet.
-                    tokio::time::sleep(LOOK_EVERY).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }
                 Ok(piece) => piece,
-                Err(refused) => {
-                    tracing::debug!(why = refused.why, "an event stream ends: the events can't be read");
+                Err(error) => {
+                    tracing::debug!(why = error.cause, "an event stream ends: the events can't be read");
                     return;
                 }
             },
@@ -126,7 +126,7 @@ async fn follow(worker: &Worker, follower: &Follower, position: &mut u64, pieces
 }
 
 /// The events after a position, as far as they go into one piece. `ask` is how many are read: fewer where they are large.
-async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<Bytes, Refused> {
+async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<Bytes, RequestError> {
     let rows = worker.events_after(*position, *ask).await?;
     let mut piece = Vec::new();
     let mut fit = 0;

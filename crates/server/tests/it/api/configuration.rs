@@ -201,8 +201,19 @@ fn what_is_not_understood() {
     check("log_level = 'hyper=warn,inof'", &[], &[], &["\"inof\" is no level"]);
     let both = ["--listen", "127.0.0.1:9000", "--admin-listen", "127.0.0.1:9000"];
     check("", &[], &both, &["listen and admin_listen are both 127.0.0.1:9000", "its own port"]);
+    for outside in ["0.0.0.0:9000", "[::]:9000", "192.0.2.1:9000"] {
+        check("", &[], &["--listen", outside], &["listen ", outside, "loopback only"]);
+    }
     let level = run("log_level = 'x=y=z'", &[], &["serve"]);
     assert_eq!(level.status.code(), Some(2), "{}", said(&level));
+}
+
+/// It shows only health and metrics, which probes and Prometheus read from other machines.
+#[test]
+fn the_admin_listener_may_have_any_address() {
+    for outside in ["0.0.0.0:9000", "[::]:9000", "192.0.2.1:9000"] {
+        assert_eq!(settings("", &[], &["--admin-listen", outside])["admin_listen"]["value"], outside);
+    }
 }
 
 #[test]

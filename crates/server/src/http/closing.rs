@@ -1,8 +1,8 @@
-//! The end of a connection that can't go on: what there is to say about it, and a way out on which that arrives.
+//! Ends a connection that cannot continue: sends the last answer and lets it arrive before the socket closes.
 
-use super::bounds::{LINGER, SEND, patience};
-use super::handle::Worker;
-use super::{fast, reply};
+use super::limits::{LINGER_TIMEOUT, SEND_STALL_TIMEOUT, send_timeout};
+use super::worker::Worker;
+use super::{fast_path, reply};
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,13 @@ use tokio::time::{Instant, timeout_at};
 const SCRAPS: usize = 16 * 1024;
 
 /// Answers what could not be read as a request, and hangs up.
-pub(super) async fn turn_away(worker: &Rc<Worker>, stream: TcpStream, problem: &Problem) {
+pub(super) async fn reject_connection(worker: &Rc<Worker>, stream: TcpStream, problem: &Problem) {
     let now = worker.clock.now();
     let request_id = worker.fresh_name(now);
     let reply = reply::problem(problem, &request_id, None);
     worker.metrics.record(None, reply.status, std::time::Duration::ZERO);
     let mut head = Vec::new();
-    fast::put_head(&mut head, &reply, &request_id, &worker.date(now), true);
+    fast_path::put_head(&mut head, &reply, &request_id, &worker.date(now), true);
     if send(&stream, &head).await.is_ok() && send(&stream, &reply.body).await.is_ok() {
         linger(worker, stream).await;
     }
@@ -32,7 +32,7 @@ pub(super) async fn linger(worker: &Worker, mut stream: TcpStream) {
     if stream.shutdown().await.is_err() || worker.draining.load(Ordering::Relaxed) {
         return;
     }
-    let ends = Instant::now() + LINGER;
+    let ends = Instant::now() + LINGER_TIMEOUT;
     let mut scraps = Vec::with_capacity(SCRAPS);
     while let Ok(Ok(())) = timeout_at(ends, stream.readable()).await {
         scraps.clear();
@@ -52,8 +52,8 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()>
         match stream.try_write(bytes) {
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let ends = *ends.get_or_insert_with(|| Instant::now() + patience(bytes.len()));
-                if let Ok(writable) = timeout_at(ends.min(Instant::now() + SEND), stream.writable()).await {
+                let ends = *ends.get_or_insert_with(|| Instant::now() + send_timeout(bytes.len()));
+                if let Ok(writable) = timeout_at(ends.min(Instant::now() + SEND_STALL_TIMEOUT), stream.writable()).await {
                     writable?;
                 } else {
                     metrics::counter!("stockhold_slow_consumers_total").increment(1);
@@ -68,7 +68,7 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()>
 
 #[cfg(test)]
 mod tests {
-    use super::super::socket::{Socket, Talk};
+    use super::super::socket::{Socket, ConnectionState};
     use super::*;
     use std::time::Duration;
     use tokio::io::AsyncReadExt;
@@ -102,7 +102,7 @@ mod tests {
     #[track_caller]
     fn assert_cut(sent: &io::Result<()>, took: Duration) {
         assert_eq!(sent.as_ref().map_err(io::Error::kind), Err(ErrorKind::TimedOut));
-        assert!(took > SEND + REST && took <= patience(ANSWER), "after {took:?}");
+        assert!(took > SEND_STALL_TIMEOUT + REST && took <= send_timeout(ANSWER), "after {took:?}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -111,10 +111,10 @@ mod tests {
         let (stream, begun) = (sipped().await, Instant::now());
         assert_cut(&send(&stream, &answer).await, begun.elapsed());
 
-        let talk = Rc::new(Talk::default());
-        talk.begun.set(1);
-        talk.made.set(1);
-        let (mut socket, begun) = (Socket::new(sipped().await, Vec::new(), talk), Instant::now());
+        let state = Rc::new(ConnectionState::default());
+        state.begun.set(1);
+        state.made.set(1);
+        let (mut socket, begun) = (Socket::new(sipped().await, Vec::new(), state), Instant::now());
         socket.write_all(&answer).await.unwrap();
         assert_cut(&socket.flush().await, begun.elapsed());
     }

@@ -6,12 +6,12 @@
 //! One request of a connection is worked on at a time, and no more is read before it is answered: a client that sends many
 //! at once waits in the socket.
 
-use super::bounds::{BODY, HEAD, HEAD_BYTES, IN_A_ROW, REST};
-use super::ending::{send, turn_away};
-use super::handle::Worker;
-use super::intake::ENDED;
-use super::load::Load;
-use super::plain::{Plain, Unlike};
+use super::limits::{BODY_TIMEOUT, HEAD_TIMEOUT, MAX_HEAD_BYTES, MAX_CONSECUTIVE_REQUESTS, IDLE_TIMEOUT};
+use super::closing::{send, reject_connection};
+use super::worker::Worker;
+use super::body::ENDED;
+use super::memory_budget::BudgetGuard;
+use super::plain_request::{PlainRequest, NotPlain};
 use super::reply::Reply;
 use super::route::Route;
 use std::io::{self, ErrorKind};
@@ -38,80 +38,80 @@ const KEEP: usize = 16 * 1024;
 const TOGETHER: usize = 16 * 1024;
 
 /// What is left of a connection.
-pub(super) enum Left {
+pub(super) enum FastPathEnd {
     /// Nothing: it has ended.
-    Nothing,
+    Closed,
     /// A caller that wants more than this path understands, and what was read.
-    Unread(TcpStream, Vec<u8>),
+    HandOver(TcpStream, Vec<u8>),
 }
 
 /// Serves plain requests until the connection ends or sends something else. A server that stops drops connections that
 /// rest, so this does not listen for it.
-pub(super) async fn converse(worker: &Rc<Worker>, mut stream: TcpStream) -> Left {
+pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream) -> FastPathEnd {
     // Nothing is set aside for a connection that says nothing.
     let mut read = Vec::new();
     let mut write = Vec::new();
-    let mut idle = pin!(sleep_until(Instant::now() + REST));
-    let mut rested_since = Instant::now();
-    let mut in_a_row = 0;
+    let mut idle = pin!(sleep_until(Instant::now() + IDLE_TIMEOUT));
+    let mut idle_since = Instant::now();
+    let mut consecutive_requests = 0;
     // When the head that is not complete yet has to be.
     let mut head_ends = None;
     loop {
         if read.is_empty() {
             if read.capacity() == 0 {
-                match rested(stream.readable(), idle.as_mut(), &rested_since).await {
+                match before_idle_timeout(stream.readable(), idle.as_mut(), &idle_since).await {
                     Some(Ok(())) => read.reserve(READ),
-                    _ => return Left::Nothing,
+                    _ => return FastPathEnd::Closed,
                 }
             }
             // A read that leaves room says that there is no more for now, which spares asking once more.
-            match rested(stream.read_buf(&mut read), idle.as_mut(), &rested_since).await {
+            match before_idle_timeout(stream.read_buf(&mut read), idle.as_mut(), &idle_since).await {
                 Some(Ok(1..)) => {}
-                _ => return Left::Nothing,
+                _ => return FastPathEnd::Closed,
             }
         }
-        let plain = match Plain::find(&read) {
+        let plain = match PlainRequest::find(&read) {
             Ok(plain) => plain,
-            Err(Unlike::Part) if read.len() < HEAD_BYTES => {
-                let ends = *head_ends.get_or_insert_with(|| Instant::now() + HEAD);
+            Err(NotPlain::Incomplete) if read.len() < MAX_HEAD_BYTES => {
+                let ends = *head_ends.get_or_insert_with(|| Instant::now() + HEAD_TIMEOUT);
                 match more(&stream, &mut read, ends).await {
                     Ok(()) => continue,
                     Err(error) if error.kind() == ErrorKind::TimedOut => {
-                        turn_away(worker, stream, &Problem::late()).await;
-                        return Left::Nothing;
+                        reject_connection(worker, stream, &Problem::late()).await;
+                        return FastPathEnd::Closed;
                     }
-                    Err(_) => return Left::Nothing,
+                    Err(_) => return FastPathEnd::Closed,
                 }
             }
-            Err(_) => return Left::Unread(stream, read),
+            Err(_) => return FastPathEnd::HandOver(stream, read),
         };
         head_ends = None;
         let whole = plain.head + plain.body;
-        let mut load = None;
+        let mut budget = None;
         if whole > read.len() {
-            let problem = match rest(&stream, &mut read, whole, load.insert(worker.room.load())).await {
+            let problem = match rest(&stream, &mut read, whole, budget.insert(worker.memory.guard())).await {
                 Ok(()) => None,
                 Err(error) => Some(match error.kind() {
                     ErrorKind::TimedOut => Problem::late(),
                     ErrorKind::UnexpectedEof => Problem::unreadable(ENDED),
                     ErrorKind::OutOfMemory => Problem::from(&Failure::Overloaded),
-                    _ => return Left::Nothing,
+                    _ => return FastPathEnd::Closed,
                 }),
             };
             if let Some(problem) = problem {
-                turn_away(worker, stream, &problem).await;
-                return Left::Nothing;
+                reject_connection(worker, stream, &problem).await;
+                return FastPathEnd::Closed;
             }
         }
-        let busy = worker.busy();
+        let busy = worker.count_request();
         let begun = Instant::now();
-        rested_since = begun;
-        let Some(body) = read.get(plain.head..whole) else { return Left::Unread(stream, read) };
-        let asked = plain.asked(&read, worker.clock.now());
-        let now = asked.now;
-        let request_id = worker.name(&asked);
-        let found = Route::find(asked.method, asked.path);
-        let reply = worker.answer(asked, found, Ok(body), &request_id, begun.into_std()).await;
+        idle_since = begun;
+        let Some(body) = read.get(plain.head..whole) else { return FastPathEnd::HandOver(stream, read) };
+        let head = plain.request_head(&read, worker.clock.now());
+        let now = head.now;
+        let request_id = worker.name(&head);
+        let found = Route::find(head.method, head.path);
+        let reply = worker.answer(head, found, Ok(body), &request_id, begun.into_std()).await;
         let last = worker.draining.load(Ordering::Relaxed);
         write.clear();
         put_head(&mut write, &reply, &request_id, &worker.date(now), last);
@@ -123,17 +123,17 @@ pub(super) async fn converse(worker: &Rc<Worker>, mut stream: TcpStream) -> Left
         };
         fault!("answer.sending");
         if send(&stream, &write).await.is_err() || send(&stream, apart).await.is_err() || last {
-            return Left::Nothing;
+            return FastPathEnd::Closed;
         }
         fault!("answer.sent");
-        drop((busy, load));
+        drop((busy, budget));
         read.drain(..whole);
         if read.is_empty() && read.capacity() > KEEP {
             read = Vec::new();
         }
-        in_a_row += 1;
-        if in_a_row == IN_A_ROW {
-            in_a_row = 0;
+        consecutive_requests += 1;
+        if consecutive_requests == MAX_CONSECUTIVE_REQUESTS {
+            consecutive_requests = 0;
             tokio::task::yield_now().await;
         }
     }
@@ -141,14 +141,14 @@ pub(super) async fn converse(worker: &Rc<Worker>, mut stream: TcpStream) -> Left
 
 /// Waits for something, and no longer than a connection may rest; `None` when that is over. The timer is set once a minute
 /// and not once a request.
-async fn rested<T>(waits: impl Future<Output = T>, mut idle: Pin<&mut Sleep>, since: &Instant) -> Option<T> {
+async fn before_idle_timeout<T>(waits: impl Future<Output = T>, mut idle: Pin<&mut Sleep>, since: &Instant) -> Option<T> {
     let mut waits = pin!(waits);
     loop {
         tokio::select! {
             biased;
             got = waits.as_mut() => return Some(got),
             () = idle.as_mut() => {
-                let ends = *since + REST;
+                let ends = *since + IDLE_TIMEOUT;
                 if Instant::now() >= ends {
                     return None;
                 }
@@ -166,7 +166,7 @@ async fn more(stream: &TcpStream, read: &mut Vec<u8>, ends: Instant) -> io::Resu
         // A client that sends byte by byte is not parsed byte by byte.
         let fresh = read.get(before..).unwrap_or_default();
         let ended = fresh.windows(END.len()).any(|three| three == END || three.ends_with(b"\n\n"));
-        if ended || read.len() >= HEAD_BYTES {
+        if ended || read.len() >= MAX_HEAD_BYTES {
             return Ok(());
         }
     }
@@ -176,15 +176,15 @@ async fn more(stream: &TcpStream, read: &mut Vec<u8>, ends: Instant) -> io::Resu
 const END: &[u8; 3] = b"\n\r\n";
 
 /// Reads until `whole` bytes are there; out of memory when all bodies together take too much.
-async fn rest(stream: &TcpStream, read: &mut Vec<u8>, whole: usize, load: &mut Load) -> io::Result<()> {
-    let ends = Instant::now() + BODY;
+async fn rest(stream: &TcpStream, read: &mut Vec<u8>, whole: usize, budget: &mut BudgetGuard) -> io::Result<()> {
+    let ends = Instant::now() + BODY_TIMEOUT;
     let mut counted = 0;
     while read.len() < whole {
         let left = whole - read.len();
         let room = left.min(read.len().max(GROW));
         receive(stream, read, room, ends).await?;
         if read.capacity() > KEEP {
-            if !load.grow(read.capacity() - counted) {
+            if !budget.grow(read.capacity() - counted) {
                 return Err(ErrorKind::OutOfMemory.into());
             }
             counted = read.capacity();
@@ -211,16 +211,21 @@ async fn receive(stream: &TcpStream, read: &mut Vec<u8>, room: usize, ends: Inst
 
 /// Writes all of a reply but its body.
 pub(super) fn put_head(out: &mut Vec<u8>, reply: &Reply, request_id: &RequestId, date: &str, last: bool) {
+    let status =
+        hyper::StatusCode::from_u16(reply.status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+    let phrase = status.canonical_reason().unwrap_or_default();
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    // RFC 9112, section 4: the space is required even if no phrase follows.
+    out.extend_from_slice(b" ");
+    out.extend_from_slice(phrase.as_bytes());
+    out.extend_from_slice(b"\r\n");
     let mut line = |parts: [&str; 3]| {
         for part in parts {
             out.extend_from_slice(part.as_bytes());
         }
         out.extend_from_slice(b"\r\n");
     };
-    let status =
-        hyper::StatusCode::from_u16(reply.status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
-    // The space behind the status has to be there, though no words follow it.
-    line(["HTTP/1.1 ", status.as_str(), " "]);
     if let Some(kind) = reply.kind {
         line(["content-type", ": ", kind]);
     }

@@ -1,13 +1,13 @@
 //! A connection under hyper: whatever the fast path hands on. It understands all of HTTP/1; the answers are the same.
 
-use super::asked::Asked;
-use super::bounds::{HEAD_BYTES, LINGER, REST};
-use super::ending::{linger, turn_away};
-use super::handle::Worker;
-use super::intake;
+use super::request_head::RequestHead;
+use super::limits::{MAX_HEAD_BYTES, LINGER_TIMEOUT, IDLE_TIMEOUT};
+use super::closing::{linger, reject_connection};
+use super::worker::Worker;
+use super::body;
 use super::reply::Reply;
 use super::route::Route;
-use super::socket::{Socket, Talk};
+use super::socket::{Socket, ConnectionState};
 use super::stream::EventStream;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -35,29 +35,29 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// One connection, until its caller or the server ends it. `read` was read off it before.
-pub(super) async fn converse(
+pub(super) async fn serve_connection(
     worker: Rc<Worker>,
     read: Vec<u8>,
     stream: TcpStream,
     mut stop: watch::Receiver<bool>,
 ) {
-    let talk = Rc::new(Talk::default());
+    let state = Rc::new(ConnectionState::default());
     let service = service_fn(|request| {
-        let (worker, talk) = (Rc::clone(&worker), Rc::clone(&talk));
+        let (worker, state) = (Rc::clone(&worker), Rc::clone(&state));
         Box::pin(async move {
-            talk.begun.set(talk.begun.get() + 1);
-            let response = answer(&worker, &talk, request).await;
-            talk.made.set(talk.made.get() + 1);
+            state.begun.set(state.begun.get() + 1);
+            let response = answer(&worker, &state, request).await;
+            state.made.set(state.made.get() + 1);
             Ok::<_, Infallible>(response)
         })
     });
-    let socket = Socket::new(stream, read, Rc::clone(&talk));
+    let socket = Socket::new(stream, read, Rc::clone(&state));
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(REST)
+        .header_read_timeout(IDLE_TIMEOUT)
         // A caller that has sent all it will send still waits for its answer.
         .half_close(true)
-        .max_buf_size(HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(socket), service);
     let ended = tokio::select! {
         ended = poll_fn(|context| connection.poll_without_shutdown(context)) => Some(ended),
@@ -69,57 +69,57 @@ pub(super) async fn converse(
         Pin::new(&mut connection).graceful_shutdown();
         let last = poll_fn(|context| connection.poll_without_shutdown(context));
         // A reader of events that has stopped reading can't hold up the end.
-        if talk.streams.get() { timeout(LINGER, last).await.unwrap_or(Ok(())) } else { last.await }
+        if state.streams.get() { timeout(LINGER_TIMEOUT, last).await.unwrap_or(Ok(())) } else { last.await }
     };
     let parts = connection.into_parts();
     let mut socket = parts.io.into_inner();
     // A reader of events goes on where it was.
-    if !talk.streams.get() && socket.finish().await.is_err() {
+    if !state.streams.get() && socket.finish().await.is_err() {
         return;
     }
     let stream = socket.into_stream();
     let Err(error) = ended else { return linger(&worker, stream).await };
     tracing::debug!(%error, "a connection ended early");
     let problem = if error.is_parse_too_large() {
-        Problem::head_too_large(HEAD_BYTES)
+        Problem::head_too_large(MAX_HEAD_BYTES)
     } else if error.is_timeout() && !parts.read_buf.is_empty() {
         Problem::late()
-    } else if talk.was_refused() {
+    } else if state.was_refused() {
         Problem::unreadable(&format!("is no HTTP request: {error}"))
     } else {
         return;
     };
-    turn_away(&worker, stream, &problem).await;
+    reject_connection(&worker, stream, &problem).await;
 }
 
-async fn answer(worker: &Rc<Worker>, talk: &Talk, request: Request<Incoming>) -> Response<ReplyBody> {
+async fn answer(worker: &Rc<Worker>, state: &ConnectionState, request: Request<Incoming>) -> Response<ReplyBody> {
     let begun = Instant::now();
     let (parts, body) = request.into_parts();
-    let mut asked = Asked {
+    let mut head = RequestHead {
         method: parts.method.as_str(),
         path: parts.uri.path(),
         query: parts.uri.query(),
         needs_host: parts.version == Version::HTTP_11,
         now: worker.clock.now(),
-        ..Asked::default()
+        ..RequestHead::default()
     };
     for (name, value) in &parts.headers {
-        asked.header(name.as_str(), value.as_bytes());
+        head.header(name.as_str(), value.as_bytes());
     }
-    let request_id = worker.name(&asked);
-    let found = Route::find(asked.method, asked.path);
-    let mut load = worker.room.load();
+    let request_id = worker.name(&head);
+    let found = Route::find(head.method, head.path);
+    let mut budget = worker.memory.guard();
     let unframed = unframed(&parts.headers);
     let last = unframed.is_some() || worker.draining.load(Ordering::Relaxed);
     let body = match (unframed, found) {
         (Some(why), _) => Err(Problem::unreadable(why)),
-        (None, Ok(route)) => intake::body(&parts.headers, body, route.body().limit(), &mut load).await,
+        (None, Ok(route)) => body::body(&parts.headers, body, route.body().limit(), &mut budget).await,
         (None, Err(_)) => Ok(Vec::new()),
     };
     let body = body.as_deref().map_err(Clone::clone);
-    let mut reply = worker.answer(asked, found, body, &request_id, begun).await;
-    talk.streams.set(talk.streams.get() || reply.stream.is_some());
-    talk.load.replace(reply.load.take());
+    let mut reply = worker.answer(head, found, body, &request_id, begun).await;
+    state.streams.set(state.streams.get() || reply.stream.is_some());
+    state.budget.replace(reply.budget.take());
     let mut response = write(reply, &request_id);
     if last {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

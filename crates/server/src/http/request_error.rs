@@ -1,51 +1,51 @@
-//! Why a request is refused: what its caller is told, and what the log is told once if the server is to blame.
+//! The error answer of a request: the problem that the caller reads, and the cause that only the log shows.
 
-use super::asked::Asked;
+use super::request_head::RequestHead;
 use super::route::Route;
 use stockhold_api::problem::{Problem, Reason};
 use stockhold_domain::RequestId;
 use stockhold_store::Failure;
 
 /// See the module.
-pub(super) struct Refused {
+pub(super) struct RequestError {
     pub(super) problem: Problem,
     /// The methods that would have been possible.
     pub(super) allow: Option<&'static str>,
     /// What the caller is not told.
-    pub(super) why: Option<String>,
+    pub(super) cause: Option<String>,
 }
 
-impl<P: Into<Problem>> From<P> for Refused {
+impl<P: Into<Problem>> From<P> for RequestError {
     fn from(problem: P) -> Self {
-        Self { problem: problem.into(), allow: None, why: None }
+        Self { problem: problem.into(), allow: None, cause: None }
     }
 }
 
-impl Refused {
+impl RequestError {
     /// A bug, or a broken promise of somebody else's.
     pub(super) fn internal(why: impl Into<String>) -> Self {
-        Self { problem: Problem::internal(), allow: None, why: Some(why.into()) }
+        Self { problem: Problem::internal(), allow: None, cause: Some(why.into()) }
     }
 
     /// What the store could not do.
-    pub(super) fn failed(failure: &Failure) -> Self {
+    pub(super) fn from_store(failure: &Failure) -> Self {
         let why = match failure {
             // Counted, and a log line for each would be the next load.
             Failure::Overloaded => None,
             other => Some(other.to_string()),
         };
-        Self { problem: failure.into(), allow: None, why }
+        Self { problem: failure.into(), allow: None, cause: why }
     }
 
     /// The store answered another question.
-    pub(super) fn mixed_up() -> Self {
+    pub(super) fn wrong_answer() -> Self {
         Self::internal("the store answered another question")
     }
 
     /// Writes to the log what there is to say.
-    pub(super) fn log(&self, asked: &Asked<'_>, route: Option<Route<'_>>, request_id: &RequestId) {
+    pub(super) fn log(&self, head: &RequestHead<'_>, route: Option<Route<'_>>, request_id: &RequestId) {
         let route = route.map_or("none", Route::name);
-        let Some(why) = &self.why else {
+        let Some(why) = &self.cause else {
             // One of many: nobody but who looks for it wants to see it.
             if tracing::enabled!(tracing::Level::DEBUG) {
                 let reason = self.problem.reason();
@@ -54,7 +54,7 @@ impl Refused {
             }
             return;
         };
-        let trace_id = asked.trace().map(|trace| format!("{:032x}", trace.trace_id)).unwrap_or_default();
+        let trace_id = head.trace().map(|trace| format!("{:032x}", trace.trace_id)).unwrap_or_default();
         match self.problem.reason() {
             Reason::Internal => tracing::error!(why, route, %request_id, trace_id, "a request failed"),
             Reason::OutcomeUnknown => {

@@ -1,7 +1,7 @@
-//! A body off a connection of hyper's: within its bound, its time and the room for all bodies.
+//! Reads the body of a request on the general path, within its size limit, its time limit and the memory budget.
 
-use super::bounds::BODY;
-use super::load::Load;
+use super::limits::BODY_TIMEOUT;
+use super::memory_budget::BudgetGuard;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
@@ -18,7 +18,7 @@ pub(super) async fn body(
     headers: &HeaderMap,
     body: Incoming,
     limit: usize,
-    load: &mut Load,
+    budget: &mut BudgetGuard,
 ) -> Result<Vec<u8>, Problem> {
     if body.is_end_stream() {
         return Ok(Vec::new());
@@ -44,12 +44,12 @@ pub(super) async fn body(
             if read.len() + data.len() > limit {
                 return Err(Problem::too_large(limit));
             }
-            if !load.grow(data.len()) {
+            if !budget.grow(data.len()) {
                 return Err(Problem::from(&Failure::Overloaded));
             }
             read.extend_from_slice(&data);
         }
         Ok(read)
     };
-    tokio::time::timeout(BODY, read).await.unwrap_or_else(|_| Err(Problem::late()))
+    tokio::time::timeout(BODY_TIMEOUT, read).await.unwrap_or_else(|_| Err(Problem::late()))
 }

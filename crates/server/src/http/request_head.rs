@@ -1,22 +1,22 @@
-//! What of a request its answer depends on beside the body, however it was read off the connection.
+//! The parts of a request's head that its answer depends on. Both paths fill it, so both give the same answers.
 
 use stockhold_api::decode::Invalid;
 use stockhold_domain::{FieldError, Instant, Label, RequestId, Trace};
 
 /// See the module. Everything is as it came.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestHead<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) query: Option<&'a str>,
     pub(super) request_id: Option<&'a str>,
-    pub(super) idempotency_key: Given<'a>,
-    pub(super) if_match: Given<'a>,
-    pub(super) if_none_match: Given<'a>,
+    pub(super) idempotency_key: SingleHeader<'a>,
+    pub(super) if_match: SingleHeader<'a>,
+    pub(super) if_none_match: SingleHeader<'a>,
     pub(super) traceparent: Option<&'a str>,
-    pub(super) host: Given<'a>,
-    pub(super) origin: Given<'a>,
-    pub(super) last_event_id: Given<'a>,
+    pub(super) host: SingleHeader<'a>,
+    pub(super) origin: SingleHeader<'a>,
+    pub(super) last_event_id: SingleHeader<'a>,
     /// Whether it has to name its host once, which HTTP/1.1 asks for (RFC 9112, 3.2).
     pub(super) needs_host: bool,
     /// When it was read: the one look at the clock that it costs.
@@ -25,20 +25,20 @@ pub(super) struct Asked<'a> {
 
 /// A header that may be given once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Given<'a> {
+pub(super) enum SingleHeader<'a> {
     #[default]
-    Not,
-    Once(&'a [u8]),
-    Twice,
+    Absent,
+    Value(&'a [u8]),
+    Repeated,
 }
 
-impl<'a> Given<'a> {
+impl<'a> SingleHeader<'a> {
     /// Its value: of two, neither is the one that was meant.
-    pub(super) fn once(self, pointer: &'static str) -> Result<Option<&'a [u8]>, Invalid> {
+    pub(super) fn value(self, pointer: &'static str) -> Result<Option<&'a [u8]>, Invalid> {
         match self {
-            Self::Not => Ok(None),
-            Self::Once(value) => Ok(Some(value)),
-            Self::Twice => {
+            Self::Absent => Ok(None),
+            Self::Value(value) => Ok(Some(value)),
+            Self::Repeated => {
                 let detail = "is given twice: give one".to_owned();
                 Err(Invalid { errors: vec![FieldError { pointer: pointer.into(), detail }] })
             }
@@ -46,11 +46,11 @@ impl<'a> Given<'a> {
     }
 
     fn add(&mut self, value: &'a [u8]) {
-        *self = if *self == Self::Not { Self::Once(value) } else { Self::Twice };
+        *self = if *self == Self::Absent { Self::Value(value) } else { Self::Repeated };
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestHead<'a> {
     /// Takes a header in, if it is one that counts.
     pub(super) fn header(&mut self, name: &str, value: &'a [u8]) {
         let text = || std::str::from_utf8(value).ok();
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn traces() {
-        let parse = |text| Asked { traceparent: Some(text), ..Asked::default() }.trace();
+        let parse = |text| RequestHead { traceparent: Some(text), ..RequestHead::default() }.trace();
         let good = parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
         let expected = Trace {
             trace_id: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736,
@@ -124,14 +124,14 @@ mod tests {
 
     #[test]
     fn headers_that_count() {
-        let mut asked = Asked::default();
-        asked.header("IDEMPOTENCY-key", b"a");
-        assert_eq!(asked.idempotency_key, Given::Once(b"a"));
-        asked.header("Idempotency-Key", b"a");
-        assert_eq!(asked.idempotency_key, Given::Twice);
-        asked.header("X-Request-Id", "caf\u{e9}".as_bytes());
-        assert_eq!(asked.given_request_id(), None);
-        asked.header("X-Request-Id", b"r-1");
-        assert_eq!(asked.given_request_id().unwrap().to_string(), "r-1");
+        let mut head = RequestHead::default();
+        head.header("IDEMPOTENCY-key", b"a");
+        assert_eq!(head.idempotency_key, SingleHeader::Value(b"a"));
+        head.header("Idempotency-Key", b"a");
+        assert_eq!(head.idempotency_key, SingleHeader::Repeated);
+        head.header("X-Request-Id", "caf\u{e9}".as_bytes());
+        assert_eq!(head.given_request_id(), None);
+        head.header("X-Request-Id", b"r-1");
+        assert_eq!(head.given_request_id().unwrap().to_string(), "r-1");
     }
 }

@@ -1,5 +1,5 @@
-//! The end of the log, for those who follow it. One look at it every moment for all streams of a worker, and none while
-//! there is no stream: commits know nothing of who follows.
+//! Watches for new events on behalf of event streams. One task per worker polls the store for all of its streams, and only
+//! while a stream is open: commits do no work for streams.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,28 +9,28 @@ use stockhold_store::Store;
 use tokio::sync::Notify;
 
 /// How often it is looked for new events.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// See the module.
-pub(super) struct Tail {
+pub(super) struct EventTailer {
     store: Arc<dyn Store>,
-    followers: Cell<usize>,
+    subscriptions: Cell<usize>,
     wanted: Notify,
     moved: Notify,
 }
 
 /// Somebody who follows, until dropped.
-pub(super) struct Follower(Rc<Tail>);
+pub(super) struct Subscription(Rc<EventTailer>);
 
-impl Drop for Follower {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        self.0.followers.set(self.0.followers.get() - 1);
+        self.0.subscriptions.set(self.0.subscriptions.get() - 1);
     }
 }
 
-impl Tail {
+impl EventTailer {
     pub(super) fn new(store: Arc<dyn Store>) -> Rc<Self> {
-        Rc::new(Self { store, followers: Cell::default(), wanted: Notify::new(), moved: Notify::new() })
+        Rc::new(Self { store, subscriptions: Cell::default(), wanted: Notify::new(), moved: Notify::new() })
     }
 
     /// Looks as long as somebody follows. Runs for as long as the worker does.
@@ -40,8 +40,8 @@ impl Tail {
             let mut seen = self.store.newest();
             // Whoever looked before may not have seen all of it.
             self.moved.notify_waiters();
-            while self.followers.get() > 0 {
-                tokio::time::sleep(LOOK_EVERY).await;
+            while self.subscriptions.get() > 0 {
+                tokio::time::sleep(POLL_INTERVAL).await;
                 let newest = self.store.newest();
                 if newest != seen {
                     seen = newest;
@@ -51,16 +51,16 @@ impl Tail {
         }
     }
 
-    pub(super) fn follow(self: &Rc<Self>) -> Follower {
-        self.followers.set(self.followers.get() + 1);
+    pub(super) fn subscribe(self: &Rc<Self>) -> Subscription {
+        self.subscriptions.set(self.subscriptions.get() + 1);
         self.wanted.notify_one();
-        Follower(Rc::clone(self))
+        Subscription(Rc::clone(self))
     }
 }
 
-impl Follower {
+impl Subscription {
     /// Waits until there is an event after this position.
-    pub(super) async fn past(&self, position: u64) {
+    pub(super) async fn wait_for_event_after(&self, position: u64) {
         loop {
             let moved = self.0.moved.notified();
             if self.0.store.newest() > position {

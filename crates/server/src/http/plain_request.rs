@@ -1,6 +1,6 @@
 //! What a plain request is, and where its parts are in the bytes that were read. Whatever is in doubt is not plain.
 
-use super::asked::{Asked, Given};
+use super::request_head::{RequestHead, SingleHeader};
 use super::route::Route;
 use std::ops::Range;
 use stockhold_api::decode::{BODY_BYTES, is_json};
@@ -18,16 +18,16 @@ const HEADERS: usize = 32;
 
 /// What bytes begin with that do not begin with a plain request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unlike {
+pub(super) enum NotPlain {
     /// What may become one when more has been read.
-    Part,
+    Incomplete,
     /// Something else.
     Other,
 }
 
 /// Where in the bytes the parts of a plain request are.
 #[derive(Default)]
-pub(super) struct Plain {
+pub(super) struct PlainRequest {
     /// Length of the head.
     pub(super) head: usize,
     /// Length of the body.
@@ -44,15 +44,15 @@ pub(super) struct Plain {
     origin: Option<Range<usize>>,
 }
 
-impl Plain {
+impl PlainRequest {
     /// Looks at the beginning of the bytes.
-    pub(super) fn find(bytes: &[u8]) -> Result<Self, Unlike> {
+    pub(super) fn find(bytes: &[u8]) -> Result<Self, NotPlain> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(bytes) {
-            Ok(httparse::Status::Complete(head)) => Self::of(bytes, head, &request).ok_or(Unlike::Other),
-            Ok(httparse::Status::Partial) => Err(Unlike::Part),
-            Err(_) => Err(Unlike::Other),
+            Ok(httparse::Status::Complete(head)) => Self::of(bytes, head, &request).ok_or(NotPlain::Other),
+            Ok(httparse::Status::Partial) => Err(NotPlain::Incomplete),
+            Err(_) => Err(NotPlain::Other),
         }
     }
 
@@ -115,13 +115,13 @@ impl Plain {
     }
 
     /// What is asked, as it was read at an instant.
-    pub(super) fn asked<'a>(&self, bytes: &'a [u8], now: Instant) -> Asked<'a> {
+    pub(super) fn request_head<'a>(&self, bytes: &'a [u8], now: Instant) -> RequestHead<'a> {
         let part = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
         let text = |range: &Range<usize>| std::str::from_utf8(part(range)).ok();
         let once = |range: &Option<Range<usize>>| {
-            range.as_ref().map_or(Given::Not, |range| Given::Once(part(range)))
+            range.as_ref().map_or(SingleHeader::Absent, |range| SingleHeader::Value(part(range)))
         };
-        Asked {
+        RequestHead {
             method: self.method,
             path: text(&self.path).unwrap_or_default(),
             query: self.query.as_ref().and_then(text),
@@ -132,7 +132,7 @@ impl Plain {
             traceparent: self.traceparent.as_ref().and_then(text),
             host: once(&self.host),
             origin: once(&self.origin),
-            last_event_id: Given::Not,
+            last_event_id: SingleHeader::Absent,
             needs_host: true,
             now,
         }
@@ -145,31 +145,31 @@ mod tests {
 
     #[test]
     fn what_is_plain() {
-        let find = |text: &str| Plain::find(text.as_bytes()).map(|plain| (plain.head, plain.body));
+        let find = |text: &str| PlainRequest::find(text.as_bytes()).map(|plain| (plain.head, plain.body));
         let head = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         assert_eq!(find(head), Ok((head.len(), 0)));
-        assert_eq!(find(&head[..head.len() - 1]), Err(Unlike::Part));
-        assert_eq!(find(&head.replace("1.1", "1.0")), Err(Unlike::Other));
-        assert_eq!(find(&head.replace("GET", "HEAD")), Err(Unlike::Other));
+        assert_eq!(find(&head[..head.len() - 1]), Err(NotPlain::Incomplete));
+        assert_eq!(find(&head.replace("1.1", "1.0")), Err(NotPlain::Other));
+        assert_eq!(find(&head.replace("GET", "HEAD")), Err(NotPlain::Other));
         for target in ["/a`b", "/<a>", "/a?b=<c", "/a#b"] {
-            assert_eq!(find(&head.replacen('/', target, 1)), Err(Unlike::Other), "{target}");
+            assert_eq!(find(&head.replacen('/', target, 1)), Err(NotPlain::Other), "{target}");
         }
-        assert_eq!(find(&head.replace("Host: h", "Host: h\r\nHost: h")), Err(Unlike::Other));
-        assert_eq!(find(&head.replace("Host", "Expect")), Err(Unlike::Other));
+        assert_eq!(find(&head.replace("Host: h", "Host: h\r\nHost: h")), Err(NotPlain::Other));
+        assert_eq!(find(&head.replace("Host", "Expect")), Err(NotPlain::Other));
         let long = |path: &str, length: usize| {
             find(&format!("POST {path} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n")).map(|(_, body)| body)
         };
         assert_eq!(long("/v1/sale/pause", BODY_BYTES), Ok(BODY_BYTES));
-        assert_eq!(long("/v1/sale/pause", BODY_BYTES + 1), Err(Unlike::Other));
+        assert_eq!(long("/v1/sale/pause", BODY_BYTES + 1), Err(NotPlain::Other));
         assert_eq!(long("/v1/commands", 8 << 20), Ok(8 << 20));
-        assert_eq!(long("/v1/commands", (8 << 20) + 1), Err(Unlike::Other));
+        assert_eq!(long("/v1/commands", (8 << 20) + 1), Err(NotPlain::Other));
     }
 
     /// Any bytes: what is plain lies within them, and nothing that hyper would read otherwise is taken for plain.
     #[test]
     fn bytes_that_are_nearly_right() {
         fn parse(bytes: &[u8]) {
-            let Ok(plain) = Plain::find(bytes) else { return };
+            let Ok(plain) = PlainRequest::find(bytes) else { return };
             let head = bytes.get(..plain.head).expect("a head within the bytes");
             // Empty lines may come before a request.
             assert!(head.ends_with(b"\n") && head.trim_ascii_start().starts_with(plain.method.as_bytes()));
@@ -187,10 +187,10 @@ mod tests {
                 more => panic!("{} lengths", more.len()),
             };
             assert_eq!(plain.body, length);
-            let asked = plain.asked(bytes, Instant::from_micros(0));
+            let request_head = plain.request_head(bytes, Instant::from_micros(0));
             let target = request.path.unwrap();
-            assert_eq!(asked.path, target.split('?').next().unwrap());
-            assert_eq!(asked.query, target.split_once('?').map(|(_, query)| query));
+            assert_eq!(request_head.path, target.split('?').next().unwrap());
+            assert_eq!(request_head.query, target.split_once('?').map(|(_, query)| query));
         }
         let examples = [
             "GET /v1/inventory/a%2Fb?location=hub HTTP/1.1\r\nHost: h\r\nX-Request-Id: r\r\n\r\n",
@@ -207,7 +207,7 @@ mod tests {
     fn a_stream_is_seen_by_its_path() {
         let path = std::str::from_utf8(EVENT_STREAM).unwrap();
         assert_eq!(Route::find("GET", path).map(|route| route.id), Ok(RouteId::StreamEvents));
-        assert!(Plain::find(format!("GET {path}?after=1 HTTP/1.1\r\n\r\n").as_bytes()).is_err());
-        assert!(Plain::find(format!("GET {path}s HTTP/1.1\r\n\r\n").as_bytes()).is_ok());
+        assert!(PlainRequest::find(format!("GET {path}?after=1 HTTP/1.1\r\n\r\n").as_bytes()).is_err());
+        assert!(PlainRequest::find(format!("GET {path}s HTTP/1.1\r\n\r\n").as_bytes()).is_ok());
     }
 }

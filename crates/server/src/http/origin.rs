@@ -1,21 +1,21 @@
-//! Who may not change anything here: a browser, on behalf of a page that is not the server's own. Without credentials the
-//! server trusts whoever reaches it, and any page that is open on the same machine reaches it through its reader's browser:
-//! by a cross-site form, or under a name that points to this address. Browsers say so in `Origin`, programs send none.
+//! Refuses changes that a browser sends for a page of another origin. Without credentials the server trusts every caller,
+//! and any page that is open on the same machine can reach it through the browser: with a cross-site form, or under a name
+//! that resolves to this address. Browsers send `Origin` with such requests; programs send none.
 
-use super::asked::{Asked, Given};
+use super::request_head::{RequestHead, SingleHeader};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// The foreign origin of a request that would change something, if it has one.
-pub(super) fn foreign_origin<'a>(asked: &Asked<'a>) -> Option<Cow<'a, str>> {
-    if asked.origin == Given::Not || matches!(asked.method, "GET" | "HEAD") {
+pub(super) fn foreign_origin<'a>(head: &RequestHead<'a>) -> Option<Cow<'a, str>> {
+    if head.origin == SingleHeader::Absent || matches!(head.method, "GET" | "HEAD") {
         return None;
     }
-    let Given::Once(origin) = asked.origin else { return Some("two origins".into()) };
+    let SingleHeader::Value(origin) = head.origin else { return Some("two origins".into()) };
     let shown = String::from_utf8_lossy(origin);
-    let own = match asked.host {
-        Given::Once(host) => is_own(&shown, &String::from_utf8_lossy(host)),
-        Given::Not | Given::Twice => false,
+    let own = match head.host {
+        SingleHeader::Value(host) => is_own(&shown, &String::from_utf8_lossy(host)),
+        SingleHeader::Absent | SingleHeader::Repeated => false,
     };
     (!own).then_some(shown)
 }
@@ -42,8 +42,8 @@ mod tests {
     #[test]
     fn whose_pages_may_change_something() {
         let check = |method, origin: &'static str, host: &'static str| {
-            let (origin, host) = (Given::Once(origin.as_bytes()), Given::Once(host.as_bytes()));
-            foreign_origin(&Asked { method, host, origin, ..Asked::default() }).is_none()
+            let (origin, host) = (SingleHeader::Value(origin.as_bytes()), SingleHeader::Value(host.as_bytes()));
+            foreign_origin(&RequestHead { method, host, origin, ..RequestHead::default() }).is_none()
         };
         for (origin, host) in [
             ("http://127.0.0.1:8101", "127.0.0.1:8101"),
@@ -68,10 +68,10 @@ mod tests {
             assert!(!check("DELETE", origin, host), "{origin} to {host}");
             assert!(check("GET", origin, host), "{origin} to {host}");
         }
-        let twice = Asked { method: "PUT", origin: Given::Twice, ..Asked::default() };
+        let twice = RequestHead { method: "PUT", origin: SingleHeader::Repeated, ..RequestHead::default() };
         assert!(foreign_origin(&twice).is_some());
-        assert!(foreign_origin(&Asked { method: "PUT", ..Asked::default() }).is_none());
-        let nowhere = Asked { origin: Given::Once(b"http://127.0.0.1"), ..twice };
+        assert!(foreign_origin(&RequestHead { method: "PUT", ..RequestHead::default() }).is_none());
+        let nowhere = RequestHead { origin: SingleHeader::Value(b"http://127.0.0.1"), ..twice };
         assert!(foreign_origin(&nowhere).is_some());
     }
 }

@@ -1,7 +1,8 @@
-//! Where a worker's requests wait for their answers. One desk per worker thread: requests take a ticket and wait; the
-//! store puts answers into the desk's inbox from its own thread and wakes the worker once per batch.
+//! The requests of one worker that wait for the store. Each worker thread has one [`PendingReplies`]: a request takes a
+//! ticket and waits; the store puts answers into the inbox from its own thread and wakes the worker once per batch.
 //!
-//! The desk also says when a round of requests is over, so that what arrived together is committed together.
+//! It also tells the store when a round of requests has ended, so that requests that arrived together are committed
+//! together. It must never lose an answer, also if delivering another answer panics.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,32 +17,32 @@ use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 use tokio::sync::Notify;
 
 /// Longest wait for an answer, in looks; past it a command's outcome is unknown to the caller.
-const DEADLINE_LOOKS: u32 = 30;
+const DEADLINE_CHECKS: u32 = 30;
 /// How often a round of requests looks for more before it ends.
-const ROUND_LOOKS: u32 = 4;
+const ROUND_YIELDS: u32 = 4;
 /// How often waits are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-type Answered = Result<Answer, Failure>;
+type StoreResult = Result<Answer, Failure>;
 
 /// See the module.
-pub(super) struct Desk {
+pub(super) struct PendingReplies {
     store: Arc<dyn Store>,
     inbox: Arc<Answers>,
     /// Answers that are being handed out: they stand here so that a panic on the way loses none.
-    handing: RefCell<VecDeque<(u64, Answered)>>,
+    handing: RefCell<VecDeque<(u64, StoreResult)>>,
     slots: RefCell<Slots>,
-    asked: Notify,
+    submitted: Notify,
 }
 
 #[derive(Default)]
 struct Answers {
-    put: Mutex<VecDeque<(u64, Answered)>>,
+    put: Mutex<VecDeque<(u64, StoreResult)>>,
     flushed: Notify,
 }
 
 impl Inbox for Answers {
-    fn put(&self, ticket: u64, answer: Answered) {
+    fn put(&self, ticket: u64, answer: StoreResult) {
         self.put.lock().unwrap_or_else(PoisonError::into_inner).push_back((ticket, answer));
     }
 
@@ -57,7 +58,7 @@ struct Slots {
     /// Tickets that were taken so far.
     opened: u64,
     /// How often deadlines were looked at so far: time enough for them, and no clock is read for a request.
-    looks: u32,
+    checks: u32,
 }
 
 struct Slot {
@@ -73,31 +74,31 @@ struct Slot {
 enum SlotState {
     Free,
     Waiting(Option<Waker>),
-    Answered(Answered),
+    Answered(StoreResult),
 }
 
-impl Desk {
+impl PendingReplies {
     pub(super) fn new(store: Arc<dyn Store>) -> Rc<Self> {
         Rc::new(Self {
             store,
             inbox: Arc::new(Answers::default()),
             handing: RefCell::default(),
             slots: RefCell::default(),
-            asked: Notify::new(),
+            submitted: Notify::new(),
         })
     }
 
     /// Asks the store and waits for its answer. Dropped, it cancels nothing.
-    pub(super) fn ask(self: &Rc<Self>, ask: Request) -> Waiting {
+    pub(super) fn submit(self: &Rc<Self>, ask: Request) -> PendingReply {
         let ticket = self.slots.borrow_mut().open(matches!(ask, Request::Query(_)));
         let inbox: Arc<dyn Inbox> = self.inbox.clone();
         self.store.submit(Job { request: ask, reply: ReplyTo { inbox, ticket } });
-        self.asked.notify_one();
-        Waiting { desk: Rc::clone(self), ticket }
+        self.submitted.notify_one();
+        PendingReply { pending_replies: Rc::clone(self), ticket }
     }
 
     /// Hands out answers. Runs for as long as the worker does; begun anew after a panic, it goes on with what was left.
-    pub(super) async fn hand_out(self: Rc<Self>) {
+    pub(super) async fn deliver_replies(self: Rc<Self>) {
         loop {
             while let Some((ticket, answer)) = self.next_answer() {
                 self.slots.borrow_mut().answer(ticket, answer);
@@ -110,16 +111,16 @@ impl Desk {
         }
     }
 
-    fn next_answer(&self) -> Option<(u64, Answered)> {
+    fn next_answer(&self) -> Option<(u64, StoreResult)> {
         self.handing.borrow_mut().pop_front()
     }
 
     /// Ends each round: it runs after all requests that were ready before it.
-    pub(super) async fn end_rounds(self: Rc<Self>) {
+    pub(super) async fn flush_rounds(self: Rc<Self>) {
         loop {
-            self.asked.notified().await;
+            self.submitted.notified().await;
             // What has arrived meanwhile comes along: one large commit costs less than two small ones.
-            for _ in 0..ROUND_LOOKS {
+            for _ in 0..ROUND_YIELDS {
                 let before = self.slots.borrow().opened;
                 tokio::task::yield_now().await;
                 if self.slots.borrow().opened == before {
@@ -132,9 +133,9 @@ impl Desk {
     }
 
     /// Answers those who have waited too long.
-    pub(super) async fn mind_deadlines(self: Rc<Self>) {
+    pub(super) async fn expire_waits(self: Rc<Self>) {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(DEADLINE_CHECK_INTERVAL).await;
             self.slots.borrow_mut().give_up();
         }
     }
@@ -142,7 +143,7 @@ impl Desk {
 
 impl Slots {
     fn open(&mut self, reads: bool) -> u64 {
-        let (state, since) = (SlotState::Waiting(None), self.looks);
+        let (state, since) = (SlotState::Waiting(None), self.checks);
         self.opened += 1;
         let index = match self.free.pop() {
             Some(index) => index,
@@ -162,7 +163,7 @@ impl Slots {
         self.all.get_mut(index).filter(|slot| u64::from(slot.generation) == generation)
     }
 
-    fn answer(&mut self, ticket: u64, answer: Answered) {
+    fn answer(&mut self, ticket: u64, answer: StoreResult) {
         if let Some(slot) = self.find(ticket) {
             slot.answer(answer);
         }
@@ -177,9 +178,9 @@ impl Slots {
     }
 
     fn give_up(&mut self) {
-        self.looks += 1;
+        self.checks += 1;
         for slot in &mut self.all {
-            if self.looks - slot.since > DEADLINE_LOOKS {
+            if self.checks - slot.since > DEADLINE_CHECKS {
                 slot.answer(Err(Failure::OutcomeUnknown));
             }
         }
@@ -188,7 +189,7 @@ impl Slots {
 
 impl Slot {
     /// Answers and wakes whoever waits, if anybody does.
-    fn answer(&mut self, answer: Answered) {
+    fn answer(&mut self, answer: StoreResult) {
         let SlotState::Waiting(waker) = &mut self.state else { return };
         let waker = waker.take();
         self.state = SlotState::Answered(match answer {
@@ -204,16 +205,16 @@ impl Slot {
 }
 
 /// An answer to come.
-pub(super) struct Waiting {
-    desk: Rc<Desk>,
+pub(super) struct PendingReply {
+    pending_replies: Rc<PendingReplies>,
     ticket: u64,
 }
 
-impl Future for Waiting {
-    type Output = Answered;
+impl Future for PendingReply {
+    type Output = StoreResult;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered> {
-        let mut slots = self.desk.slots.borrow_mut();
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<StoreResult> {
+        let mut slots = self.pending_replies.slots.borrow_mut();
         let Some(slot) = slots.find(self.ticket) else {
             return Poll::Ready(Err(Failure::Internal("a ticket was lost".to_owned())));
         };
@@ -227,9 +228,9 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingReply {
     fn drop(&mut self) {
-        self.desk.slots.borrow_mut().close(self.ticket);
+        self.pending_replies.slots.borrow_mut().close(self.ticket);
     }
 }
 
@@ -266,24 +267,24 @@ mod tests {
         }
     }
 
-    fn look(waiting: &mut Waiting) -> Poll<Answered> {
+    fn look(waiting: &mut PendingReply) -> Poll<StoreResult> {
         Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
     fn of_what_takes_too_long_a_command_s_outcome_is_unknown_and_a_read_has_none() {
-        let desk = Desk::new(Arc::new(Silent::default()));
+        let pending_replies = PendingReplies::new(Arc::new(Silent::default()));
         let sweep = Maker::new(1, "").wrap(Command::Sweep);
         let mut waits = [
-            desk.ask(Request::Command(Box::new(sweep.clone()))),
-            desk.ask(Request::Commands(vec![sweep])),
-            desk.ask(Request::Query(Query::Items(Vec::new()))),
+            pending_replies.submit(Request::Command(Box::new(sweep.clone()))),
+            pending_replies.submit(Request::Commands(vec![sweep])),
+            pending_replies.submit(Request::Query(Query::Items(Vec::new()))),
         ];
-        for _ in 0..DEADLINE_LOOKS {
-            desk.slots.borrow_mut().give_up();
+        for _ in 0..DEADLINE_CHECKS {
+            pending_replies.slots.borrow_mut().give_up();
         }
         assert!(waits.iter_mut().all(|waiting| look(waiting).is_pending()), "not before the deadline");
-        desk.slots.borrow_mut().give_up();
+        pending_replies.slots.borrow_mut().give_up();
         let [command, commands, read] = waits.each_mut().map(look);
         for answer in [command, commands] {
             assert!(matches!(answer, Poll::Ready(Err(Failure::OutcomeUnknown))), "{answer:?}");
@@ -294,10 +295,10 @@ mod tests {
     #[test]
     fn a_read_that_a_failed_commit_took_along_has_no_unknown_outcome_either() {
         let store = Arc::new(Silent::default());
-        let desk = Desk::new(store.clone());
-        let mut read = desk.ask(Request::Query(Query::Items(Vec::new())));
+        let pending_replies = PendingReplies::new(store.clone());
+        let mut read = pending_replies.submit(Request::Query(Query::Items(Vec::new())));
         for Job { reply, .. } in store.0.lock().unwrap().drain(..) {
-            desk.slots.borrow_mut().answer(reply.ticket, Err(Failure::OutcomeUnknown));
+            pending_replies.slots.borrow_mut().answer(reply.ticket, Err(Failure::OutcomeUnknown));
         }
         let read = look(&mut read);
         assert!(matches!(read, Poll::Ready(Err(Failure::Unavailable(_)))), "{read:?}");
@@ -315,20 +316,20 @@ mod tests {
     #[test]
     fn a_panic_while_answers_are_handed_out_loses_none() {
         let store = Arc::new(Silent::default());
-        let desk = Desk::new(store.clone());
-        let [mut first, mut second] = [0, 1].map(|_| desk.ask(Request::Query(Query::Items(Vec::new()))));
+        let pending_replies = PendingReplies::new(store.clone());
+        let [mut first, mut second] = [0, 1].map(|_| pending_replies.submit(Request::Query(Query::Items(Vec::new()))));
         let bad = Waker::from(Arc::new(Panics));
         assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&bad)).is_pending());
         assert!(look(&mut second).is_pending());
         for Job { reply, .. } in store.0.lock().unwrap().drain(..) {
             reply.answer(Err(Failure::Overloaded));
         }
-        let hand_out = || {
-            let mut handing = std::pin::pin!(Rc::clone(&desk).hand_out());
+        let deliver_replies = || {
+            let mut handing = std::pin::pin!(Rc::clone(&pending_replies).deliver_replies());
             handing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
         };
-        assert!(catch_unwind(AssertUnwindSafe(hand_out)).is_err());
-        assert!(hand_out(), "begun anew");
+        assert!(catch_unwind(AssertUnwindSafe(deliver_replies)).is_err());
+        assert!(deliver_replies(), "begun anew");
         for waiting in [&mut first, &mut second] {
             assert!(matches!(look(waiting), Poll::Ready(Err(Failure::Overloaded))));
         }
@@ -340,7 +341,7 @@ mod tests {
             (include_str!("../../../../deploy/haproxy.cfg"), "timeout server"),
             (include_str!("../../../../deploy/nginx.conf"), "proxy_read_timeout"),
         ];
-        let longest = LOOK_EVERY * (DEADLINE_LOOKS + 1);
+        let longest = DEADLINE_CHECK_INTERVAL * (DEADLINE_CHECKS + 1);
         for (file, name) in shipped {
             let values = file.lines().filter_map(|line| line.trim().strip_prefix(name));
             let seconds = values.filter_map(|value| value.trim().trim_end_matches(';').strip_suffix('s'));

@@ -1,27 +1,27 @@
-//! How long a client may take and how much it may send before it is cut off.
+//! Limits on the time that a client may take and on the bytes that it may send.
 
 use std::time::Duration;
 
 /// Longest rest between two requests.
-pub(super) const REST: Duration = Duration::from_mins(1);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longest wait for the end of a head that has begun.
-pub(super) const HEAD: Duration = Duration::from_secs(10);
+pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for a body's end.
-pub(super) const BODY: Duration = Duration::from_secs(10);
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for a client to read anything of what it is sent.
-pub(super) const SEND: Duration = Duration::from_secs(15);
+pub(super) const SEND_STALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes a second that a client has to read of a long answer at least, which takes of the room that all share until it is sent.
 const READ_RATE: usize = 64 * 1024;
 
 /// Longest time for sending so many bytes.
-pub(super) fn patience(bytes: usize) -> Duration {
-    SEND + Duration::from_secs((bytes / READ_RATE) as u64)
+pub(super) fn send_timeout(bytes: usize) -> Duration {
+    SEND_STALL_TIMEOUT + Duration::from_secs((bytes / READ_RATE) as u64)
 }
 
 /// How long a connection that is given up is still read, so that what was said last arrives: unread bytes would have it
 /// thrown away.
-pub(super) const LINGER: Duration = Duration::from_secs(1);
+pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest request line and headers together, in bytes.
-pub(super) const HEAD_BYTES: usize = 16 * 1024;
+pub(super) const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// Requests of one connection that are answered before others have their turn.
-pub(super) const IN_A_ROW: u32 = 32;
+pub(super) const MAX_CONSECUTIVE_REQUESTS: u32 = 32;

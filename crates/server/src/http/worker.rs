@@ -1,14 +1,14 @@
 //! One request walked through: route, body, command, store, response.
 
-use super::asked::{Asked, Given};
-use super::desk::Desk;
-use super::guard;
-use super::load::{Load, Room, SHORT};
+use super::request_head::{RequestHead, SingleHeader};
+use super::pending_replies::PendingReplies;
+use super::origin;
+use super::memory_budget::{BudgetGuard, MemoryBudget, COUNTED_REPLY_BYTES};
 use super::metrics::RouteMetrics;
-use super::refused::Refused;
-use super::reply::{self, Reply, Shape};
+use super::request_error::RequestError;
+use super::reply::{self, Reply, ResponseKind};
 use super::route::{Route, RouteError};
-use super::tail::Tail;
+use super::event_tailer::EventTailer;
 use std::cell::RefCell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,7 @@ const HTML: &str = "text/html; charset=utf-8";
 /// What the requests of one worker share.
 pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
-    pub(super) desk: Rc<Desk>,
+    pub(super) pending_replies: Rc<PendingReplies>,
     pub(super) ids: RefCell<IdSource>,
     pub(super) clock: Arc<dyn Clock>,
     /// Who calls, as long as nobody has to say.
@@ -47,35 +47,35 @@ pub(super) struct Worker {
     pub(super) under_way: Arc<AtomicUsize>,
     /// Event streams of all workers.
     pub(super) streams: Arc<AtomicUsize>,
-    pub(super) room: Room,
-    pub(super) tail: Rc<Tail>,
+    pub(super) memory: MemoryBudget,
+    pub(super) tailer: Rc<EventTailer>,
     /// The second that was last written as a date, and how.
     pub(super) date: RefCell<(u64, Rc<str>)>,
 }
 
 /// Counts something for as long as it lives.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<AtomicUsize>);
+pub(super) struct CountGuard(Arc<AtomicUsize>);
 
-impl Busy {
+impl CountGuard {
     pub(super) fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Busy {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-pub(super) type Handled = Result<Reply, Refused>;
+pub(super) type HandlerResult = Result<Reply, RequestError>;
 
 impl Worker {
     /// A name for the request: the caller's, or a fresh one.
-    pub(super) fn name(&self, asked: &Asked<'_>) -> RequestId {
-        asked.given_request_id().unwrap_or_else(|| self.fresh_name(asked.now))
+    pub(super) fn name(&self, head: &RequestHead<'_>) -> RequestId {
+        head.given_request_id().unwrap_or_else(|| self.fresh_name(head.now))
     }
 
     /// A name for what nobody has named.
@@ -84,8 +84,8 @@ impl Worker {
     }
 
     /// Says that a request is under way, until dropped.
-    pub(super) fn busy(&self) -> Busy {
-        Busy::new(&self.under_way)
+    pub(super) fn count_request(&self) -> CountGuard {
+        CountGuard::new(&self.under_way)
     }
 
     /// An instant as a `Date` header has it.
@@ -101,32 +101,32 @@ impl Worker {
     /// Answers one request, whose body has been read or has turned out to be none.
     pub(super) async fn answer(
         self: &Rc<Self>,
-        asked: Asked<'_>,
+        head: RequestHead<'_>,
         found: Result<Route<'_>, RouteError>,
         body: Result<&[u8], Problem>,
         request_id: &RequestId,
         begun: Monotonic,
     ) -> Reply {
         let handled = match (found, body) {
-            (Err(RouteError::UnknownPath), _) => Err(Problem::unknown_route(asked.path).into()),
+            (Err(RouteError::UnknownPath), _) => Err(Problem::unknown_route(head.path).into()),
             (Err(RouteError::WrongMethod(allow)), _) => {
-                let problem = Problem::method_not_allowed(asked.method, allow);
-                Err(Refused { allow: Some(allow), ..problem.into() })
+                let problem = Problem::method_not_allowed(head.method, allow);
+                Err(RequestError { allow: Some(allow), ..problem.into() })
             }
             (Ok(_), Err(problem)) => Err(problem.into()),
-            (Ok(route), Ok(body)) => match guard::foreign_origin(&asked) {
+            (Ok(route), Ok(body)) => match origin::foreign_origin(&head) {
                 Some(origin) => Err(Problem::foreign_origin(&origin).into()),
                 None => {
-                    let served = std::pin::pin!(self.serve(route, asked, body, request_id));
-                    or_panicked(served).await.unwrap_or_else(|| Err(Refused::internal("a panic")))
+                    let served = std::pin::pin!(self.serve(route, head, body, request_id));
+                    or_panicked(served).await.unwrap_or_else(|| Err(RequestError::internal("a panic")))
                 }
             },
         };
-        let reply = match handled.and_then(|reply| self.weighed(reply)) {
+        let reply = match handled.and_then(|reply| self.with_budget(reply)) {
             Ok(reply) => reply,
-            Err(refused) => {
-                refused.log(&asked, found.ok(), request_id);
-                reply::problem(&refused.problem, request_id, refused.allow)
+            Err(error) => {
+                error.log(&head, found.ok(), request_id);
+                reply::problem(&error.problem, request_id, error.allow)
             }
         };
         self.metrics.record(found.ok(), reply.status, begun.elapsed());
@@ -134,66 +134,66 @@ impl Worker {
     }
 
     /// Counts a long answer, unless it is counted already.
-    fn weighed(&self, mut reply: Reply) -> Handled {
-        if reply.body.len() >= SHORT && reply.load.is_none() {
-            reply.load = Some(self.take_room(reply.body.len())?);
+    fn with_budget(&self, mut reply: Reply) -> HandlerResult {
+        if reply.body.len() >= COUNTED_REPLY_BYTES && reply.budget.is_none() {
+            reply.budget = Some(self.reserve_memory(reply.body.len())?);
         }
         Ok(reply)
     }
 
     /// Room for a long answer; too much is asked at once when there is none.
-    pub(super) fn take_room(&self, bytes: usize) -> Result<Load, Refused> {
-        let mut load = self.room.load();
-        if load.grow(bytes) { Ok(load) } else { Err(Refused::failed(&Failure::Overloaded)) }
+    pub(super) fn reserve_memory(&self, bytes: usize) -> Result<BudgetGuard, RequestError> {
+        let mut budget = self.memory.guard();
+        if budget.grow(bytes) { Ok(budget) } else { Err(RequestError::from_store(&Failure::Overloaded)) }
     }
 
     async fn serve(
         self: &Rc<Self>,
         route: Route<'_>,
-        asked: Asked<'_>,
+        head: RequestHead<'_>,
         body: &[u8],
         request_id: &RequestId,
-    ) -> Handled {
-        let query = asked.query;
-        let who = (asked, request_id);
-        decode::host(asked.needs_host, asked.host.once("/Host")?)?;
+    ) -> HandlerResult {
+        let query = head.query;
+        let context = (head, request_id);
+        decode::host(head.needs_host, head.host.value("/Host")?)?;
         if !route.body().is_read() {
             decode::no_body(body)?;
         }
-        heed_preconditions(route, &asked)?;
+        heed_preconditions(route, &head)?;
         // The path's first parameter, by each name that the routes give it.
         let [sku, unit] = route.parameters;
         let (id, name) = (sku, sku);
         match route.id {
             RouteId::Reserve => {
                 let keyed = decode::reserve_single(sku, query, body)?;
-                self.keyed(who, keyed, Shape::Reservation).await
+                self.keyed(context, keyed, ResponseKind::Reservation).await
             }
             RouteId::ReserveBasket => {
-                self.keyed(who, decode::reserve_basket(query, body)?, Shape::NewReservation).await
+                self.keyed(context, decode::reserve_basket(query, body)?, ResponseKind::NewReservation).await
             }
-            RouteId::Confirm => self.keyed(who, decode::confirm(id, query, body)?, Shape::Reservation).await,
-            RouteId::Extend => self.keyed(who, decode::extend(id, query, body)?, Shape::Reservation).await,
+            RouteId::Confirm => self.keyed(context, decode::confirm(id, query, body)?, ResponseKind::Reservation).await,
+            RouteId::Extend => self.keyed(context, decode::extend(id, query, body)?, ResponseKind::Reservation).await,
             RouteId::ReturnUnits => {
-                self.keyed(who, decode::return_units(id, query, body)?, Shape::Reservation).await
+                self.keyed(context, decode::return_units(id, query, body)?, ResponseKind::Reservation).await
             }
             RouteId::Release => {
                 let keyed = Keyed { command: decode::release(id, query)?, key: None };
-                self.keyed(who, keyed, Shape::Nothing).await
+                self.keyed(context, keyed, ResponseKind::Nothing).await
             }
             RouteId::SetStock => {
-                let command = decode::set_stock(sku, query, precondition(&asked)?, body)?;
-                self.command(who, command, None, Shape::Item).await
+                let command = decode::set_stock(sku, query, precondition(&head)?, body)?;
+                self.command(context, command, None, ResponseKind::Item).await
             }
             RouteId::AdjustStock => {
-                let if_match = asked.if_match.once(IF_MATCH)?;
-                self.keyed(who, decode::adjust(sku, query, if_match, body)?, Shape::Item).await
+                let if_match = head.if_match.value(IF_MATCH)?;
+                self.keyed(context, decode::adjust(sku, query, if_match, body)?, ResponseKind::Item).await
             }
             RouteId::AddUnits => {
-                self.command(who, decode::add_units(sku, query, body)?, None, Shape::Units).await
+                self.command(context, decode::add_units(sku, query, body)?, None, ResponseKind::Units).await
             }
             RouteId::RetireUnit => {
-                self.command(who, decode::retire_unit(sku, unit, query)?, None, Shape::Nothing).await
+                self.command(context, decode::retire_unit(sku, unit, query)?, None, ResponseKind::Nothing).await
             }
             RouteId::ListUnits => Box::pin(self.units(decode::units(sku, query)?)).await,
             RouteId::GetUnit => {
@@ -206,25 +206,25 @@ impl Worker {
             }
             RouteId::GetSeatMap => {
                 let (item, layout) = decode::seat_map(sku, query)?;
-                let known = asked.if_none_match.once(IF_NONE_MATCH)?;
+                let known = head.if_none_match.value(IF_NONE_MATCH)?;
                 Box::pin(self.seat_map(item, layout, known)).await
             }
             RouteId::PauseItem => {
-                Box::pin(self.set_sale(who, decode::set_item_sale(sku, query, body, true)?)).await
+                Box::pin(self.set_sale(context, decode::set_item_sale(sku, query, body, true)?)).await
             }
             RouteId::ResumeItem => {
-                Box::pin(self.set_sale(who, decode::set_item_sale(sku, query, body, false)?)).await
+                Box::pin(self.set_sale(context, decode::set_item_sale(sku, query, body, false)?)).await
             }
-            RouteId::PauseSale => Box::pin(self.set_sale(who, decode::set_sale(query, body, true)?)).await,
-            RouteId::ResumeSale => Box::pin(self.set_sale(who, decode::set_sale(query, body, false)?)).await,
+            RouteId::PauseSale => Box::pin(self.set_sale(context, decode::set_sale(query, body, true)?)).await,
+            RouteId::ResumeSale => Box::pin(self.set_sale(context, decode::set_sale(query, body, false)?)).await,
             RouteId::GetSale => Box::pin(self.sale(&decode::sale(query)?)).await,
             // Large ones do not make every request's future large.
-            RouteId::RunCommands => Box::pin(self.commands(who, body)).await,
+            RouteId::RunCommands => Box::pin(self.commands(context, body)).await,
             RouteId::GetAvailabilities => {
-                Box::pin(self.availability(asked, decode::availability(query, body)?)).await
+                Box::pin(self.availability(head, decode::availability(query, body)?)).await
             }
             RouteId::GetReservation => self.reservation(decode::reservation(id, query)?).await,
-            RouteId::GetAvailability => self.available(asked, decode::item(sku, query)?).await,
+            RouteId::GetAvailability => self.available(head, decode::item(sku, query)?).await,
             RouteId::GetItem => Ok(reply::item(&self.item(decode::item(sku, query)?).await?)),
             RouteId::ListReservations => Box::pin(self.reservations(decode::reservations(query)?)).await,
             RouteId::ListItems => Box::pin(self.inventory(decode::shelf(query)?)).await,
@@ -234,8 +234,8 @@ impl Worker {
                 Box::pin(self.events(after, limit)).await
             }
             RouteId::StreamEvents => {
-                let last = asked.last_event_id.once("/Last-Event-ID")?;
-                Box::pin(self.event_stream(asked, decode::stream(query, last)?)).await
+                let last = head.last_event_id.value("/Last-Event-ID")?;
+                Box::pin(self.event_stream(head, decode::stream(query, last)?)).await
             }
             RouteId::GetProblem => match Reason::from_name(name) {
                 Some(reason) => Ok(reply::page(page_html(reason), HTML)),
@@ -258,16 +258,16 @@ pub(super) async fn or_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F:
 }
 
 /// What was asked, and what the request is called.
-pub(super) type Who<'a> = (Asked<'a>, &'a RequestId);
+pub(super) type RequestContext<'a> = (RequestHead<'a>, &'a RequestId);
 
 /// Where their faults are told.
 const IF_MATCH: &str = "/If-Match";
 const IF_NONE_MATCH: &str = "/If-None-Match";
 
 /// What has to be so for an item to be set.
-fn precondition<'a>(asked: &Asked<'a>) -> Result<Option<Match<'a>>, Invalid> {
-    let if_match = asked.if_match.once(IF_MATCH)?.map(Match::If);
-    match (if_match, asked.if_none_match.once(IF_NONE_MATCH)?.map(Match::IfNone)) {
+fn precondition<'a>(head: &RequestHead<'a>) -> Result<Option<Match<'a>>, Invalid> {
+    let if_match = head.if_match.value(IF_MATCH)?.map(Match::If);
+    match (if_match, head.if_none_match.value(IF_NONE_MATCH)?.map(Match::IfNone)) {
         (Some(_), Some(_)) => {
             let detail = "can't stand beside If-Match: give one of them".to_owned();
             Err(Invalid { errors: vec![FieldError { pointer: IF_NONE_MATCH.into(), detail }] })
@@ -278,11 +278,11 @@ fn precondition<'a>(asked: &Asked<'a>) -> Result<Option<Match<'a>>, Invalid> {
 
 /// Refuses a condition where it would be passed over. `If-None-Match` on a read is a cache's, which takes the whole answer
 /// as well.
-fn heed_preconditions(route: Route<'_>, asked: &Asked<'_>) -> Result<(), Invalid> {
+fn heed_preconditions(route: Route<'_>, head: &RequestHead<'_>) -> Result<(), Invalid> {
     let preconditions = route.id.spec().preconditions;
     let creates = preconditions == Preconditions::IfMatchOrAbsent;
     let versioned = creates || preconditions == Preconditions::IfMatch;
-    let reads = matches!(asked.method, "GET" | "HEAD");
-    decode::no_precondition(asked.if_match != Given::Not && !versioned, false)?;
-    decode::no_precondition(asked.if_none_match != Given::Not && !creates && !reads, true)
+    let reads = matches!(head.method, "GET" | "HEAD");
+    decode::no_precondition(head.if_match != SingleHeader::Absent && !versioned, false)?;
+    decode::no_precondition(head.if_none_match != SingleHeader::Absent && !creates && !reads, true)
 }
