@@ -70,7 +70,7 @@ impl Node {
 }
 
 impl MariaDbPair {
-    /// A primary that nobody stands by.
+    /// A primary without a standby.
     pub(super) fn start(folder: &Path) -> Outcome<Self> {
         let packaged = ["/usr/sbin", "/usr/bin", "/usr/libexec"].map(PathBuf::from);
         let server = program("mariadbd", &packaged)?;
@@ -105,7 +105,7 @@ impl MariaDbPair {
         let node = &mut self.nodes[number];
         let mut command = self.account.command(&self.server);
         command.arg("--no-defaults").arg(format!("--datadir={}", node.data().display()));
-        // A server that starts sweeps this for temporary tables, whoever's they are.
+        // A server that starts sweeps this for temporary tables, also those of other servers.
         command.arg(format!("--tmpdir={}", node.folder.display()));
         command.arg(format!("--port={}", node.port)).arg(format!("--server-id={}", number + 1));
         command.args(SETTINGS).args(more);

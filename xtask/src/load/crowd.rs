@@ -11,7 +11,7 @@ use mio::{Events, Poll};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long the server has to take the connections on before anybody asks.
+/// Time for the server to accept the connections before the first request.
 const ARRIVAL: Duration = Duration::from_millis(200);
 
 /// Lets so many buyers ask and waits for all answers: their latencies in nanoseconds.

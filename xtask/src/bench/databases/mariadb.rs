@@ -43,7 +43,7 @@ const INSERTS: [&str; 2] = [
     "INSERT INTO rival_keys VALUES (UUID(), @id)",
 ];
 
-/// What it has counted of row locks that somebody waited for, since it was started.
+/// Its counters of waits for row locks, since it was started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waits {
     count: u64,
@@ -102,7 +102,7 @@ impl MariaDb {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", data.display()))
-            // A server that starts sweeps this for temporary tables, whoever's they are.
+            // A server that starts sweeps this for temporary tables, also those of other servers.
             .arg(format!("--tmpdir={}", folder.display()))
             .arg(format!("--port={port}"));
         command.args(SETTINGS).arg(format!("--init-file={}", users.display()));
