@@ -182,7 +182,7 @@ impl Pair for MariaDbPair {
         Ok(loss)
     }
 
-    /// What the replica has acknowledged stands in its relay log: it is the primary when all of that is applied.
+    /// The relay log of the replica has all that it acknowledged. The replica is the primary once it has applied the log.
     fn promote(&mut self) -> Outcome<()> {
         let standby = self.standby();
         self.ask(standby, "STOP SLAVE IO_THREAD")?;

@@ -1,5 +1,5 @@
 //! A crowd: many buyers who all ask at one moment, each once, over connections that are open by then. Latency counts from that
-//! moment, so that whoever's request is sent last has waited as well.
+//! moment, so that the request that is sent last has waited as well.
 
 use super::http::{Reserves, expect};
 use super::{ANSWER_BYTES, POLL_TIMEOUT, Traffic, Wire, chunk, histogram};

@@ -1,6 +1,6 @@
 //! MariaDB, and mariadb-slap as the rival: a client in C. It counts statements, so where a request takes several of them its rate
 //! is theirs divided. It can't send several at once, as pgbench can; a call of a procedure takes one round trip for the whole
-//! transaction, and what the program would decide stands in the database.
+//! transaction, and the decisions of a program are in SQL.
 
 use super::{LONG_WAIT_MILLIS, Rivals, SLOW_CLAIM_MILLIS, Watched, three};
 use crate::database::{Account, done, program, until};
