@@ -1,9 +1,9 @@
-//! What a store is. Every adapter (embedded, PostgreSQL, …) does three mechanical things around
-//! [`stockhold_domain::decide`]: load what a batch of commands may touch, decide them in turn, commit everything at
-//! once; then, and only then, it answers. No rule stands in an adapter.
+//! The contract of a store, and what every adapter (embedded, PostgreSQL, MySQL) shares. An adapter does three mechanical
+//! things around [`stockhold_domain::decide`]: it loads what a batch of commands may touch, decides the commands in turn,
+//! and commits everything at once. It answers only after the commit. An adapter must never contain a business rule.
 //!
-//! Reading order: [`Store`], the [`Job`] it is given and the [`Query`] among it; [`codec`], the bytes that events become; [`digest`], how
-//! idempotency keys are found; [`model`], the naive reference; [`conformance`], the suite that every adapter passes.
+//! Reading order: [`Store`], [`Job`] and [`Query`]; [`codec`], the bytes of events; [`digest`], the hash of idempotency keys;
+//! [`model`], the naive reference model; [`conformance`], the suite that every adapter passes.
 
 mod job;
 mod query;

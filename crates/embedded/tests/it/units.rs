@@ -4,7 +4,7 @@ use stockhold_domain::{ItemKey, Outcome, Reply, ReservationId, Unit, UnitStatus}
 use stockhold_embedded::testing::Bench;
 use stockhold_embedded::{OpenError, files, verify};
 use stockhold_store::conformance::maker::{
-    add_units, confirm, label, reserve, reserve_named, retire, return_units, row, set_hall, set_stock,
+    add_units, confirm, create_unit_item, label, reserve, reserve_named, retire, return_units, row, set_stock,
 };
 use stockhold_store::conformance::{Maker, World};
 use stockhold_store::{Failure, Query, QueryResult, UnitFilter};
@@ -30,7 +30,7 @@ fn held(bench: &mut Bench, maker: &mut Maker, item: &ItemKey, ids: &[&str]) -> R
 /// A hall where something of everything happened.
 fn hall(bench: &mut Bench, maker: &mut Maker) -> ItemKey {
     let item = maker.item("hall");
-    bench.run(maker.wrap(set_hall(&item))).unwrap();
+    bench.run(maker.wrap(create_unit_item(&item))).unwrap();
     let ids: Vec<String> = (0..SEATS).map(|n| format!("{n:03}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     bench.run(maker.wrap(add_units(&item, row("stalls", "A", &ids)))).unwrap();

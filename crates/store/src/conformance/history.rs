@@ -5,7 +5,7 @@ use super::World;
 use super::op::{Op, OpContext};
 use super::random::Random;
 use super::unit_histories::compare;
-use crate::model::{Model, NaiveState, audit, holds_agree, outcomes_agree, successor};
+use crate::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 use crate::{Query, QueryResult, UnitFilter, for_each_unit};
 use std::collections::BTreeSet;
 use stockhold_domain::{
@@ -125,8 +125,8 @@ impl<'w> History<'w> {
             }));
         }
         if self.hall && self.model.holds().is_empty() {
-            ops.push(Op::OpenHall);
-            ops.extend((0..3).map(|row| Op::AddSeats { row, first: 0, count: 5, placed: true }));
+            ops.push(Op::CreateUnitItem);
+            ops.extend((0..3).map(|row| Op::AddUnits { row, first: 0, count: 5, placed: true }));
         }
         for _ in 0..=self.random.below(BATCH) {
             ops.push(if self.hall {
@@ -194,7 +194,7 @@ impl<'w> History<'w> {
     fn compare_with_before(&mut self) -> Result<(), String> {
         let after = seen(self.world, &self.context);
         audit(&after)?;
-        successor(&self.before, &after)?;
+        check_successor(&self.before, &after)?;
         for hold in after.holds.values() {
             let expired_at = hold.closing.as_ref().filter(|_| hold.status == Status::Expired).map(|c| c.at);
             if expired_at.is_some_and(|at| at > self.newest) {

@@ -9,7 +9,7 @@ use stockhold_domain::{
     Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, Outcome, Pool, Seconds, Status, decide,
 };
 use stockhold_store::conformance::{Op, OpContext, Random, START, TTLS, maker};
-use stockhold_store::model::{Model, NaiveState, audit, holds_agree, outcomes_agree, successor};
+use stockhold_store::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 
 /// How a clock moves before a command.
 #[derive(Clone, Copy, Debug)]
@@ -64,22 +64,22 @@ fn op() -> impl Strategy<Value = Op> {
     let time = || option::of(prop_oneof![4 => ttl(), 1 => Just(0)]);
     prop_oneof![
         10 => (lines(), option::weighted(0.8, ttl()), any::<bool>(), key())
-            .prop_map(|(wants, ttl, partial, key)| Op::Reserve { wants, ttl, partial, key }),
+            .prop_map(|(lines, ttl, partial, key)| Op::Reserve { lines, ttl, partial, key }),
         4 => (hold(), option::of(0..2_u8), key())
             .prop_map(|(hold, order, key)| Op::Confirm { hold, order, key }),
         3 => (hold(), key()).prop_map(|(hold, key)| Op::Release { hold, key }),
         3 => (hold(), ttl(), key()).prop_map(|(hold, ttl, key)| Op::Extend { hold, ttl, key }),
         3 => (hold(), option::of(lines()), key())
-            .prop_map(|(hold, wants, key)| Op::Return { hold, wants, key }),
+            .prop_map(|(hold, lines, key)| Op::Return { hold, lines, key }),
         3 => (0..4_u8, option::weighted(0.8, 0..16_u8), option::of(0..4_u8), time(), time(), version())
             .prop_map(|(item, total, safety_stock, default_ttl, max_hold, version)| {
                 Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
             }),
         2 => (0..4_u8, -6..7_i8, version(), key())
-            .prop_map(|(item, delta, version, key)| Op::Adjust { item, delta, version, key }),
-        1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::Sale { scope, paused }),
+            .prop_map(|(item, delta, version, key)| Op::AdjustStock { item, delta, version, key }),
+        1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::SetSale { scope, paused }),
         1 => Just(Op::Sweep),
-        2 => any::<u8>().prop_map(|sent| Op::Again { sent }),
+        2 => any::<u8>().prop_map(|sent| Op::Retry { sent }),
     ]
 }
 
@@ -87,7 +87,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn op_of_a_hall() -> impl Strategy<Value = Op> {
     let seats =
         (any::<u8>(), any::<u8>(), any::<u8>(), prop::bool::weighted(0.2), ttl(), any::<bool>(), key())
-            .prop_map(|(count, how, which, counted, ttl, partial, key)| Op::Seats {
+            .prop_map(|(count, how, which, counted, ttl, partial, key)| Op::ReserveUnits {
                 count,
                 how,
                 which,
@@ -99,9 +99,9 @@ fn op_of_a_hall() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => seats,
         2 => (any::<u8>(), any::<u8>(), any::<u8>(), prop::bool::weighted(0.8))
-            .prop_map(|(row, first, count, placed)| Op::AddSeats { row, first, count, placed }),
-        1 => (any::<u8>(), any::<u8>()).prop_map(|(row, seat)| Op::RetireSeat { row, seat }),
-        3 => (0..12_u8, any::<u8>(), key()).prop_map(|(hold, which, key)| Op::ReturnSeats { hold, which, key }),
+            .prop_map(|(row, first, count, placed)| Op::AddUnits { row, first, count, placed }),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(row, seat)| Op::RetireUnit { row, seat }),
+        3 => (0..12_u8, any::<u8>(), key()).prop_map(|(hold, which, key)| Op::ReturnUnits { hold, which, key }),
         12 => op(),
     ]
 }
@@ -153,10 +153,10 @@ impl Pair {
         let mut pair = Self::new();
         pair.context = OpContext::with_unit_item(0, "");
         let hall = pair.context.items().last().unwrap().clone();
-        let opened = pair.context.wrap(maker::set_hall(&hall));
+        let opened = pair.context.wrap(maker::create_unit_item(&hall));
         pair.run_envelope(&opened, true);
         for row in 0..3 {
-            pair.run(&Op::AddSeats { row, first: 0, count: 5, placed: true }, true);
+            pair.run(&Op::AddUnits { row, first: 0, count: 5, placed: true }, true);
         }
         pair
     }
@@ -206,7 +206,7 @@ impl Pair {
             }
         }
         audit(&self.state).unwrap();
-        successor(&before, &self.state).unwrap();
+        check_successor(&before, &self.state).unwrap();
         for hold in self.state.holds.values().filter(|hold| hold.status == Status::Expired) {
             let at = hold.closing.as_ref().unwrap().at;
             assert!(at <= self.newest, "expired at an instant that no clock has shown: {hold:?}");

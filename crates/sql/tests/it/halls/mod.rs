@@ -56,7 +56,7 @@ fn hall_of(
     row_of: impl Fn(usize) -> Vec<String>,
 ) -> ItemKey {
     let hall = maker.item("hall");
-    run(store, maker.wrap(maker::set_hall(&hall))).unwrap();
+    run(store, maker.wrap(maker::create_unit_item(&hall))).unwrap();
     for row in 0..rows {
         let ids = row_of(row);
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();

@@ -30,7 +30,7 @@ fn units_of_large_commits_have_histories_of_what_moved_them() {
     let store = bench.connect();
     let mut maker = Maker::new(91, "wide-");
     let hall = maker.item("hall");
-    run(&store, maker.wrap(maker::set_hall(&hall))).unwrap();
+    run(&store, maker.wrap(maker::create_unit_item(&hall))).unwrap();
     let ids: Vec<String> =
         (0..HOLDS * UNITS).map(|n| format!("{n:0>width$}", width = limits::LABEL_BYTES)).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
