@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest that a database may take to do as it is told.
+/// Longest that a database may take for one step.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -21,7 +21,7 @@ pub(crate) fn make_readable(folder: &Path) -> Outcome<()> {
 pub(crate) struct Account(Option<(u32, u32)>);
 
 impl Account {
-    /// The account of that name if this is root, else whoever this is.
+    /// The account of that name if this is root, else the account of this process.
     pub(crate) fn named(name: &str) -> Outcome<Self> {
         if std::fs::metadata("/proc/self")?.uid() != 0 {
             return Ok(Self(None));

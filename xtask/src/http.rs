@@ -1,5 +1,5 @@
 //! As much of an HTTP/1.1 client as the harness needs: keep-alive, one request at a time, bodies of a stated length.
-//! Never retries: whoever calls decides what an answer that did not come means.
+//! Never retries: the caller decides what a missing answer means.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const READ_BYTES: usize = 16 * 1024;
 
-/// What stands in front of an answer's body.
+/// Status line and headers of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const CONNECTIONS: usize = 64;
-/// Time to live of every hold: what nobody ends expires while the load goes on.
+/// Time to live of every hold. Holds that are neither confirmed nor released expire under load.
 const TTL_SECONDS: u64 = 20;
 /// Longest wait for the last holds to expire.
 const LAST_EXPIRY: Duration = Duration::from_secs(TTL_SECONDS + 60);

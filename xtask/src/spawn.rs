@@ -221,7 +221,7 @@ impl Server {
         Ok(Self { process: Process::start(command, &launch.log)?, address, admin })
     }
 
-    /// Starts it and waits until it is ready. A port that somebody else has taken meanwhile is no failure.
+    /// Starts it and waits until it is ready. Tries another port when a process has taken this one meanwhile.
     pub(crate) fn start(launch: &Launch) -> Outcome<Self> {
         for _ in 0..PORTS {
             let mut server = Self::spawn(launch)?;
@@ -297,7 +297,7 @@ fn verified(verify: &mut Command) -> Outcome<()> {
     fail(format!("verify: {}\n{}", output.status, String::from_utf8_lossy(&said)))
 }
 
-/// A temporary folder that goes with its guard; under the build folder unless another disk is asked for.
+/// A temporary folder, removed when its guard is dropped. It is under the build folder unless another disk is given.
 pub(crate) fn scratch(disk: Option<&Path>, prefix: &str) -> Outcome<tempfile::TempDir> {
     let disk = disk.map_or_else(|| workspace().join("target"), Path::to_owned);
     std::fs::create_dir_all(&disk)?;

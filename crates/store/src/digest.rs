@@ -4,7 +4,6 @@
 //! second as a replay of the first.
 
 use crate::codec;
-use stockhold_domain::bug;
 use stockhold_domain::{Command, Fingerprint, KeyHash};
 use twox_hash::XxHash3_128;
 
@@ -19,9 +18,6 @@ const COMMAND_BYTES: usize = 192;
 pub fn key_hash(principal: &str, operation: &str, key: &str) -> KeyHash {
     let mut hasher = blake3::Hasher::new();
     for part in [principal, operation, key] {
-        if bug!("keys-are-everybody-s") && part == principal {
-            continue;
-        }
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part.as_bytes());
     }
@@ -33,9 +29,6 @@ pub fn fingerprint(command: &Command) -> Fingerprint {
     let mut bytes = Vec::with_capacity(COMMAND_BYTES);
     bytes.push(FINGERPRINT_VERSION);
     codec::put_command(&mut bytes, command);
-    if bug!("a-fingerprint-forgets-the-quantities") {
-        bytes.truncate(8);
-    }
     Fingerprint(XxHash3_128::oneshot(&bytes))
 }
 

@@ -10,7 +10,7 @@ const CONNECTIONS: usize = 64;
 
 /// The family of the SKU that everybody wants.
 pub(crate) const HOT: &str = "hot";
-/// The family of the many that somebody wants.
+/// The family of SKUs with stock that the load reserves evenly.
 pub(crate) const COLD: &str = "hue";
 /// The one whose holds all fall due at once.
 pub(crate) const DUE: &str = "due";

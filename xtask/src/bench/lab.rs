@@ -91,7 +91,7 @@ pub(crate) struct RunResult {
     pub(crate) answer_bytes: usize,
 }
 
-/// A running server and its data, which goes with it unless it is kept for the next run.
+/// A running server and its data. The data is removed with it unless it is kept for the next run.
 pub(crate) struct ServerOnData {
     pub(crate) server: Server,
     pub(crate) data: PathBuf,

@@ -142,7 +142,7 @@ fn reading(run: &Run) -> Reading {
     }
 }
 
-/// Reserves of a SKU whose last units somebody holds: all are refused, and nothing moves.
+/// Reserves of a SKU whose units are all held: all are refused, and no counter changes.
 fn sold_out(lab: &Lab, effort: &Effort, mut rng: Rng) -> Outcome<Run> {
     let running = lab.serve(DataSet::Usual, None)?;
     let address = running.server.address;

@@ -39,7 +39,7 @@ enum Throttle {
     Pauses(Arc<AtomicBool>, Option<JoinHandle<()>>),
 }
 
-/// A control group. It goes with its last member.
+/// A control group. It is removed after its last member.
 struct Group(PathBuf);
 
 impl ThrottledServer {

@@ -78,7 +78,7 @@ pub(super) fn measure(
     let mut client = server.client()?;
     if persistence == Persistence::Always {
         client.call(&["CONFIG", "SET", "appendonly", "yes"])?;
-        // The log begins with all that is there.
+        // The log begins with all existing data.
         while !client.call(&["INFO", "persistence"])?.contains(LOG_IS_BEGUN) {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -138,7 +138,7 @@ impl Redis {
         command.arg("--dir").arg(folder);
         // No snapshots, and no rewriting of the log in the middle of a measurement: both would only slow it down.
         command.args(["--save", "", "--auto-aof-rewrite-percentage", "0"]);
-        // What is there is read from a file of everything; the log begins behind it.
+        // The existing data is read from a dump; the log begins after it.
         command.args(["--appendonly", "no", "--appendfsync", "always", "--dbfilename", DUMP]);
         let process = Process::start(command, &folder.join("redis.log"))?;
         let mut redis = Self { process, address };

@@ -151,7 +151,7 @@ impl Harness {
         Ok(())
     }
 
-    /// Keeps the data and says where when something was wrong.
+    /// Keeps the data after an error and adds the folder to its text.
     fn keep_folder_on_error<T>(&mut self, result: Outcome<T>) -> Outcome<T> {
         result.map_err(|error| {
             self.folder.disable_cleanup(true);
@@ -159,7 +159,7 @@ impl Harness {
         })
     }
 
-    /// Load for a time, and meanwhile whatever happens to the server; then the load ends.
+    /// Runs the load while `meanwhile` does something to the server; then ends the load.
     fn under_load<T>(
         &mut self,
         server: &mut Server,
@@ -192,7 +192,7 @@ impl Harness {
     }
 }
 
-/// What became of a server that was hurt and may live on.
+/// The state of a server after a fault.
 #[derive(Clone, Copy, Debug)]
 enum ServerFate {
     Ended(ExitStatus),

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longest load until the point is reached; then the server is told to stop, which reaches the rest of them.
+/// Longest load until the point is reached; then the server gets SIGTERM, which reaches the points of a stop.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Load where the point lies in a start or a stop.
 const BRIEFLY: Duration = Duration::from_millis(150);
@@ -216,7 +216,7 @@ fn tolerance(action: Action) -> Tolerance {
     }
 }
 
-/// What is done once the point was reached, or patience has come to its end.
+/// Waits for the consequences once the point was reached, or the time for it is over.
 fn after(server: &mut Server, action: Action, happened: bool, rng: &mut Rng) -> Outcome<Option<ServerFate>> {
     match action {
         _ if !happened => Ok(None),
@@ -242,7 +242,7 @@ fn ended_as_ordered(server: &Server, status: std::process::ExitStatus, action: A
     }
 }
 
-/// What the servers say of the points that they reached.
+/// The points that servers reached, from the file of `FAULT_HITS`.
 #[derive(Default)]
 struct FaultHits {
     file: PathBuf,
@@ -260,7 +260,7 @@ impl FaultHits {
         ]
     }
 
-    /// Takes what was said so far.
+    /// Reads the file so far and removes it.
     fn take(&mut self) {
         for line in said(&self.file).lines() {
             let counts = if line.contains(' ') { &mut self.happened } else { &mut self.reached };
@@ -273,7 +273,7 @@ impl FaultHits {
         self.happened.get(&format!("{point} {}", action.order())).copied().unwrap_or_default()
     }
 
-    /// Whether it happened since what was said was taken.
+    /// Whether it happened since the file was last read.
     fn happened_now(&self, point: &str, action: Action) -> bool {
         let wanted = format!("{point} {}", action.order());
         said(&self.file).lines().any(|line| line == wanted)

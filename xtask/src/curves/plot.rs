@@ -8,7 +8,7 @@ pub(super) struct Curve {
     /// Its file's name.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What goes along the bottom.
+    /// The horizontal axis.
     pub(super) along: &'static str,
     /// The points along it, evenly spaced.
     pub(super) points: Vec<String>,

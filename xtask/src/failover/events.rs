@@ -51,7 +51,7 @@ impl Events {
         Ok(())
     }
 
-    /// Reads the end of what it knows again, and then all that is there. `reservations` are known to have been made.
+    /// Reads the last known events again, then all newer ones. `reservations` is how many are known to exist.
     pub(super) fn audit(&mut self, server: SocketAddr, reservations: usize) -> Outcome<()> {
         let known = self.ids.len();
         let mut after = known.saturating_sub(AGAIN);

@@ -34,7 +34,7 @@ struct State {
 #[derive(Clone, Copy)]
 enum Target {
     At(SocketAddr),
-    /// Nobody has the address.
+    /// Nothing listens on the address.
     Nowhere,
     /// The forwarder ends.
     Over,
@@ -76,7 +76,7 @@ impl Drop for Forwarder {
     fn drop(&mut self) {
         self.shared.lock().target = Target::Over;
         self.shared.moved.notify_all();
-        // The accepting thread looks when somebody comes.
+        // The accepting thread checks this flag after each connection.
         TcpStream::connect(self.address).ok();
         if let Some(accepting) = self.accepting.take() {
             accepting.join().ok();

@@ -70,7 +70,7 @@ impl Node {
 }
 
 impl MariaDbPair {
-    /// A primary that nobody stands by.
+    /// A primary without a standby.
     pub(super) fn start(folder: &Path) -> Outcome<Self> {
         let packaged = ["/usr/sbin", "/usr/bin", "/usr/libexec"].map(PathBuf::from);
         let server = program("mariadbd", &packaged)?;
@@ -105,7 +105,7 @@ impl MariaDbPair {
         let node = &mut self.nodes[number];
         let mut command = self.account.command(&self.server);
         command.arg("--no-defaults").arg(format!("--datadir={}", node.data().display()));
-        // A server that starts sweeps this for temporary tables, whoever's they are.
+        // A server that starts sweeps this for temporary tables, also those of other servers.
         command.arg(format!("--tmpdir={}", node.folder.display()));
         command.arg(format!("--port={}", node.port)).arg(format!("--server-id={}", number + 1));
         command.args(SETTINGS).args(more);
@@ -182,7 +182,7 @@ impl Pair for MariaDbPair {
         Ok(loss)
     }
 
-    /// What the replica has acknowledged stands in its relay log: it is the primary when all of that is applied.
+    /// The relay log of the replica has all that it acknowledged. The replica is the primary once it has applied the log.
     fn promote(&mut self) -> Outcome<()> {
         let standby = self.standby();
         self.ask(standby, "STOP SLAVE IO_THREAD")?;

@@ -76,28 +76,28 @@ enum Kind {
 
 /// A primary with a synchronous standby.
 trait Pair {
-    /// How the servers reach whichever is the primary, from the first start to the end.
+    /// The address under which servers reach the current primary. It never changes.
     fn url(&self) -> String;
 
     /// What it is, for the report.
     fn name(&self) -> &str;
 
-    /// The primary is gone, all of its processes at once.
+    /// Kills all processes of the primary at once.
     fn kill(&mut self) -> Outcome<PrimaryLoss>;
 
-    /// Makes the standby the primary, and has it take commits though nobody stands by.
+    /// Makes the standby the primary, and lets it commit without a standby of its own.
     fn promote(&mut self) -> Outcome<()>;
 
-    /// Makes a new standby. When it returns, all that is committed is on both, and what will be is before it is answered.
+    /// Makes a new standby. When it returns, both have all commits, and every later commit is on both before it is answered.
     fn stand_by(&mut self) -> Outcome<()>;
 }
 
-/// How a primary goes.
+/// How a primary is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PrimaryLoss {
-    /// Its machine stays and closes its connections.
+    /// The process is killed. Its machine closes the connections.
     Process,
-    /// Its machine goes as well: connections to it stay open and silent for ever.
+    /// The machine is gone too: connections to it stay open without an answer.
     Machine,
 }
 

@@ -57,7 +57,7 @@ impl Drop for Node {
 }
 
 impl PostgresPair {
-    /// A primary that nobody stands by.
+    /// A primary without a standby.
     pub(super) fn start(folder: &Path) -> Outcome<Self> {
         let mut packaged: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
             .into_iter()

@@ -46,7 +46,7 @@ enum Image {
     Aged,
 }
 
-/// What became of a flip.
+/// The effect of a flip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FlipResult {
     Refused,

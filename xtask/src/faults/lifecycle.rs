@@ -39,7 +39,7 @@ pub(super) fn second_server(bench: &FaultTest<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// A server that is told to stop answers everything that was sent before, ends with 0, and has kept it all.
+/// A server that gets SIGTERM answers all requests sent before, exits with 0, and keeps their effects.
 pub(super) fn drain(bench: &FaultTest<'_>) -> Outcome<()> {
     let folder = bench.room("drain")?;
     let launch = Launch::new(bench.binary, &folder.join("data"));

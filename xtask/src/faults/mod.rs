@@ -47,7 +47,7 @@ impl Options {
     }
 }
 
-/// What every fault works with.
+/// What every fault test needs.
 struct FaultTest<'a> {
     binary: &'a Path,
     folder: &'a Path,

@@ -9,7 +9,7 @@ use crate::{Outcome, fail};
 use memchr::memmem;
 use std::time::Duration;
 
-/// A reservation's id as it stands in answers and requests.
+/// The text of a reservation's id in answers and requests.
 pub(crate) type Id = [u8; UUID_TEXT];
 
 const RESERVED: &[u8] = b"\"status\":201";
@@ -204,7 +204,7 @@ impl Commands {
         self
     }
 
-    /// What the server turns away is asked again a moment later: it has to be done, and nobody measures how fast.
+    /// A request that the server turns away is sent again a moment later. Its latency is not measured.
     pub(crate) fn patient(mut self) -> Self {
         self.patient = true;
         self

@@ -1,5 +1,5 @@
 //! A crowd: many buyers who all ask at one moment, each once, over connections that are open by then. Latency counts from that
-//! moment, so that whoever's request is sent last has waited as well.
+//! moment, so that the request that is sent last has waited as well.
 
 use super::http::{Reserves, expect};
 use super::{ANSWER_BYTES, POLL_TIMEOUT, Traffic, Wire, chunk, histogram};
@@ -11,7 +11,7 @@ use mio::{Events, Poll};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long the server has to take the connections on before anybody asks.
+/// Time for the server to accept the connections before the first request.
 const ARRIVAL: Duration = Duration::from_millis(200);
 
 /// Lets so many buyers ask and waits for all answers: their latencies in nanoseconds.

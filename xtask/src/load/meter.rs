@@ -123,7 +123,7 @@ impl Meter {
 /// Processor time that a process has used.
 pub(crate) fn process_time(pid: u32) -> Outcome<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The program's name stands in parentheses and may hold anything; fields are counted from behind it.
+    // The program's name is in parentheses and may contain any character, so fields are counted after it.
     ticks(text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2))
 }
 

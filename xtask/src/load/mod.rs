@@ -135,7 +135,7 @@ impl Wire {
         Ok(sent)
     }
 
-    /// Reads what is there. With one request in flight a read that does not fill the chunk leaves nothing behind, so
+    /// Reads the available bytes. With one request in flight a read that does not fill the chunk leaves nothing behind, so
     /// no second read is needed to find that out.
     fn read(&mut self, chunk: &mut [u8]) -> Outcome<()> {
         loop {

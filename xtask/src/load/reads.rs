@@ -1,5 +1,5 @@
 //! What changes nothing: one request over and over, and figures summed over a family of SKUs. And reserves that a server
-//! may shed, which are nobody's books but their own.
+//! may shed, which count their own successes.
 
 use super::Traffic;
 use super::http::{Reserves, SKU_DIGITS, expect, sku, write_digits};

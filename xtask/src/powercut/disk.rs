@@ -184,7 +184,7 @@ impl Disk {
             let Some(content) = self.files.get(&inode) else { continue };
             let bytes = content.kept(keep, until, rng);
             write_sparse(&folder.join(&name), &bytes)?;
-            // What stands in shared memory after a power cut is anybody's guess.
+            // The contents of shared memory after a power cut are arbitrary.
             if DATABASES.contains(&name.as_str()) && rng.percent(25) {
                 let rubbish: Vec<u8> = (0..8).flat_map(|_| rng.next().to_le_bytes()).collect();
                 std::fs::write(folder.join(format!("{name}{SHM}")), rubbish)?;

@@ -30,7 +30,7 @@ const DUE_SOON_MILLIS: i64 = 5_000;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a server kept back rather than give a doubtful answer.
+/// Answers that a server refused instead of giving a doubtful one.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedAnswers {
     /// Answers that were server errors.
@@ -50,7 +50,7 @@ impl RefusedAnswers {
         self.cut.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts an answer that was kept back; whether it was.
+    /// Counts an answer if it was refused; returns whether it was.
     fn counts(&self, answer: &std::io::Result<Answer>) -> bool {
         let count = match answer {
             Ok(answer) if answer.status >= 500 => &self.errors,
@@ -156,7 +156,7 @@ impl Fleet {
         sums
     }
 
-    /// Nobody has a unit that another has: by sales, and by holds that can't have fallen due.
+    /// No unit is in two reservations that are sold, or held and not due.
     fn no_seat_is_held_twice(&self) -> Outcome<()> {
         let soon = due_soon_at();
         let mut had = BTreeMap::new();

@@ -21,7 +21,7 @@ pub(crate) enum Tolerance {
     None,
     /// The store may fail: 503, and after that no success from the same process.
     Failure,
-    /// The server is told to stop: 503 once it takes no more.
+    /// The server got SIGTERM: 503 once it accepts no more requests.
     Stopping,
     /// The database behind the server is lost and comes back: 503 meanwhile, and answers that do not come in time.
     Failover,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Between requests to servers that can't answer now: about what a patient caller waits, times how many callers there are.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Sees when each server first has a success again.
+/// Records when each server first has a success after the failover.
 #[derive(Debug)]
 pub(crate) struct RecoveryWatch {
     seen: Mutex<FirstSuccesses>,
@@ -31,7 +31,7 @@ impl RecoveryWatch {
         Self { seen: Mutex::new(FirstSuccesses { since: None, first: vec![None; servers] }) }
     }
 
-    /// From now on. What was asked before does not count, however late it is answered.
+    /// Starts the clock. Answers to requests sent before do not count.
     pub(crate) fn begin(&self) {
         self.seen().since = Some(Instant::now());
     }
@@ -55,7 +55,7 @@ impl RecoveryWatch {
 }
 
 impl Fleet {
-    /// All clients at it until `stop`. What is unknown then is left to [`Fleet::resolve`].
+    /// Runs all clients until `stop`. Requests whose outcome is unknown then are left to [`Fleet::resolve`].
     pub(crate) fn load_through_failover(
         &mut self,
         servers: &[SocketAddr],

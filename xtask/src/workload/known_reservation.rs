@@ -1,11 +1,11 @@
-//! What a client knows of one reservation because it was told, and whether what the server says now agrees with it.
+//! What a client knows of one reservation from acknowledged answers, and the check of later answers against it.
 
 use super::Stock;
 use super::op::Reserve;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// One reservation, as far as answers told.
+/// One reservation, as acknowledged by answers.
 #[derive(Clone, Debug)]
 pub(super) struct KnownReservation {
     pub(super) id: String,
@@ -46,7 +46,7 @@ impl KnownLine {
     }
 }
 
-/// Where it stands.
+/// The state of a reservation, from acknowledged answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReservationState {
     /// Held when last heard of; the deadline may have come since.

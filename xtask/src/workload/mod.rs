@@ -99,7 +99,7 @@ impl Fleet {
         self.operator.operate(address, tolerance)
     }
 
-    /// All clients at it until `stop`, or until the server is gone, which is no failure here.
+    /// Runs all clients until `stop`, or until the server is gone, which is no failure here.
     pub(crate) fn load(
         &mut self,
         address: SocketAddr,
@@ -114,7 +114,7 @@ impl Fleet {
         self.each(|client| client.work(address, operations))
     }
 
-    /// Nobody waits for an answer that never came, so nothing is uncertain.
+    /// Checks that every request was answered, so that no outcome is uncertain.
     pub(crate) fn all_answered(&self) -> Outcome<()> {
         match self.clients.iter().find_map(|client| client.pending.as_ref()) {
             None => Ok(()),

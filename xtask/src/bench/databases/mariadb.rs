@@ -1,6 +1,6 @@
 //! MariaDB, and mariadb-slap as the rival: a client in C. It counts statements, so where a request takes several of them its rate
 //! is theirs divided. It can't send several at once, as pgbench can; a call of a procedure takes one round trip for the whole
-//! transaction, and what the program would decide stands in the database.
+//! transaction, and the decisions of a program are in SQL.
 
 use super::{LONG_WAIT_MILLIS, Rivals, SLOW_CLAIM_MILLIS, Watched, three};
 use crate::database::{Account, done, program, until};
@@ -43,7 +43,7 @@ const INSERTS: [&str; 2] = [
     "INSERT INTO rival_keys VALUES (UUID(), @id)",
 ];
 
-/// What it has counted of row locks that somebody waited for, since it was started.
+/// Its counters of waits for row locks, since it was started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waits {
     count: u64,
@@ -102,7 +102,7 @@ impl MariaDb {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", data.display()))
-            // A server that starts sweeps this for temporary tables, whoever's they are.
+            // A server that starts sweeps this for temporary tables, also those of other servers.
             .arg(format!("--tmpdir={}", folder.display()))
             .arg(format!("--port={port}"));
         command.args(SETTINGS).arg(format!("--init-file={}", users.display()));

@@ -1,7 +1,7 @@
 //! `cargo xtask databases`: the stores over PostgreSQL and MariaDB (G6 and G7), over HTTP through the binary, beside the best that
 //! one transaction per request does on the same server.
 //!
-//! Every round measures every part once, in turns. The database, the server and whoever drives it share the machine, for the
+//! Every round measures every part once, in turns. The database, the server and the load generator share the machine, for the
 //! rivals as for the store: nothing is pinned. A rival's request does what ours does: stock, reservation and key in one durable
 //! transaction; it has no HTTP and no JSON to pay for, and no due holds to look for. All rounds grow the same tables.
 //!
