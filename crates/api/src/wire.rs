@@ -220,6 +220,9 @@ pub struct Problem {
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FieldProblem {
+    /// The part of the request: `body`, `path`, `query` or `header`.
+    #[serde(rename = "in")]
+    pub location: String,
     /// Where: RFC 6901 into the body, or the name of a path parameter, a query parameter or a header.
     pub pointer: String,
     /// What is wrong and what would be right.

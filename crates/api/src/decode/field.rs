@@ -74,7 +74,7 @@ field! {
 }
 
 field! {
-    /// Units asked for. The upper bound is the rules' to judge; one that no integer holds is refused with it.
+    /// Requested units. The rules judge the upper bound, up to the largest integer.
     Quantity(u64), deserialize_u64, "a whole number from 1 to 1,000,000",
     fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
         if number == 0 {
@@ -83,15 +83,9 @@ field! {
         Ok(Quantity(number))
     }
     fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
-        if number >= PAST_INTEGERS {
-            return Ok(Quantity(u64::MAX));
-        }
         Err(E::invalid_type(Unexpected::Float(number), &self))
     }
 }
-
-/// The least number that is more than any `u64`: such an integer arrives as a fraction.
-const PAST_INTEGERS: f64 = 18_446_744_073_709_551_616.0;
 
 field! {
     /// Units that exist or are kept back.

@@ -69,7 +69,7 @@ pub fn stream(query: Option<&str>, last_event_id: Option<&[u8]>) -> Result<Optio
         match position(String::from_utf8_lossy(header).trim()) {
             Ok(last) => after = Some(last),
             Err(detail) => {
-                let mut errors = Invalid::new("/Last-Event-ID", detail).errors;
+                let mut errors = Invalid::header("/Last-Event-ID", detail).errors;
                 errors.extend(invalid.err().into_iter().flat_map(|invalid| invalid.errors));
                 invalid = Err(Invalid { errors });
             }

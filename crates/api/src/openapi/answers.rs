@@ -302,14 +302,15 @@ fn field_error() -> Value {
     object(
         "What is wrong with one field.",
         vec![
+            always("in", word(&["body", "path", "query", "header"], "The part of the request.")),
             always(
                 "pointer",
                 text(
-                    "Where: a JSON Pointer (RFC 6901) into the body, empty for all of it; or `/` and the name of a path \
-                     parameter, a query parameter or a header.",
+                    "A JSON Pointer (RFC 6901) into the body, empty for the whole body. In other parts: `/` and the name of \
+                     the parameter or header.",
                 ),
             ),
-            always("detail", text("What is wrong and what would be right.")),
+            always("detail", text("What is wrong, and what would be right.")),
         ],
     )
 }

@@ -15,7 +15,7 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// What may stand against one command of a batch.
-const REFUSALS: [Reason; 16] = [
+const REFUSALS: [Reason; 17] = [
     Reason::InvalidRequest,
     Reason::UnknownItem,
     Reason::UnknownReservation,
@@ -27,6 +27,7 @@ const REFUSALS: [Reason; 16] = [
     Reason::ReservationConfirmed,
     Reason::ExtensionLimit,
     Reason::IdempotencyMismatch,
+    Reason::TtlTooLong,
     Reason::QuantityLimit,
     Reason::Internal,
     Reason::Overloaded,

@@ -10,7 +10,7 @@ use crate::decode::{BODY_BYTES, Invalid};
 use crate::problem::{Problem, Reason};
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
-use stockhold_domain::{Rejection, Scope, Shortage, UnavailableUnits, UnitStatus};
+use stockhold_domain::{Rejection, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_store::Failure;
 
 /// What the schema of a reason's problems is called.
@@ -115,8 +115,8 @@ fn own(reason: Reason) -> Vec<Member> {
             array(
                 named("FieldError"),
                 1,
-                usize::MAX,
-                "Each fault that was found. A body's first fault ends its reading.",
+                20,
+                "The faults that were found, at most 20. Of one member of the body only the first fault is found.",
             ),
         )],
         Reason::UnknownItem => {
@@ -128,9 +128,13 @@ fn own(reason: Reason) -> Vec<Member> {
             maybe("next_expiry_at", time("With one item: when its earliest hold falls due.")),
         ],
         Reason::UnitsUnavailable => vec![
+            maybe(
+                "unknown_units",
+                array(label_schema("A unit's id."), 1, usize::MAX, "Those of `units` that do not exist."),
+            ),
             always(
                 "taken",
-                array(named("TakenUnits"), 1, BASKET_LINES, "The items with units that can't be had."),
+                array(named("TakenUnits"), 1, BASKET_LINES, "The items with units that are not available."),
             ),
             always(
                 "units",
@@ -159,6 +163,14 @@ fn own(reason: Reason) -> Vec<Member> {
                 "confirmed_sold",
                 integer(0, LINE_QUANTITY, "Units of this reservation that are sold and have not come back."),
             ),
+        ],
+        Reason::TtlTooLong => vec![always(
+            "max_ttl_seconds",
+            super::schema::seconds("The longest hold: of these items, or of the extended reservation."),
+        )],
+        Reason::PositionOutOfRange => vec![
+            maybe("newest_position", counter("The position of the newest event, when the requested one is beyond it.")),
+            maybe("archived_through", counter("The last archived position, when the requested one is before it.")),
         ],
         Reason::ExtensionLimit => {
             vec![always("max_expires_at", time("The deadline, as late as it may be."))]
@@ -207,6 +219,11 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::InvalidRequest => {
             Invalid::new("/quantity", "must be a whole number from 1 to 1,000,000, found \"three\"").into()
         }
+        Reason::PositionOutOfRange => Problem::beyond_newest(41, 12),
+        Reason::TtlTooLong => match Seconds::new(1_800) {
+            Ok(max) => Rejection::TtlTooLong { max }.into(),
+            Err(_) => unreachable!("1,800 seconds are a time to live"),
+        },
         Reason::Forbidden => Problem::foreign_origin("https://elsewhere.example"),
         Reason::UnknownItem => Rejection::UnknownItem(vec![item_key("hub-9", "tea")]).into(),
         Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
@@ -222,7 +239,8 @@ pub(super) fn made(reason: Reason) -> Problem {
         .into(),
         Reason::UnitsUnavailable => Rejection::UnitsUnavailable(vec![UnavailableUnits {
             item: item_key("default", "concert"),
-            units: vec![label("A-12"), label("A-13")],
+            units: vec![label("A-12"), label("Z-99")],
+            unknown: vec![label("Z-99")],
         }])
         .into(),
         Reason::UnknownUnit => {

@@ -40,7 +40,7 @@ impl<'a> Given<'a> {
             Self::Once(value) => Ok(Some(value)),
             Self::Twice => {
                 let detail = "is given twice: give one".to_owned();
-                Err(Invalid { errors: vec![FieldError { pointer: pointer.into(), detail }] })
+                Err(Invalid::header(pointer, detail))
             }
         }
     }

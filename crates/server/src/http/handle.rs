@@ -270,7 +270,7 @@ fn precondition<'a>(asked: &Asked<'a>) -> Result<Option<Match<'a>>, Invalid> {
     match (if_match, asked.if_none_match.once(IF_NONE_MATCH)?.map(Match::IfNone)) {
         (Some(_), Some(_)) => {
             let detail = "can't stand beside If-Match: give one of them".to_owned();
-            Err(Invalid { errors: vec![FieldError { pointer: IF_NONE_MATCH.into(), detail }] })
+            Err(Invalid::header(IF_NONE_MATCH, detail))
         }
         (one, other) => Ok(one.or(other)),
     }

@@ -273,7 +273,7 @@ impl Worker {
         // Who has just read the newest event may know of more than the store says of itself.
         match self.find(Query::Events { after: after - 1, limit: 1 }).await? {
             QueryResult::Events(rows) if rows.is_empty() => {
-                Err(Problem::beyond_newest(pointer, after, self.store.newest()).into())
+                Err(Problem::beyond_newest(after, self.store.newest()).into())
             }
             QueryResult::Events(_) | QueryResult::Archived { .. } => Ok(()),
             _ => Err(Refused::mixed_up()),
