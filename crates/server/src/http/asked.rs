@@ -1,7 +1,7 @@
 //! What of a request its answer depends on beside the body, however it was read off the connection.
 
 use stockhold_api::decode::Invalid;
-use stockhold_domain::{FieldError, Instant, Label, RequestId, Trace};
+use stockhold_domain::{Instant, Label, RequestId, Trace};
 
 /// See the module. Everything is as it came.
 #[derive(Clone, Copy, Debug, Default)]

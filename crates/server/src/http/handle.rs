@@ -22,7 +22,7 @@ use stockhold_api::decode::{self, Invalid, Keyed, Match};
 use stockhold_api::openapi;
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::routes::{Preconditions, RouteId};
-use stockhold_domain::{EventId, FieldError, Instant, Label, RequestId};
+use stockhold_domain::{EventId, Instant, Label, RequestId};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Failure, Store};

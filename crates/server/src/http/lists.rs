@@ -234,7 +234,7 @@ impl Worker {
     }
 
     pub(super) async fn events(&self, after: u64, limit: usize) -> Handled {
-        self.is_history("/after", after).await?;
+        self.is_history(after).await?;
         let mut position = after;
         let mut left = limit;
         let mut out = Vec::new();
@@ -266,7 +266,7 @@ impl Worker {
 
     /// Refuses a position that no event has yet, which somebody named: whoever went on from there would miss every event
     /// up to it.
-    pub(super) async fn is_history(&self, pointer: &'static str, after: u64) -> Result<(), Refused> {
+    pub(super) async fn is_history(&self, after: u64) -> Result<(), Refused> {
         if after <= self.store.newest() {
             return Ok(());
         }
