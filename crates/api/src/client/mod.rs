@@ -85,7 +85,7 @@ impl Client {
         self.http.read(Request::new("GET", at.path(""))).await
     }
 
-    /// What of an item is to be had.
+    /// An item's availability.
     pub async fn available(&self, at: At<'_>) -> Result<Availability, Error> {
         self.http.read(Request::new("GET", at.path("/available"))).await
     }

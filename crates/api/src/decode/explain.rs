@@ -17,7 +17,7 @@ use std::fmt::{self, Write};
 const CLIP_BYTES: usize = 64;
 const TWO_TO_THE_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// Most faults that one body is told of.
+/// Most faults of one body that are reported.
 const FAULTS: usize = 20;
 /// Most members of a body that are looked at for faults; no request has as many fields.
 const MEMBERS: usize = 64;

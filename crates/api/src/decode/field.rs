@@ -132,7 +132,7 @@ field! {
 }
 
 field! {
-    /// Where a unit stands in the order of claims.
+    /// A unit's position in the order of claims.
     Position(u64), deserialize_u64, "a whole number from 0 to 9,007,199,254,740,991",
     fn visit_u64<E: Error>(self, number: u64) -> Result<Position, E> {
         if number > stockhold_domain::limits::POSITION {

@@ -24,8 +24,9 @@ pub fn idempotency_key<'a>(
         && body != key
     {
         let (key, body) = (clip(&key), clip(&body));
-        let detail =
-            format!("is \"{key}\", but the body's idempotency_key is \"{body}\": send one of them, or the same key");
+        let detail = format!(
+            "is \"{key}\", but the body's idempotency_key is \"{body}\": send one of them, or the same key"
+        );
         return Err(invalid(detail));
     }
     Ok(Some(key))

@@ -57,7 +57,7 @@ pub fn events(query: Option<&str>) -> Result<(u64, usize), Invalid> {
     Ok(page)
 }
 
-/// `GET /v1/events/stream?after=` with the value of `Last-Event-ID`, which a client that comes back sends beside the
+/// `GET /v1/events/stream?after=` with the value of `Last-Event-ID`, which a client that reconnects sends beside the
 /// query that it began with: the header goes before. Without either the stream begins at the newest event.
 pub fn stream(query: Option<&str>, last_event_id: Option<&[u8]>) -> Result<Option<u64>, Invalid> {
     let mut after = None;

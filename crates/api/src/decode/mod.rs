@@ -195,7 +195,7 @@ pub fn extend<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
 
-/// `POST /v1/reservations/{id}/return`; without `lines` and `units` everything comes back.
+/// `POST /v1/reservations/{id}/return`; without `lines` and `units` everything is returned.
 pub fn return_units<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let (id, body) = both(reservation(id, query), body::read::<ReturnBody<'a>>(body))?;
     let selection = match (body.lines, body.units) {
@@ -326,7 +326,7 @@ fn parted(line: LineBody) -> (ItemKey, Wish) {
     (item, Wish { quantity, units, adjacent, sections, min_together, attributes })
 }
 
-/// Lines that come back: what is to be chosen among units is only for those who buy.
+/// Lines of a return. They can't select units as a reserve can.
 fn returned_lines(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
     let lines: Vec<_> = lines.into_iter().map(|field::Object(line)| parted(line)).collect();
     for (number, (_, wish)) in lines.iter().enumerate() {

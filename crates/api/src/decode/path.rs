@@ -2,8 +2,8 @@
 //!
 //! In a query `+` is a space, as forms write it; in a path it is itself.
 
-use super::{FaultLocation, Invalid};
 use super::explain::{clip, push};
+use super::{FaultLocation, Invalid};
 use std::borrow::Cow;
 use stockhold_domain::{Label, ReservationId};
 

@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for AttributesField {
                         return Err(A::Error::invalid_length(all.len() + 1, &self));
                     }
                     if all.iter().any(|(known, _)| *known == name) {
-                        // In the parser's own words for a field, so that it is told as one.
+                        // In the parser's own words, so that `explain` reports it like a field that is given twice.
                         return Err(A::Error::custom(format_args!("duplicate field `{}`", name.as_str())));
                     }
                     all.push((name, value));
@@ -257,7 +257,7 @@ fn standing(text: &str) -> Result<UnitState, String> {
     }
 }
 
-/// `GET /v1/inventory/{sku}/seat-map?location=&layout=`: which item, and whether the units themselves are asked for too.
+/// `GET /v1/inventory/{sku}/seat-map?location=&layout=`: the item, and whether the layout is requested.
 pub fn seat_map(sku: &str, query: Option<&str>) -> Result<(stockhold_domain::ItemKey, bool), Invalid> {
     let (mut location, mut layout) = (None, true);
     let parameters = path::parameters(query, &["location", "layout"], |at, text| {

@@ -222,7 +222,7 @@ pub(super) fn responses() -> Map<String, Value> {
 
 /// Any refusal, for readers that do not look at the reason.
 fn other() -> Value {
-    let reasons = [Reason::UnknownRoute, Reason::InvalidRequest];
+    let reasons = [Reason::UnknownRoute, Reason::MethodNotAllowed];
     let examples: Map<_, _> = reasons
         .iter()
         .map(|reason| (reason.name().to_owned(), component("examples", reason.name())))

@@ -31,8 +31,8 @@ pub(super) fn answer_name(reason: Reason) -> String {
 pub(super) fn schema(reason: Reason) -> Value {
     let mut members = common(reason);
     members.extend(own(reason));
-    let again = if reason.retryable() { "may succeed later" } else { "will be refused again" };
-    object(&format!("{}. The same request, unchanged, {again}.", reason.title()), members)
+    let again = if reason.retryable() { "may" } else { "must not" };
+    object(&format!("{}. A program {again} retry the same request.", reason.title()), members)
 }
 
 /// The schema of a problem of any of these reasons.
@@ -56,7 +56,7 @@ pub(super) fn any() -> Value {
         always("status", integer(400, 599, "The HTTP status.")),
         always("detail", text("What happened, with the figures, and what to do next.")),
         always("reason", super::schema::word(&names, "The reason's name: what programs decide by.")),
-        always("retryable", flag("Whether the same request, unchanged, may succeed later.")),
+        always("retryable", flag("Whether a program may retry the same request.")),
         always("request_id", label_schema("What the request is called in the server's log.")),
     ];
     object(
@@ -76,13 +76,13 @@ fn common(reason: Reason) -> Vec<Member> {
         always("reason", word(reason.name(), "The reason's name: what programs decide by.")),
         always(
             "retryable",
-            fixed(reason.retryable().into(), "Whether the same request, unchanged, may succeed later."),
+            fixed(reason.retryable().into(), "Whether a program may retry the same request."),
         ),
         always("request_id", label_schema("What the request is called in the server's log.")),
     ]
 }
 
-/// The item is the one of which too many were asked for, and none where it is the units with ids of all lines together.
+/// The item is the one with too many requested units. It is absent if the units with ids of all lines together are too many.
 fn too_many() -> Vec<Member> {
     vec![
         maybe(
@@ -124,8 +124,8 @@ fn own(reason: Reason) -> Vec<Member> {
         }
         Reason::InsufficientInventory => vec![
             always("lines", array(named("Shortage"), 1, BASKET_LINES, "The items that fall short.")),
-            maybe("available", units("With one item: units to be had.")),
-            maybe("next_expiry_at", time("With one item: when its earliest hold falls due.")),
+            maybe("available", units("With one item: available units.")),
+            maybe("next_expiry_at", time("With one item: the deadline of its earliest hold.")),
         ],
         Reason::UnitsUnavailable => vec![
             maybe(
@@ -158,10 +158,10 @@ fn own(reason: Reason) -> Vec<Member> {
         Reason::ReturnExceedsSold => vec![
             sku(),
             location(),
-            always("requested_quantity", counter("Units that were to come back.")),
+            always("requested_quantity", counter("Units in the return.")),
             always(
                 "confirmed_sold",
-                integer(0, LINE_QUANTITY, "Units of this reservation that are sold and have not come back."),
+                integer(0, LINE_QUANTITY, "Units of this reservation that are sold and not returned."),
             ),
         ],
         Reason::TtlTooLong => vec![always(
@@ -169,8 +169,14 @@ fn own(reason: Reason) -> Vec<Member> {
             super::schema::seconds("The longest hold: of these items, or of the extended reservation."),
         )],
         Reason::PositionOutOfRange => vec![
-            maybe("newest_position", counter("The position of the newest event, when the requested one is beyond it.")),
-            maybe("archived_through", counter("The last archived position, when the requested one is before it.")),
+            maybe(
+                "newest_position",
+                counter("The position of the newest event, when the requested one is beyond it."),
+            ),
+            maybe(
+                "archived_through",
+                counter("The last archived position, when the requested one is before it."),
+            ),
         ],
         Reason::ExtensionLimit => {
             vec![always("max_expires_at", time("The deadline, as late as it may be."))]

@@ -103,8 +103,8 @@ fn line() -> Value {
 
 fn return_line() -> Value {
     let mut members = Vec::from(wish());
-    members.push(maybe("units", unit_ids("Where units have ids: the ones that come back.")));
-    closed("An item and how many units of it come back, or which.", members)
+    members.push(maybe("units", unit_ids("For units with ids: the returned ones.")));
+    closed("An item, and how many of its units are returned, or which.", members)
 }
 
 /// Units by their ids.
@@ -135,7 +135,11 @@ fn which() -> Vec<Member> {
         ),
         maybe(
             "min_together",
-            integer(1, LINE_UNITS, "If one run is not available: several runs of at least this many units each."),
+            integer(
+                1,
+                LINE_UNITS,
+                "If one run is not available: several runs of at least this many units each.",
+            ),
         ),
         maybe("attributes", attributes("Only units with all of these attributes.")),
     ]
@@ -215,7 +219,7 @@ fn returned() -> Value {
         "The returned items. Without `lines` and `units`: all units that have not been returned.",
     );
     closed(
-        "What comes back and why.",
+        "The returned units and the reason.",
         vec![
             maybe("lines", lines),
             maybe(

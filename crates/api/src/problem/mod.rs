@@ -1,8 +1,7 @@
-//! How it is told that something was not done: `application/problem+json`, one reason each, with the figures that say
-//! what to do next.
+//! Refusals and failures as `application/problem+json`: one reason each, with the figures that a caller needs next.
 //!
-//! The one place where an outcome becomes a status. It repeats no rule, and says nothing of the inside: what broke is
-//! for the log, not for the caller.
+//! The one place where an outcome becomes a status. It must never repeat a rule, and never show internal errors: those
+//! are for the log.
 
 mod page;
 mod reason;
@@ -13,8 +12,8 @@ pub use page::page_html;
 pub use reason::Reason;
 
 use crate::decode::{Fault, FaultLocation, Invalid};
-use stockhold_domain::{Instant, ItemKey, Label, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
 use std::fmt::Write;
+use stockhold_domain::{Instant, ItemKey, Label, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_store::Failure;
 
 /// The media type of a problem.
@@ -102,9 +101,7 @@ impl Problem {
     /// There is no such path.
     pub fn unknown_route(path: &str) -> Self {
         if ADMIN_PATHS.contains(&path) {
-            let detail = format!(
-                "{path} is on the admin listener. `stockhold config` shows its address."
-            );
+            let detail = format!("{path} is on the admin listener. `stockhold config` shows its address.");
             return Self::plain(Reason::UnknownRoute, detail);
         }
         let path = crate::decode::clip(path);
@@ -117,7 +114,9 @@ impl Problem {
     /// There is no such path on the admin listener.
     pub fn unknown_admin_route(path: &str) -> Self {
         let path = crate::decode::clip(path);
-        let detail = format!("There is no path {path} on the admin listener. It has /livez, /readyz, /startupz and /metrics.");
+        let detail = format!(
+            "There is no path {path} on the admin listener. It has /livez, /readyz, /startupz and /metrics."
+        );
         Self::plain(Reason::UnknownRoute, detail)
     }
 
@@ -142,7 +141,8 @@ impl Problem {
     /// The body is longer than the route takes, in bytes.
     pub fn too_large(limit: usize) -> Self {
         let limit = limit as u64;
-        let detail = format!("The body may have at most {} bytes. Send several smaller requests.", grouped(limit));
+        let detail =
+            format!("The body may have at most {} bytes. Send several smaller requests.", grouped(limit));
         Self { reason: Reason::TooLarge, detail, fields: Fields::Limit(limit) }
     }
 
@@ -216,7 +216,7 @@ impl Problem {
 
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
-        Self::invalid("The request can't be understood", invalid)
+        Self::invalid("The request is invalid", invalid)
     }
 }
 

@@ -31,7 +31,7 @@ macro_rules! reasons {
                 match self { $(Self::$reason => $status),+ }
             }
 
-            /// Whether the same request, unchanged, may succeed later.
+            /// Whether a program may retry the same request. It never may where a person has to decide.
             pub const fn retryable(self) -> bool {
                 match self { $(Self::$reason => $retryable),+ }
             }

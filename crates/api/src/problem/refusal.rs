@@ -184,7 +184,9 @@ fn capital(text: &str) -> String {
 fn standing(reason: Reason, id: ReservationId) -> String {
     match reason {
         Reason::ReservationCancelled => {
-            format!("Reservation {id} was released and its units are available again. Make a new reservation.")
+            format!(
+                "Reservation {id} was released and its units are available again. Make a new reservation."
+            )
         }
         Reason::ReservationNotConfirmed => format!(
             "Reservation {id} is not confirmed, so it has no sold units to return. To release it, use \
@@ -212,13 +214,18 @@ fn unknown_items(items: &[ItemKey]) -> String {
 
 fn shortages(lines: &[Shortage]) -> String {
     let sold_out = lines.iter().all(|line| line.available == 0);
-    let mut text = if sold_out { "Sold out: " } else { "Too little is left: " }.to_owned();
+    let mut text =
+        if sold_out { "Sold out. No unit is available of " } else { "Too little is left: " }.to_owned();
     list(&mut text, lines, "", |text, line| {
         let item = named(&line.item);
         // Writing to a String does not fail.
         let _ = match line.available {
             0 if sold_out => write!(text, "{item}"),
-            left => write!(text, "{} of {} requested of {item}", grouped(left), units(line.requested)),
+            left => {
+                let noun = if line.requested == 1 { "unit" } else { "units" };
+                let requested = grouped(line.requested);
+                write!(text, "{} of the {requested} requested {noun} of {item}", grouped(left))
+            }
         };
     });
     text.push_str(". ");

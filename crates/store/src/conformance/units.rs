@@ -126,7 +126,11 @@ fn named_or_taken(world: &mut dyn World) -> Checked {
     ensure_eq!(ids(&hold), ["c", "a"], "in the order asked for");
     for _ in 0..2 {
         let refused = stage.refused(reserve_named(60, &hall, &["b", "a", "nobody", "c"]))?;
-        ensure_eq!(refused, with_unknown(&hall, &["a", "nobody", "c"], &["nobody"]), "the taken and the unknown");
+        ensure_eq!(
+            refused,
+            with_unknown(&hall, &["a", "nobody", "c"], &["nobody"]),
+            "the taken and the unknown"
+        );
         stage.world.restart();
     }
     stage.expect_books(&hall, 0, 2)?;
