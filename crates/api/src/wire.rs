@@ -293,7 +293,7 @@ pub struct Stock {
     /// Units that exist. A new item that counts them needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_units: Option<u64>,
-    /// How units are told apart: `counted` when absent.
+    /// Whether units are counted or have ids. Counted when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<&'static str>,
     /// Units kept from sale.

@@ -225,7 +225,7 @@ impl Client {
         self.http.send_once(&Request::new(method, path.to_owned()).bytes(body).headers(headers)).await
     }
 
-    /// Follows the events after a position as they are committed. One connection; whoever reads on after its end begins
+    /// Follows the events after a position as they are committed. One connection; a caller that reads on after its end begins
     /// again after the last position that was seen, and misses nothing.
     pub async fn follow(&self, after: u64) -> Result<EventStream, Error> {
         let position = after.to_string();

@@ -152,7 +152,7 @@ field! {
 }
 
 field! {
-    /// How units are told apart.
+    /// The mode of an item.
     ModeWord(Mode), deserialize_str, "\"counted\" or \"units\"",
     fn visit_str<E: Error>(self, word: &str) -> Result<ModeWord, E> {
         match word {

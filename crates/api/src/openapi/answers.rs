@@ -221,7 +221,7 @@ fn item() -> Value {
         vec![
             always("sku", label("What is sold.")),
             always("location", label("Where it is stocked.")),
-            always("mode", word(&["counted", "units"], "How units are told apart.")),
+            always("mode", word(&["counted", "units"], "Whether units are counted or have ids.")),
             always("total_units", units("Units that exist.")),
             always("confirmed_sold", units("Units sold, less returns.")),
             always("held_units", units("Units in active reservations.")),

@@ -1,4 +1,4 @@
-//! How refusals are told: every kind, whole.
+//! The whole text of every kind of refusal.
 
 use crate::samples::{at, id, key, label, written};
 use std::collections::BTreeSet;
