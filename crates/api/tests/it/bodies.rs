@@ -301,7 +301,7 @@ fn units_by_their_ids() {
     basket(
         with(r#""lines":[{"sku":"a","units":["x"]},{"sku":"a","units":["x"]}]"#),
         "/lines/1/units",
-        "names a unit that another line names",
+        "names a unit that another line also names",
     );
     basket(
         with(r#""lines":[{"sku":"a","units":["x"]},{"sku":"a"}]"#),

@@ -44,7 +44,11 @@ fn bad_paths_and_queries_are_refused() {
     refused(decode::reservation(ID, Some("x=1")), &[("/x", "this route has no query parameters")]);
     refused(
         decode::reserve_basket(Some("location=a"), b"{}"),
-        &[("/location", "this route has no query parameters"), ("/owner_id", "is required")],
+        &[
+            ("/location", "this route has no query parameters"),
+            ("/owner_id", "is required"),
+            ("/lines", "is required"),
+        ],
     );
     refused(decode::release(ID, Some("reason=%0A")), &[("/reason", "has a control character at byte 0")]);
     refused(decode::set_sale(Some("locatoin=a"), b"", true), &[("/locatoin", "these are: `location`")]);
