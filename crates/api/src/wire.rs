@@ -1,5 +1,5 @@
 //! Answers and requests as those see them who speak to Stockhold: the shapes that [`crate::encode`] writes and
-//! [`crate::decode`] reads. Fields that are not known are passed over, since the API may gain some.
+//! [`crate::decode`] reads. Unknown fields are ignored, since the API may gain some.
 
 mod event;
 mod many;
@@ -32,7 +32,7 @@ pub struct Reservation {
     /// When it was made.
     #[serde(deserialize_with = "form::time")]
     pub created_at: Instant,
-    /// When it falls due.
+    /// The deadline.
     #[serde(deserialize_with = "form::time")]
     pub expires_at: Instant,
     /// The latest deadline that extensions can reach.
@@ -81,7 +81,7 @@ pub struct Line {
     pub location: String,
     /// Units granted.
     pub quantity: u64,
-    /// Units asked for.
+    /// Requested units.
     pub requested_quantity: u64,
     /// The item's sequence at the line's latest transition.
     pub sequence: Option<u64>,
@@ -122,7 +122,7 @@ pub struct Item {
     pub held_units: u64,
     /// Units kept from sale.
     pub safety_stock: u64,
-    /// Units to be had.
+    /// Available units.
     pub available: u64,
     /// Active reservations with a line on the item.
     pub active_reservations: u64,
@@ -146,7 +146,7 @@ pub struct Item {
     pub metadata: Option<serde_json::Value>,
 }
 
-/// What of an item is to be had.
+/// An item's availability.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Availability {
     /// The SKU, by its longer name.
@@ -155,7 +155,7 @@ pub struct Availability {
     pub sku: String,
     /// Where.
     pub location: String,
-    /// Units to be had.
+    /// Available units.
     pub available: u64,
     /// Active reservations with a line on the item.
     pub active_reservations: u64,
@@ -220,6 +220,9 @@ pub struct Problem {
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FieldProblem {
+    /// The part of the request: `body`, `path`, `query` or `header`.
+    #[serde(rename = "in")]
+    pub location: String,
     /// Where: RFC 6901 into the body, or the name of a path parameter, a query parameter or a header.
     pub pointer: String,
     /// What is wrong and what would be right.
@@ -233,11 +236,11 @@ pub struct ShortLine {
     pub sku: String,
     /// Where.
     pub location: String,
-    /// Units asked for.
+    /// Requested units.
     pub requested_quantity: u64,
-    /// Units to be had.
+    /// Available units.
     pub available: u64,
-    /// When the earliest hold on the item falls due.
+    /// The deadline of the earliest hold on the item.
     #[serde(default, deserialize_with = "form::optional_time")]
     pub next_expiry_at: Option<Instant>,
 }
@@ -250,7 +253,7 @@ pub struct Terms {
     /// How long, in seconds; the items' default when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u32>,
-    /// Take what there is when it is less than asked for.
+    /// Take what is available if it is less than requested.
     #[serde(rename = "fulfilment", skip_serializing_if = "is_all", serialize_with = "form::fulfilment")]
     pub partial: bool,
     /// Sales channel.
@@ -290,7 +293,7 @@ pub struct Stock {
     /// Units that exist. A new item that counts them needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_units: Option<u64>,
-    /// How units are told apart: `counted` when absent.
+    /// Whether units are counted or have ids. Counted when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<&'static str>,
     /// Units kept from sale.
@@ -307,7 +310,7 @@ pub struct Stock {
     pub metadata: Patch<serde_json::Value>,
 }
 
-/// How ids, times and words stand in JSON.
+/// How ids, times and words are written in JSON.
 mod form {
     use super::Patch;
     use serde::Serialize;

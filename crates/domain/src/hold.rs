@@ -3,7 +3,7 @@
 use crate::id::{EventId, ReservationId};
 use crate::item::ItemKey;
 use crate::label::Label;
-use crate::time::Instant;
+use crate::time::{Instant, Seconds};
 use crate::unit::{LineUnit, LineUnits};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -54,6 +54,15 @@ pub struct HoldTerms {
     pub created_at: Instant,
     /// The latest deadline that extensions can reach.
     pub max_expires_at: Instant,
+}
+
+impl HoldTerms {
+    /// The longest hold that the reservation was created with.
+    pub fn max_hold(&self) -> Option<Seconds> {
+        // The deadline was rounded up by less than a millisecond, which the division drops.
+        let micros = self.max_expires_at.micros().checked_sub(self.created_at.micros())?;
+        Seconds::new(u64::try_from(micros).ok()? / 1_000_000).ok()
+    }
 }
 
 /// What a caller says about a reservation apart from its lines and its time. The reserve command, the reservation and

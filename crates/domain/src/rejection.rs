@@ -4,7 +4,7 @@ use crate::id::ReservationId;
 use crate::item::ItemKey;
 use crate::label::Label;
 use crate::state::Scope;
-use crate::time::Instant;
+use crate::time::{Instant, Seconds};
 use crate::unit::UnitStatus;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -16,6 +16,11 @@ use alloc::vec::Vec;
 pub enum Rejection {
     /// The request asks for what cannot be, whatever the stock.
     InvalidRequest(FieldError),
+    /// The time to live is above the longest hold.
+    TtlTooLong {
+        /// The longest hold: of the reserved items, or of the reservation that is extended.
+        max: Seconds,
+    },
     /// Items that do not exist.
     UnknownItem(Vec<ItemKey>),
     /// The sale of this is paused.
@@ -29,7 +34,7 @@ pub enum Rejection {
         /// The most that may be.
         limit: u64,
     },
-    /// Units that were named are held, sold or unknown.
+    /// Requested units are held, sold or do not exist.
     UnitsUnavailable(Vec<UnavailableUnits>),
     /// Less than was asked for is left, and nothing more is due.
     InsufficientInventory(Vec<Shortage>),
@@ -111,13 +116,15 @@ pub struct FieldError {
     pub detail: String,
 }
 
-/// An item of which units can't be had.
+/// An item with requested units that are not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnavailableUnits {
     /// Which item.
     pub item: ItemKey,
-    /// The units that can't, in the order asked for.
+    /// The units that are not available, in the order of the request.
     pub units: Vec<Label>,
+    /// Those of `units` that do not exist, in the same order.
+    pub unknown: Vec<Label>,
 }
 
 /// An item that falls short.
@@ -134,54 +141,7 @@ pub struct Shortage {
 }
 
 impl Rejection {
-    /// Whether the same request may succeed later, unchanged.
-    pub fn retryable(&self) -> bool {
-        matches!(self, Self::SalePaused(_) | Self::UnitsUnavailable(_) | Self::InsufficientInventory(_))
-    }
-
     pub(crate) fn invalid(pointer: &str, detail: String) -> Self {
         Self::InvalidRequest(FieldError { pointer: pointer.into(), detail })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_time_may_mend_may_be_tried_again_unchanged() {
-        let label = || Label::new("a").unwrap();
-        let item = || ItemKey::new(&label(), &label());
-        let (id, at) = (ReservationId::from_u128(7), Instant::default());
-        let again = [
-            Rejection::SalePaused(Scope::Everything),
-            Rejection::SalePaused(Scope::Location(label())),
-            Rejection::SalePaused(Scope::Item(item())),
-            Rejection::UnitsUnavailable(Vec::new()),
-            Rejection::InsufficientInventory(Vec::new()),
-        ];
-        for rejection in again {
-            assert!(rejection.retryable(), "{rejection:?}");
-        }
-        let never = [
-            Rejection::invalid("", String::new()),
-            Rejection::UnknownItem([item()].into()),
-            Rejection::QuantityLimit { item: Some(item()), requested: 2, limit: 1 },
-            Rejection::IdempotencyMismatch,
-            Rejection::UnknownReservation(id),
-            Rejection::ReservationConfirmed { id, order_id: None },
-            Rejection::ReservationCancelled(id),
-            Rejection::ReservationExpired { id, expires_at: at },
-            Rejection::ReservationNotConfirmed(id),
-            Rejection::ExtensionLimit { max_expires_at: at },
-            Rejection::ReturnExceedsSold { item: item(), requested: 2, sold: 1 },
-            Rejection::BelowCommitted { confirmed_sold: 1, held: 1, total_units: 2 },
-            Rejection::UnknownUnit { item: item(), unit: label() },
-            Rejection::UnitInUse { item: item(), unit: label(), status: UnitStatus::Held(id) },
-            Rejection::PreconditionFailed { version: None },
-        ];
-        for rejection in never {
-            assert!(!rejection.retryable(), "{rejection:?}");
-        }
     }
 }

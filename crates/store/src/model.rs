@@ -228,7 +228,7 @@ impl Model {
 
         let max = known.iter().map(|s| self.max_hold(s)).min().unwrap_or(self.rules.max_hold);
         if asked.ttl.is_some_and(|ttl| ttl > max) {
-            return Err(invalid("/ttl_seconds"));
+            return Err(Rejection::TtlTooLong { max });
         }
         for (n, requested_line) in requested_lines.iter().enumerate() {
             let counts = |record: Record| record.mode == Mode::Counted;

@@ -215,7 +215,7 @@ impl Retrying {
     }
 }
 
-/// Between half of a pause and all of it, so that callers who failed together do not come back together.
+/// Between half of a pause and all of it, so that callers that failed together do not retry together.
 fn jittered(pause: Duration) -> Duration {
     let half = pause / 2;
     let span = u64::try_from(half.as_micros()).unwrap_or(u64::MAX);

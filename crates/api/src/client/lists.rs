@@ -11,7 +11,7 @@ use stockhold_domain::{ReservationId, Status};
 /// Which reservations to list: those that all that is given applies to, the newest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listed<'a> {
-    /// Whose they are.
+    /// The owner.
     pub owner_id: Option<&'a str>,
     /// One of their lines is of this SKU.
     pub sku: Option<&'a str>,
@@ -70,7 +70,7 @@ impl Client {
         self.http.read(Request::new("GET", path)).await
     }
 
-    /// What of up to 1,000 items is to be had, in the order asked for.
+    /// The availability of up to 1,000 items, in the order of the request.
     pub async fn availability(&self, items: &[At<'_>]) -> Result<Vec<Stocked>, Error> {
         #[derive(Serialize)]
         struct Name<'a> {

@@ -85,7 +85,7 @@ impl Client {
         self.http.read(Request::new("GET", at.path(""))).await
     }
 
-    /// What of an item is to be had.
+    /// An item's availability.
     pub async fn available(&self, at: At<'_>) -> Result<Availability, Error> {
         self.http.read(Request::new("GET", at.path("/available"))).await
     }
@@ -225,7 +225,7 @@ impl Client {
         self.http.send_once(&Request::new(method, path.to_owned()).bytes(body).headers(headers)).await
     }
 
-    /// Follows the events after a position as they are committed. One connection; whoever reads on after its end begins
+    /// Follows the events after a position as they are committed. One connection; a caller that reads on after its end begins
     /// again after the last position that was seen, and misses nothing.
     pub async fn follow(&self, after: u64) -> Result<EventStream, Error> {
         let position = after.to_string();

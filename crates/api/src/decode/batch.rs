@@ -258,7 +258,7 @@ fn reserve(body: CommandBody<'_>, wish: Wish, terms: OptionalTerms) -> Result<Ke
     let owner_id = required(body.owner_id, "/owner_id")?.0;
     let basket = match (body.lines, body.sku) {
         (Some(_), Some(_)) => {
-            return Err(Invalid::new("/sku", "is given beside lines: give one of them"));
+            return Err(Invalid::new("/sku", "can't be combined with lines: send one of them"));
         }
         (None, None) => return Err(Invalid::new("/lines", "is required, or sku for a single line")),
         (Some(lines), None) => {

@@ -1,5 +1,5 @@
-//! The bodies of the routes, field by field. Optional fields refuse `null`, since to leave something out is to not name it;
-//! but where an item may have something of its own, which it takes back.
+//! The bodies of the routes, field by field. Optional fields refuse `null`, except where it clears a setting
+//! of an item.
 
 use super::Invalid;
 use super::explain::explain;

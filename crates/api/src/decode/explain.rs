@@ -5,16 +5,24 @@
 
 use super::Invalid;
 use super::field::Object;
-use serde::Deserialize;
+use serde::de::value::MapDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
+use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
-use std::fmt::Write;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
 
 /// Longest piece of a caller's text that a detail or a pointer repeats, in bytes.
 const CLIP_BYTES: usize = 64;
 const TWO_TO_THE_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// Reads the body a second time, slowly. `error` is what the first time said, for want of a better explanation.
+/// Most faults of one body that are reported.
+const FAULTS: usize = 20;
+/// Most members of a body that are looked at for faults; no request has as many fields.
+const MEMBERS: usize = 64;
+
+/// Reads the body again, slowly, to find its faults. `error` is the parser's first error.
 pub(super) fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> Invalid {
     if body.trim_ascii().is_empty() {
         return Invalid::new("", "must be a JSON object, found an empty body");
@@ -22,19 +30,126 @@ pub(super) fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json
     let mut from = serde_json::Deserializer::from_slice(body);
     match serde_path_to_error::deserialize::<_, Object<T>>(&mut from) {
         Err(found) => {
-            let (mut at, ends_in) = pointer(found.path());
-            let detail = detail(found.inner(), &mut at, ends_in.as_deref());
-            Invalid::new(at, detail)
+            let (pointer, detail) = fault(&found);
+            let mut invalid = Invalid::new(pointer, detail);
+            if found.inner().classify() == Category::Data {
+                add_faults_of_other_members::<T>(body, &mut invalid);
+            }
+            invalid
         }
         Ok(_) => match from.end() {
             Err(trailing) => {
                 let (line, column) = (trailing.line(), trailing.column());
                 let detail =
-                    format!("must be one JSON object, found more behind it at line {line}, column {column}");
+                    format!("must be one JSON object, found more text at line {line}, column {column}");
                 Invalid::new("", detail)
             }
             Ok(()) => Invalid::new("", format!("can't be read: {}", message(error))),
         },
+    }
+}
+
+/// A fault's pointer and what is wrong.
+fn fault(error: &serde_path_to_error::Error<serde_json::Error>) -> (String, String) {
+    let (mut at, ends_in) = pointer(error.path());
+    let detail = detail(error.inner(), &mut at, ends_in.as_deref());
+    (at, detail)
+}
+
+/// Reads each member of the body alone, so that one fault does not hide those of the other members, and then looks for
+/// members that are missing.
+fn add_faults_of_other_members<'a, T: Deserialize<'a>>(body: &'a [u8], invalid: &mut Invalid) {
+    let Ok(Members(members)) = serde_json::from_slice::<Members<'a>>(body) else { return };
+    let mut good = Vec::new();
+    for member in members {
+        let Err(error) = read_members::<T>(std::slice::from_ref(&member)) else {
+            good.push(member);
+            continue;
+        };
+        let (at, detail) = fault(&error);
+        if is_missing(&error).is_some() && !at.starts_with(&pointer_to(&member.0)) {
+            good.push(member);
+            continue;
+        }
+        add(invalid, at, detail);
+        // Its value is wrong, but it is not missing.
+        good.extend(placeholder::<T>(&member.0));
+    }
+    while let Err(error) = read_members::<T>(&good) {
+        let Some(name) = is_missing(&error) else { return };
+        let (at, detail) = fault(&error);
+        add(invalid, at, detail);
+        let Some(placeholder) = placeholder::<T>(&name) else { return };
+        good.push(placeholder);
+    }
+}
+
+/// Adds a fault, unless there is one at its place.
+fn add(invalid: &mut Invalid, at: String, detail: String) {
+    let known = invalid.errors.iter().any(|fault| *fault.pointer == *at);
+    if !known && invalid.errors.len() < FAULTS {
+        invalid.errors.extend(Invalid::new(at, detail).errors);
+    }
+}
+
+fn pointer_to(name: &str) -> String {
+    let mut pointer = String::new();
+    push(&mut pointer, name);
+    pointer
+}
+
+/// The member that is missing, if that is the error.
+fn is_missing(error: &serde_path_to_error::Error<serde_json::Error>) -> Option<String> {
+    quoted(&message(error.inner()), "missing field `").map(str::to_owned)
+}
+
+/// A member with this name and a value that its field takes.
+fn placeholder<'a, T: Deserialize<'a>>(name: &str) -> Option<Member<'a>> {
+    const VALUES: [&str; 6] =
+        ["\"x\"", "1", "[]", "\"018bcfe5-6800-7fff-bfff-ffffffffffff\"", "\"reserve\"", "{}"];
+    let values = VALUES.iter().filter_map(|value| serde_json::from_str::<&'static RawValue>(value).ok());
+    let mut members = values.map(|value| (Cow::Owned(name.to_owned()), value));
+    members.find(|member| match read_members::<T>(std::slice::from_ref(member)) {
+        Ok(_) => true,
+        Err(error) => is_missing(&error).is_some_and(|missing| missing != name),
+    })
+}
+
+/// A member of the body.
+type Member<'a> = (Cow<'a, str>, &'a RawValue);
+
+/// Reads a body that has only these members.
+fn read_members<'a, T: Deserialize<'a>>(
+    members: &[Member<'a>],
+) -> Result<T, serde_path_to_error::Error<serde_json::Error>> {
+    let members = members.iter().map(|(name, value)| (&**name, *value));
+    serde_path_to_error::deserialize(MapDeserializer::new(members))
+}
+
+/// The members of a JSON object, in its order. A name that occurs twice stays twice.
+struct Members<'a>(Vec<Member<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct All;
+        impl<'de> Visitor<'de> for All {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
+                    if members.len() < MEMBERS {
+                        members.push((Cow::Owned(name), value));
+                    }
+                }
+                Ok(Members(members))
+            }
+        }
+        from.deserialize_map(All)
     }
 }
 
@@ -121,9 +236,9 @@ fn quoted<'m>(message: &'m str, prefix: &str) -> Option<&'m str> {
 fn found(unexpected: &str) -> String {
     let number = ["integer `", "floating point `", "boolean `"];
     if let Some(value) = number.iter().find_map(|kind| quoted(unexpected, kind)) {
-        // What no integer holds has lost its digits on the way here.
+        // A number that no integer holds has lost its digits.
         let large = value.parse::<f64>().is_ok_and(|value| value.abs() >= TWO_TO_THE_63);
-        return if large { "a number far beyond that".to_owned() } else { value.to_owned() };
+        return if large { "a number that is too large".to_owned() } else { value.to_owned() };
     }
     match unexpected {
         "map" => "an object".to_owned(),

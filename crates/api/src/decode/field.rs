@@ -74,7 +74,7 @@ field! {
 }
 
 field! {
-    /// Units asked for. The upper bound is the rules' to judge; one that no integer holds is refused with it.
+    /// Requested units. The rules judge the upper bound, up to the largest integer.
     Quantity(u64), deserialize_u64, "a whole number from 1 to 1,000,000",
     fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
         if number == 0 {
@@ -83,15 +83,9 @@ field! {
         Ok(Quantity(number))
     }
     fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
-        if number >= PAST_INTEGERS {
-            return Ok(Quantity(u64::MAX));
-        }
         Err(E::invalid_type(Unexpected::Float(number), &self))
     }
 }
-
-/// The least number that is more than any `u64`: such an integer arrives as a fraction.
-const PAST_INTEGERS: f64 = 18_446_744_073_709_551_616.0;
 
 field! {
     /// Units that exist or are kept back.
@@ -138,7 +132,7 @@ field! {
 }
 
 field! {
-    /// Where a unit stands in the order of claims.
+    /// A unit's position in the order of claims.
     Position(u64), deserialize_u64, "a whole number from 0 to 9,007,199,254,740,991",
     fn visit_u64<E: Error>(self, number: u64) -> Result<Position, E> {
         if number > stockhold_domain::limits::POSITION {
@@ -158,7 +152,7 @@ field! {
 }
 
 field! {
-    /// How units are told apart.
+    /// The mode of an item.
     ModeWord(Mode), deserialize_str, "\"counted\" or \"units\"",
     fn visit_str<E: Error>(self, word: &str) -> Result<ModeWord, E> {
         match word {

@@ -16,7 +16,7 @@ pub fn idempotency_key<'a>(
     body: Option<Cow<'a, str>>,
 ) -> Result<Option<Cow<'a, str>>, Invalid> {
     let Some(header) = header else { return Ok(body) };
-    let invalid = |detail: String| Invalid::new(KEY_POINTER, detail);
+    let invalid = |detail: String| Invalid::header(KEY_POINTER, detail);
     let text = std::str::from_utf8(header).map_err(|_| invalid("is not UTF-8".to_owned()))?;
     let key = unquoted(text).map_err(|detail| invalid(detail.to_owned()))?;
     check_key(&key).map_err(invalid)?;
@@ -24,8 +24,9 @@ pub fn idempotency_key<'a>(
         && body != key
     {
         let (key, body) = (clip(&key), clip(&body));
-        let detail =
-            format!("is \"{key}\" and the body's idempotency_key is \"{body}\": give one, or the same");
+        let detail = format!(
+            "is \"{key}\", but the body's idempotency_key is \"{body}\": send one of them, or the same key"
+        );
         return Err(invalid(detail));
     }
     Ok(Some(key))
@@ -34,7 +35,7 @@ pub fn idempotency_key<'a>(
 /// The host, where there has to be one.
 pub fn host(needed: bool, host: Option<&[u8]>) -> Result<(), Invalid> {
     match host {
-        None if needed => Err(Invalid::new("/Host", "is missing, and HTTP/1.1 asks for it")),
+        None if needed => Err(Invalid::header("/Host", "is required by HTTP/1.1")),
         _ => Ok(()),
     }
 }
@@ -42,8 +43,8 @@ pub fn host(needed: bool, host: Option<&[u8]>) -> Result<(), Invalid> {
 /// For routes whose commands each have a key of their own.
 pub fn no_idempotency_key(given: bool) -> Result<(), Invalid> {
     if given {
-        let detail = "is not for many commands at once: give each its own idempotency_key in the body";
-        return Err(Invalid::new(KEY_POINTER, detail));
+        let detail = "is not read by this route: put an idempotency_key into each command";
+        return Err(Invalid::header(KEY_POINTER, detail));
     }
     Ok(())
 }
@@ -100,16 +101,16 @@ impl Match<'_> {
                 versions(&text).ok_or_else(|| {
                     let found = clip(&text);
                     let detail = format!(
-                        "must be the item's ETag, like \"3\" with its quotation marks, several of them, or *, found {found}"
+                        "must be the item's ETag with its quotation marks, like \"3\", or a list of them, or *, found {found}"
                     );
-                    Invalid::new(MATCH_POINTER, detail)
+                    Invalid::header(MATCH_POINTER, detail)
                 })
             }
             Self::IfNone(header) if header.trim_ascii() == b"*" => Ok(Precondition::Absent),
             Self::IfNone(header) => {
                 let text = String::from_utf8_lossy(header);
-                let detail = format!("must be *, which creates and never overwrites, found {}", clip(&text));
-                Err(Invalid::new(NONE_MATCH_POINTER, detail))
+                let detail = format!("must be * (create, never overwrite), found {}", clip(&text));
+                Err(Invalid::header(NONE_MATCH_POINTER, detail))
             }
         }
     }
@@ -158,7 +159,7 @@ pub fn no_precondition(given: bool, none: bool) -> Result<(), Invalid> {
     } else {
         (MATCH_POINTER, "only where an item is set or adjusted")
     };
-    Err(Invalid::new(pointer, format!("is heeded {who}: leave it out")))
+    Err(Invalid::header(pointer, format!("is read {who}: leave it out")))
 }
 
 /// Whether a `Content-Type` says JSON: `application/json` with any parameters.

@@ -57,7 +57,7 @@ pub fn events(query: Option<&str>) -> Result<(u64, usize), Invalid> {
     Ok(page)
 }
 
-/// `GET /v1/events/stream?after=` with the value of `Last-Event-ID`, which a client that comes back sends beside the
+/// `GET /v1/events/stream?after=` with the value of `Last-Event-ID`, which a client that reconnects sends beside the
 /// query that it began with: the header goes before. Without either the stream begins at the newest event.
 pub fn stream(query: Option<&str>, last_event_id: Option<&[u8]>) -> Result<Option<u64>, Invalid> {
     let mut after = None;
@@ -69,7 +69,7 @@ pub fn stream(query: Option<&str>, last_event_id: Option<&[u8]>) -> Result<Optio
         match position(String::from_utf8_lossy(header).trim()) {
             Ok(last) => after = Some(last),
             Err(detail) => {
-                let mut errors = Invalid::new("/Last-Event-ID", detail).errors;
+                let mut errors = Invalid::header("/Last-Event-ID", detail).errors;
                 errors.extend(invalid.err().into_iter().flat_map(|invalid| invalid.errors));
                 invalid = Err(Invalid { errors });
             }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use stockhold_domain::limits::METADATA_BYTES;
 
-/// The depth at which metadata stands in a body.
+/// The depth of metadata within a body.
 const METADATA_DEPTH: usize = 2;
 
 pub(super) struct Metadata(pub(super) Arc<str>);
@@ -66,7 +66,7 @@ impl<'t> Scan<'t> {
             }
             _ => {
                 let word = self.word();
-                // It has to come back as JSON that common parsers can read.
+                // Common parsers have to be able to read it back.
                 if word.parse().is_ok_and(f64::is_infinite) {
                     let word = super::explain::clip(word);
                     return Err(format!("has a number that is out of range: {word}").into());
@@ -158,7 +158,7 @@ impl<'t> Scan<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next byte that is no whitespace; whatever stands before it is passed.
+    /// The next byte that is not whitespace. Skips whitespace before it.
     fn peek(&mut self) -> Option<u8> {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();

@@ -1,9 +1,9 @@
 //! From a request's path, query, headers and body to a command of the rules.
 //!
-//! Every function takes the parts as they came (still percent-encoded) and answers with all that is wrong, each fault
-//! with a pointer: RFC 6901 into the body, and `/{name}` for a path parameter, a query parameter or a header. A body's
-//! first fault ends its reading. Nothing is looked up and no limit of the stock is judged here: a quantity over the
-//! line limit is read, and refused by the rules.
+//! Every function takes the parts as they came (still percent-encoded) and answers with all faults that it finds. Each has
+//! a pointer: RFC 6901 into the body, and `/{name}` for a path parameter, a query parameter or a header. Within a member of
+//! the body only the first fault is found. Nothing is looked up here and no limit of the stock is judged: a quantity over
+//! the line limit is read, and the rules refuse it.
 
 mod batch;
 mod body;
@@ -43,16 +43,79 @@ pub const BASKET_BODY_BYTES: usize = 1024 * 1024;
 /// Deepest nesting of a body; the body's own object is the first level.
 pub const JSON_DEPTH: usize = 32;
 
+/// The part of a request that a fault is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultLocation {
+    /// The body.
+    Body,
+    /// A parameter of the path.
+    Path,
+    /// A parameter of the query.
+    Query,
+    /// A header.
+    Header,
+}
+
+impl FaultLocation {
+    /// As a problem has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Path => "path",
+            Self::Query => "query",
+            Self::Header => "header",
+        }
+    }
+}
+
+/// One fault of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The part of the request.
+    pub location: FaultLocation,
+    /// RFC 6901 into the body, or `/` and the name of a parameter or header.
+    pub pointer: Box<str>,
+    /// What is wrong, and what would be right.
+    pub detail: String,
+}
+
+impl From<FieldError> for Fault {
+    fn from(error: FieldError) -> Self {
+        // The rules judge the body, but for an item of the wrong kind, which the path names.
+        let location = if &*error.pointer == "/sku" { FaultLocation::Path } else { FaultLocation::Body };
+        Self { location, pointer: error.pointer, detail: error.detail }
+    }
+}
+
 /// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// At least one fault.
-    pub errors: Vec<FieldError>,
+    pub errors: Vec<Fault>,
 }
 
 impl Invalid {
+    /// A fault of the body.
     pub(crate) fn new(pointer: impl Into<Box<str>>, detail: impl Into<String>) -> Self {
-        Self { errors: vec![FieldError { pointer: pointer.into(), detail: detail.into() }] }
+        Self::at(FaultLocation::Body, pointer, detail)
+    }
+
+    /// A fault of a parameter of the path.
+    pub(crate) fn path(pointer: impl Into<Box<str>>, detail: impl Into<String>) -> Self {
+        Self::at(FaultLocation::Path, pointer, detail)
+    }
+
+    /// A fault of a header.
+    pub fn header(pointer: impl Into<Box<str>>, detail: impl Into<String>) -> Self {
+        Self::at(FaultLocation::Header, pointer, detail)
+    }
+
+    pub(crate) fn at(
+        location: FaultLocation,
+        pointer: impl Into<Box<str>>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { errors: vec![Fault { location, pointer: pointer.into(), detail: detail.into() }] }
     }
 }
 
@@ -91,7 +154,7 @@ pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Res
 /// Says where the location of this route belongs to those who have put it into the body, as lines have it.
 fn location_in_the_query(mut invalid: Invalid) -> Invalid {
     for error in invalid.errors.iter_mut().filter(|error| &*error.pointer == "/location") {
-        "is a query parameter here: put ?location= behind the path".clone_into(&mut error.detail);
+        "is a query parameter here: add ?location= to the path".clone_into(&mut error.detail);
     }
     invalid
 }
@@ -101,7 +164,7 @@ pub fn no_body(body: &[u8]) -> Result<(), Invalid> {
     if body.is_empty() {
         return Ok(());
     }
-    Err(Invalid::new("", "is not read here: what this takes stands in the path and the query"))
+    Err(Invalid::new("", "must be empty: this route reads only the path and the query"))
 }
 
 /// `POST /v1/reservations`
@@ -132,7 +195,7 @@ pub fn extend<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
 
-/// `POST /v1/reservations/{id}/return`; without `lines` and `units` everything comes back.
+/// `POST /v1/reservations/{id}/return`; without `lines` and `units` everything is returned.
 pub fn return_units<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let (id, body) = both(reservation(id, query), body::read::<ReturnBody<'a>>(body))?;
     let selection = match (body.lines, body.units) {
@@ -140,7 +203,7 @@ pub fn return_units<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result
         (Some(lines), None) => ReturnSelection::Lines(returned_lines(lines)?),
         (None, Some(units)) => ReturnSelection::Units(units::named(units, "/units")?),
         (Some(_), Some(_)) => {
-            return Err(Invalid::new("/units", "is given beside lines: give one of them, or units of lines"));
+            return Err(Invalid::new("/units", "can't be combined with lines: send one of them"));
         }
     };
     let command = Command::Return(Return { id, selection, reason: body.reason.0 });
@@ -263,12 +326,12 @@ fn parted(line: LineBody) -> (ItemKey, Wish) {
     (item, Wish { quantity, units, adjacent, sections, min_together, attributes })
 }
 
-/// Lines that come back: what is to be chosen among units is only for those who buy.
+/// Lines of a return. They can't select units as a reserve can.
 fn returned_lines(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
     let lines: Vec<_> = lines.into_iter().map(|field::Object(line)| parted(line)).collect();
     for (number, (_, wish)) in lines.iter().enumerate() {
         if let Some((name, _)) = wish.chosen().iter().find(|(_, given)| *given) {
-            let detail = "is not a field of what comes back: give a quantity, or units";
+            let detail = "is not a field of a return: send quantity or units";
             return Err(Invalid::new(format!("/lines/{number}/{name}"), detail));
         }
     }
@@ -285,11 +348,11 @@ fn basket_error(error: BasketError, pointer: &str) -> Invalid {
         }
         BasketError::Zero(line) => Invalid::new(format!("{pointer}/{line}"), "must ask for at least 1 unit"),
         BasketError::Twice(line) => {
-            Invalid::new(format!("{pointer}/{line}/units"), "names a unit that another line names")
+            Invalid::new(format!("{pointer}/{line}/units"), "names a unit that another line also names")
         }
         BasketError::Differs(line) => Invalid::new(
             format!("{pointer}/{line}"),
-            "says something else of an item's units than the line before it: make them one line, or two reservations",
+            "selects units of an item in another way than an earlier line does: send one line, or two reservations",
         ),
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! In a query `+` is a space, as forms write it; in a path it is itself.
 
-use super::Invalid;
 use super::explain::{clip, push};
+use super::{FaultLocation, Invalid};
 use std::borrow::Cow;
 use stockhold_domain::{Label, ReservationId};
 
 /// A label in a path segment.
 pub(super) fn label(pointer: &str, segment: &str) -> Result<Label, Invalid> {
-    let text = percent_decoded(segment).map_err(|detail| Invalid::new(pointer, detail))?;
-    Label::new(&text).map_err(|error| Invalid::new(pointer, error.to_string()))
+    let text = percent_decoded(segment).map_err(|detail| Invalid::path(pointer, detail))?;
+    Label::new(&text).map_err(|error| Invalid::path(pointer, error.to_string()))
 }
 
 /// Any UUID with hyphens.
@@ -18,7 +18,7 @@ pub(super) fn reservation_id(segment: &str) -> Result<ReservationId, Invalid> {
     uuid(segment).map(ReservationId::from_u128).ok_or_else(|| {
         let found = clip(segment);
         let detail = format!("must be a UUID like 018bcfe5-6800-7fff-bfff-ffffffffffff, found \"{found}\"");
-        Invalid::new("/reservation_id", detail)
+        Invalid::path("/reservation_id", detail)
     })
 }
 
@@ -67,8 +67,8 @@ pub(super) fn parameters(
         let name = form_decoded(name).unwrap_or(name.into());
         let checked = match names.iter().position(|known| *known == name) {
             None => Err(match names.join("`, `") {
-                known if known.is_empty() => "is not known: there are no query parameters here".to_owned(),
-                known => format!("is not a query parameter here; known is `{known}`"),
+                known if known.is_empty() => "is not known: this route has no query parameters".to_owned(),
+                known => format!("is not a query parameter of this route; these are: `{known}`"),
             }),
             Some(at) if seen & (1 << at) != 0 => Err("is given twice".to_owned()),
             Some(at) => {
@@ -79,7 +79,7 @@ pub(super) fn parameters(
         if let Err(detail) = checked {
             let mut pointer = String::new();
             push(&mut pointer, &name);
-            errors.extend(Invalid::new(pointer, detail).errors);
+            errors.extend(Invalid::at(FaultLocation::Query, pointer, detail).errors);
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(Invalid { errors }) }
@@ -112,7 +112,7 @@ fn percent_decoded(text: &str) -> Result<Cow<'_, str>, String> {
         let mut digit = || rest.next().and_then(|(_, byte)| hex(byte));
         match (digit(), digit()) {
             (Some(high), Some(low)) => bytes.push(high << 4 | low),
-            _ => return Err(format!("has a % at byte {at} that two hexadecimal digits do not follow")),
+            _ => return Err(format!("has a % at byte {at} without two hexadecimal digits after it")),
         }
     }
     String::from_utf8(bytes).map(Cow::Owned).map_err(|_| "is not UTF-8 once it is percent-decoded".to_owned())

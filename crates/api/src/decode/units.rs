@@ -56,13 +56,13 @@ pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<UnitSelectio
     let Wish { quantity, units, adjacent, sections, min_together, attributes } = wish;
     if let Some(units) = units {
         if let Some((name, _)) = chosen.iter().find(|(_, given)| *given) {
-            let detail = "is given beside units: units that are named are not chosen";
+            let detail = "can't be combined with units: leave out one of them";
             return Err(Invalid::new(format!("{prefix}/{name}"), detail));
         }
         let units = named(units, &format!("{prefix}/units"))?;
         let count = units.len() as u64;
         if quantity.is_some_and(|quantity| quantity.0 != count) {
-            let detail = format!("must be left out, or be the number of units named, which is {count}");
+            let detail = format!("must be left out, or be the number of named units, which is {count}");
             return Err(Invalid::new(format!("{prefix}/quantity"), detail));
         }
         return Ok((count, Some(UnitSelection::Named(units))));
@@ -101,7 +101,7 @@ pub(super) fn named(units: Vec<Text>, pointer: &str) -> Result<Vec<Label>, Inval
     let units: Vec<Label> = units.into_iter().map(|unit| unit.0).collect();
     let mut seen = HashSet::with_capacity(units.len());
     if let Some((at, unit)) = units.iter().enumerate().find(|(_, unit)| !seen.insert(*unit)) {
-        let detail = format!("names \"{}\" a second time", clip(unit.as_str()));
+        let detail = format!("names \"{}\" twice", clip(unit.as_str()));
         return Err(Invalid::new(format!("{pointer}/{at}"), detail));
     }
     Ok(units)
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for AttributesField {
                         return Err(A::Error::invalid_length(all.len() + 1, &self));
                     }
                     if all.iter().any(|(known, _)| *known == name) {
-                        // In the parser's own words for a field, so that it is told as one.
+                        // In the parser's own words, so that `explain` reports it like a field that is given twice.
                         return Err(A::Error::custom(format_args!("duplicate field `{}`", name.as_str())));
                     }
                     all.push((name, value));
@@ -257,7 +257,7 @@ fn standing(text: &str) -> Result<UnitState, String> {
     }
 }
 
-/// `GET /v1/inventory/{sku}/seat-map?location=&layout=`: which item, and whether the units themselves are asked for too.
+/// `GET /v1/inventory/{sku}/seat-map?location=&layout=`: the item, and whether the layout is requested.
 pub fn seat_map(sku: &str, query: Option<&str>) -> Result<(stockhold_domain::ItemKey, bool), Invalid> {
     let (mut location, mut layout) = (None, true);
     let parameters = path::parameters(query, &["location", "layout"], |at, text| {

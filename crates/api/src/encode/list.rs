@@ -79,7 +79,7 @@ fn opened(out: &mut Vec<u8>, status: u16, replayed: bool) -> Object<'_> {
     object
 }
 
-/// An item that there is not, among availabilities.
+/// An item that does not exist, in a list of availabilities.
 pub fn unknown_item(out: &mut Vec<u8>, key: &ItemKey) {
     let mut object = Object::open(out);
     text_of(&mut object, key);

@@ -101,7 +101,7 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     object.close();
 }
 
-/// What of an item is to be had. `as_of` is when the figures were true.
+/// An item's availability. `as_of` is when the figures were true.
 pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
     let mut object = Object::open(out);
     object.text("sku_id", item.key.sku());

@@ -1,5 +1,5 @@
-//! The bodies of answers, as [`crate::encode`] writes them. They may gain members: readers pass over what they do not
-//! know.
+//! The bodies of answers, as [`crate::encode`] writes them. They may gain members: readers ignore members that
+//! they do not know.
 
 use super::schema::{
     always, array, counter, flag, integer, label, maybe, metadata, named, object, quantity, seconds, text,
@@ -39,10 +39,10 @@ fn reservation() -> Value {
         named("ReservationLine"),
         1,
         BASKET_LINES,
-        "What it holds: one line per item, in the order asked for.",
+        "One line for each item, in the order of the request.",
     );
     object(
-        "One hold by one owner on one or more items, which share one deadline and one fate.",
+        "One hold by one owner on one or more items. They share one deadline and end together.",
         vec![
             always("reservation_id", uuid("Its id, a UUIDv7.")),
             always(
@@ -50,14 +50,19 @@ fn reservation() -> Value {
                 word(
                     &STATUSES,
                     "`active`: its units are held. `confirmed`: they are sold. `cancelled`: it was released. \
-                     `expired`: its deadline came first. All but `active` are final.",
+                     `expired`: the deadline has passed. All but `active` are final.",
                 ),
             ),
-            always("owner_id", label("Who the hold is for.")),
+            always("owner_id", label("The owner.")),
             always("lines", lines),
             always("quantity", integer(1, LINE_QUANTITY * BASKET_LINES as u64, "Units over all lines.")),
             always("created_at", time("When it was made.")),
-            always("expires_at", time("When it falls due: it is live before this instant, and due at it.")),
+            always(
+                "expires_at",
+                time(
+                    "The deadline. The hold is active while the time is before it. Rounded up to the next millisecond.",
+                ),
+            ),
             always("max_expires_at", time("The latest deadline that extensions can reach.")),
             maybe("confirmed_at", time("When it was confirmed.")),
             maybe("closed_at", time("When its final state was reached.")),
@@ -81,7 +86,7 @@ fn line() -> Value {
                 "quantity",
                 quantity("Units granted; fewer than requested only with `fulfilment: partial`."),
             ),
-            always("requested_quantity", quantity("Units asked for.")),
+            always("requested_quantity", quantity("Requested units.")),
             maybe("sequence", counter("The item's sequence at the line's latest transition.")),
             maybe(
                 "returned_quantity",
@@ -216,7 +221,7 @@ fn item() -> Value {
         vec![
             always("sku", label("What is sold.")),
             always("location", label("Where it is stocked.")),
-            always("mode", word(&["counted", "units"], "How units are told apart.")),
+            always("mode", word(&["counted", "units"], "Whether units are counted or have ids.")),
             always("total_units", units("Units that exist.")),
             always("confirmed_sold", units("Units sold, less returns.")),
             always("held_units", units("Units in active reservations.")),
@@ -243,7 +248,7 @@ fn item() -> Value {
 
 fn availability() -> Value {
     object(
-        "What of an item is to be had.",
+        "An item's availability.",
         vec![
             always("sku_id", label("The SKU, by its longer name.")),
             always("sku", label("What.")),
@@ -302,14 +307,15 @@ fn field_error() -> Value {
     object(
         "What is wrong with one field.",
         vec![
+            always("in", word(&["body", "path", "query", "header"], "The part of the request.")),
             always(
                 "pointer",
                 text(
-                    "Where: a JSON Pointer (RFC 6901) into the body, empty for all of it; or `/` and the name of a path \
-                     parameter, a query parameter or a header.",
+                    "A JSON Pointer (RFC 6901) into the body, empty for the whole body. In other parts: `/` and the name of \
+                     the parameter or header.",
                 ),
             ),
-            always("detail", text("What is wrong and what would be right.")),
+            always("detail", text("What is wrong, and what would be right.")),
         ],
     )
 }
@@ -324,11 +330,11 @@ fn shortage() -> Value {
         vec![
             always("sku", label("What.")),
             always("location", label("Where.")),
-            always("requested_quantity", quantity("Units asked for, summed over the item's lines.")),
-            always("available", units("Units to be had.")),
+            always("requested_quantity", quantity("Requested units, added up over the item's lines.")),
+            always("available", units("Available units.")),
             maybe(
                 "next_expiry_at",
-                time("When the earliest hold on the item falls due; absent when there is none."),
+                time("The deadline of the earliest hold on the item. Absent if there is none."),
             ),
         ],
     )

@@ -4,7 +4,7 @@ use super::operation::Operation;
 use super::problems;
 use super::requests::{basket, order, single, ttl};
 use super::reservations::example;
-use super::samples::{at, cart, item, item_key, request_id, written};
+use super::samples::{EXAMPLE_IDS, at, cart, item, item_key, request_id, written};
 use super::schema::{
     Member, always, array, closed, flag, integer, key, label, location, maybe, named, object, uuid, with,
 };
@@ -14,8 +14,8 @@ use crate::problem::Reason;
 use crate::routes::RouteId;
 use serde_json::{Value, json};
 
-/// What may stand against one command of a batch.
-const REFUSALS: [Reason; 16] = [
+/// Reasons that one command of a batch can be answered with.
+const REFUSALS: [Reason; 17] = [
     Reason::InvalidRequest,
     Reason::UnknownItem,
     Reason::UnknownReservation,
@@ -27,6 +27,7 @@ const REFUSALS: [Reason; 16] = [
     Reason::ReservationConfirmed,
     Reason::ExtensionLimit,
     Reason::IdempotencyMismatch,
+    Reason::TtlTooLong,
     Reason::QuantityLimit,
     Reason::Internal,
     Reason::Overloaded,
@@ -99,14 +100,14 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         (
             "AvailabilityAnswer",
             object(
-                "One entry for each item that was asked for, in the same order.",
+                "One entry for each requested item, in the same order.",
                 vec![always("items", array(named("AvailabilityEntry"), 1, ITEMS, "The items."))],
             ),
         ),
         (
             "AvailabilityEntry",
             json!({
-                "description": "What of an item is to be had, or that there is no such item.",
+                "description": "An item's availability, or that the item does not exist.",
                 "oneOf": [named("Availability"), named("UnknownItem")],
             }),
         ),
@@ -142,7 +143,7 @@ fn op(word: &str, description: &str, mut members: Vec<Member>) -> Value {
     closed(description, members)
 }
 
-/// A command on a reservation that there is.
+/// A command on an existing reservation.
 fn on_one(word: &str, description: &str, members: Vec<Member>) -> Value {
     let mut all = vec![always("reservation_id", uuid("The reservation's id."))];
     all.extend(members);
@@ -169,6 +170,7 @@ fn result() -> Value {
 }
 
 fn commands() -> Operation {
+    let [id, other] = EXAMPLE_IDS;
     let results = written(|out| {
         let mut list = encode::List::open(out, "results");
         encode::result_reservation(list.entry(out), 201, false, &cart());
@@ -188,9 +190,9 @@ fn commands() -> Operation {
                     { "op": "reserve", "owner_id": "cart-9", "ttl_seconds": 300, "lines": [
                         { "sku": "tea", "quantity": 2 }, { "sku": "cup", "location": "hub-9" },
                     ] },
-                    { "op": "extend", "reservation_id": ID, "ttl_seconds": 600 },
-                    { "op": "confirm", "reservation_id": ID, "order_id": "order-1001" },
-                    { "op": "release", "reservation_id": OTHER_ID, "reason": "cart emptied" },
+                    { "op": "extend", "reservation_id": id, "ttl_seconds": 600 },
+                    { "op": "confirm", "reservation_id": id, "order_id": "order-1001" },
+                    { "op": "release", "reservation_id": other, "reason": "cart emptied" },
                 ],
             })),
         }))
@@ -198,9 +200,6 @@ fn commands() -> Operation {
             "mixed": example("A reserve that holds, a release that is a replay, a reserve that is refused", results),
         }))
 }
-
-const ID: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
-const OTHER_ID: &str = "018bcfe5-6800-7fff-bfff-fffffffffffe";
 
 fn availability() -> Operation {
     let shown = written(|out| {

@@ -75,8 +75,8 @@ fn event() -> Value {
         })
         .collect();
     json!({
-        "description": "Something that happened: written with its effect, never changed. Its `type` says which it is; there \
-            may be more types than these one day.",
+        "description": "A change, written together with its effect and never modified. Its `type` says which kind. More \
+            types may be added.",
         "oneOf": kinds.map(|(_, schema)| named(schema)),
         "discriminator": { "propertyName": "type", "mapping": mapping },
     })
@@ -90,7 +90,7 @@ fn framed(description: &str, types: &[&str], own: Vec<Member>) -> Value {
             "position",
             counter("Its place among all events: from 1, without gaps, in the order of commits."),
         ),
-        always("type", word(types, "What happened.")),
+        always("type", word(types, "The kind of event.")),
         always("time", time("When it was decided.")),
     ];
     members.extend(own);
@@ -110,14 +110,14 @@ fn of_reservation() -> Value {
         &OF_RESERVATIONS,
         vec![
             always("reservation_id", uuid("Which reservation.")),
-            always("owner_id", label("Who the hold is for.")),
+            always("owner_id", label("The owner.")),
             always("status", word(&super::answers::STATUSES, "Where it stands.")),
             always("quantity", super::schema::integer(1, most, "Units over all lines.")),
             always(
                 "lines",
                 array(named("EventLine"), 1, BASKET_LINES, "Its lines, each with its item's figures."),
             ),
-            always("expires_at", time("When it falls due.")),
+            always("expires_at", time("The deadline.")),
             maybe("max_expires_at", time("When made: the latest deadline that extensions can reach.")),
             maybe("channel", label("When made: the sales channel.")),
             maybe("customer_id", label("When made: the buyer.")),
@@ -171,7 +171,7 @@ fn line() -> Value {
         "A line of a reservation, with its item as it is after the event.",
         vec![
             always("quantity", quantity("Units granted.")),
-            always("requested_quantity", quantity("Units asked for.")),
+            always("requested_quantity", quantity("Requested units.")),
             maybe(
                 "returned_quantity",
                 quantity("Units that came back after the sale; absent when none did."),

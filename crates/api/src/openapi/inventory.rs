@@ -2,7 +2,7 @@
 
 use super::lists::{limit, starting_after};
 use super::operation::{Operation, in_query};
-use super::reservations::{at_location, example, sku};
+use super::reservations::{at_location, example, example_at, sku};
 use super::samples::{at, item, label as made_label, written};
 use super::schema::label;
 use crate::encode;
@@ -16,7 +16,7 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 /// A path under one item.
-pub(super) fn on_one(route: RouteId) -> Operation {
+fn on_one(route: RouteId) -> Operation {
     Operation::of(route).parameter(sku()).parameter(at_location())
 }
 
@@ -61,6 +61,17 @@ fn set() -> Operation {
                 "total_units": 100, "safety_stock": 5, "default_ttl_seconds": 300, "max_hold_seconds": 1800,
                 "metadata": { "shelf": "B4" },
             })),
+            "elsewhere": example_at(
+                "An item at another location",
+                json!({ "sku": "cup", "location": "hub-9" }),
+                json!({ "total_units": 50 }),
+            ),
+            "with_ids": example_at(
+                "An item whose units have ids",
+                json!({ "sku": "concert" }),
+                json!({ "mode": "units" }),
+            ),
+            "slots": example_at("Slots of a day", json!({ "sku": "room-1" }), json!({ "mode": "units" })),
             "cleared": example("Clear the item's own time to live", json!({
                 "total_units": 100, "default_ttl_seconds": null,
             })),

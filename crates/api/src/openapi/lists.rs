@@ -1,4 +1,4 @@
-//! Pages: how lists are asked for, and what they look like.
+//! Pages of lists: their parameters and their schemas.
 
 use super::operation::in_query;
 use super::schema::{Member, always, array, flag, integer, maybe, named, object, text, with};
@@ -16,7 +16,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         (
             "UnitHistory",
             object(
-                "What happened to a unit since it was added.",
+                "The history of a unit since it was added.",
                 vec![always(
                     "data",
                     array(
@@ -32,7 +32,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         (
             "History",
             object(
-                "What happened to a reservation.",
+                "The history of a reservation.",
                 vec![always(
                     "data",
                     array(named("Event"), 1, usize::MAX, "All of its events, the oldest first."),
@@ -43,13 +43,13 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 fn next() -> Member {
-    maybe("next_cursor", text("The `starting_after` of the next page; absent when there is none."))
+    maybe("next_cursor", text("The `starting_after` of the next page. Absent on the last page."))
 }
 
 fn onwards() -> Member {
     let digits = json!({
         "type": "string", "pattern": "^[0-9]{1,20}$",
-        "description": "The `after` of the next page, also when there is none yet: the last position that was looked at.",
+        "description": "The `after` of the next page, also on the last page: the last position that was read.",
     });
     always("next_cursor", digits)
 }
@@ -64,10 +64,10 @@ fn page(schema: &str, description: &str, next: Member) -> Value {
                     named(schema),
                     0,
                     PAGE_LIMIT,
-                    "May be fewer than `limit`, even none, though there are more.",
+                    "The entries. May be fewer than `limit`, even none, although more follow.",
                 ),
             ),
-            always("has_more", flag("Whether there are more behind it.")),
+            always("has_more", flag("Whether more entries follow.")),
             next,
         ],
     )
@@ -81,8 +81,5 @@ pub(super) fn limit() -> Value {
 
 /// From where.
 pub(super) fn starting_after() -> Value {
-    in_query(
-        "starting_after",
-        text("The `next_cursor` of the page before. Its text means nothing to callers."),
-    )
+    in_query("starting_after", text("The `next_cursor` of the previous page. Its content is opaque."))
 }

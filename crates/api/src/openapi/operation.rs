@@ -1,7 +1,7 @@
 //! One operation of the document: its row of the route table, with parameters, examples and links.
 
 use super::problems;
-use super::schema::{etag, header_key, named, with};
+use super::schema::{always, etag, header_key, named, object, with};
 use crate::problem::{self, Reason, grouped};
 use crate::routes::{self, Body, Content, Preconditions, RouteId, RouteSpec};
 use serde_json::{Map, Value, json};
@@ -123,7 +123,12 @@ fn response(response: &routes::Response, examples: &Value, links: Option<&Value>
         Content::None => return document,
         Content::Json(schema) => ("application/json", named(schema)),
         Content::OpenApi => {
-            ("application/json", json!({ "type": "object", "required": ["openapi", "info", "paths"] }))
+            let members = vec![
+                always("openapi", super::schema::text("The version of OpenAPI.")),
+                always("info", json!({ "type": "object" })),
+                always("paths", json!({ "type": "object" })),
+            ];
+            ("application/json", object("An OpenAPI document.", members))
         }
         Content::Text(kind) if kind == routes::EVENT_STREAM => {
             (kind, with(text(), "description", "Each `data` line is an `Event`."))
@@ -184,7 +189,7 @@ fn answer_of(reasons: &[Reason]) -> Value {
     }
 }
 
-/// Answers that have a name. No operation has that to a method that its path does not take.
+/// Answers that have a name.
 pub(super) fn responses() -> Map<String, Value> {
     let shared = [
         &[Reason::Overloaded, Reason::Unavailable][..],
@@ -211,7 +216,21 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::Overloaded,
     ];
     let alone = alone.into_iter().map(|reason| (problems::answer_name(reason), refusal(&[reason])));
-    alone.chain(shared).collect()
+    let other = ("Other".to_owned(), other());
+    alone.chain(shared).chain([other]).collect()
+}
+
+/// Any refusal, for readers that do not look at the reason.
+fn other() -> Value {
+    let reasons = [Reason::UnknownRoute, Reason::MethodNotAllowed];
+    let examples: Map<_, _> = reasons
+        .iter()
+        .map(|reason| (reason.name().to_owned(), component("examples", reason.name())))
+        .collect();
+    json!({
+        "description": "Any other refusal.",
+        "content": { problem::CONTENT_TYPE: { "schema": named("Problem"), "examples": examples } },
+    })
 }
 
 /// A reference to one of the document's components.

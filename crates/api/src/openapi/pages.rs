@@ -1,6 +1,6 @@
 //! The operations that answer with documents about the server, and those of its admin listener.
 
-use super::operation::{Operation, in_path};
+use super::operation::{Operation, component, in_path};
 use super::schema::word;
 use crate::problem::Reason;
 use crate::routes::RouteId;
@@ -29,7 +29,11 @@ pub(super) fn operations() -> Vec<Operation> {
 pub(super) fn admin() -> Vec<(&'static str, Value)> {
     let one = |id: &str, summary: &str, description: &str, more: Value| {
         let kind = if id == "get_metrics" { METRICS } else { PLAIN };
-        let mut responses = json!({ "200": plain(kind, description) });
+        let mut responses = json!({
+            "200": plain(kind, description),
+            "405": component("responses", "MethodNotAllowed"),
+            "default": component("responses", "Other"),
+        });
         if let Value::Object(more) = more {
             for (status, response) in more {
                 responses[status] = response;

@@ -10,7 +10,7 @@ use crate::decode::{BODY_BYTES, Invalid};
 use crate::problem::{Problem, Reason};
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
-use stockhold_domain::{Rejection, Scope, Shortage, UnavailableUnits, UnitStatus};
+use stockhold_domain::{Rejection, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_store::Failure;
 
 /// What the schema of a reason's problems is called.
@@ -31,8 +31,8 @@ pub(super) fn answer_name(reason: Reason) -> String {
 pub(super) fn schema(reason: Reason) -> Value {
     let mut members = common(reason);
     members.extend(own(reason));
-    let again = if reason.retryable() { "may succeed later" } else { "will be refused again" };
-    object(&format!("{}. The same request, unchanged, {again}.", reason.title()), members)
+    let again = if reason.retryable() { "may" } else { "must not" };
+    object(&format!("{}. A program {again} retry the same request.", reason.title()), members)
 }
 
 /// The schema of a problem of any of these reasons.
@@ -56,7 +56,7 @@ pub(super) fn any() -> Value {
         always("status", integer(400, 599, "The HTTP status.")),
         always("detail", text("What happened, with the figures, and what to do next.")),
         always("reason", super::schema::word(&names, "The reason's name: what programs decide by.")),
-        always("retryable", flag("Whether the same request, unchanged, may succeed later.")),
+        always("retryable", flag("Whether a program may retry the same request.")),
         always("request_id", label_schema("What the request is called in the server's log.")),
     ];
     object(
@@ -76,13 +76,13 @@ fn common(reason: Reason) -> Vec<Member> {
         always("reason", word(reason.name(), "The reason's name: what programs decide by.")),
         always(
             "retryable",
-            fixed(reason.retryable().into(), "Whether the same request, unchanged, may succeed later."),
+            fixed(reason.retryable().into(), "Whether a program may retry the same request."),
         ),
         always("request_id", label_schema("What the request is called in the server's log.")),
     ]
 }
 
-/// The item is the one of which too many were asked for, and none where it is the units with ids of all lines together.
+/// The item is the one with too many requested units. It is absent if the units with ids of all lines together are too many.
 fn too_many() -> Vec<Member> {
     vec![
         maybe(
@@ -115,8 +115,8 @@ fn own(reason: Reason) -> Vec<Member> {
             array(
                 named("FieldError"),
                 1,
-                usize::MAX,
-                "Each fault that was found. A body's first fault ends its reading.",
+                20,
+                "The faults that were found, at most 20. Of one member of the body only the first fault is found.",
             ),
         )],
         Reason::UnknownItem => {
@@ -124,13 +124,17 @@ fn own(reason: Reason) -> Vec<Member> {
         }
         Reason::InsufficientInventory => vec![
             always("lines", array(named("Shortage"), 1, BASKET_LINES, "The items that fall short.")),
-            maybe("available", units("With one item: units to be had.")),
-            maybe("next_expiry_at", time("With one item: when its earliest hold falls due.")),
+            maybe("available", units("With one item: available units.")),
+            maybe("next_expiry_at", time("With one item: the deadline of its earliest hold.")),
         ],
         Reason::UnitsUnavailable => vec![
+            maybe(
+                "unknown_units",
+                array(label_schema("A unit's id."), 1, usize::MAX, "Those of `units` that do not exist."),
+            ),
             always(
                 "taken",
-                array(named("TakenUnits"), 1, BASKET_LINES, "The items with units that can't be had."),
+                array(named("TakenUnits"), 1, BASKET_LINES, "The items with units that are not available."),
             ),
             always(
                 "units",
@@ -154,10 +158,24 @@ fn own(reason: Reason) -> Vec<Member> {
         Reason::ReturnExceedsSold => vec![
             sku(),
             location(),
-            always("requested_quantity", counter("Units that were to come back.")),
+            always("requested_quantity", counter("Units in the return.")),
             always(
                 "confirmed_sold",
-                integer(0, LINE_QUANTITY, "Units of this reservation that are sold and have not come back."),
+                integer(0, LINE_QUANTITY, "Units of this reservation that are sold and not returned."),
+            ),
+        ],
+        Reason::TtlTooLong => vec![always(
+            "max_ttl_seconds",
+            super::schema::seconds("The longest hold: of these items, or of the extended reservation."),
+        )],
+        Reason::PositionOutOfRange => vec![
+            maybe(
+                "newest_position",
+                counter("The position of the newest event, when the requested one is beyond it."),
+            ),
+            maybe(
+                "archived_through",
+                counter("The last archived position, when the requested one is before it."),
             ),
         ],
         Reason::ExtensionLimit => {
@@ -207,6 +225,11 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::InvalidRequest => {
             Invalid::new("/quantity", "must be a whole number from 1 to 1,000,000, found \"three\"").into()
         }
+        Reason::PositionOutOfRange => Problem::beyond_newest(41, 12),
+        Reason::TtlTooLong => match Seconds::new(1_800) {
+            Ok(max) => Rejection::TtlTooLong { max }.into(),
+            Err(_) => unreachable!("1,800 seconds are a time to live"),
+        },
         Reason::Forbidden => Problem::foreign_origin("https://elsewhere.example"),
         Reason::UnknownItem => Rejection::UnknownItem(vec![item_key("hub-9", "tea")]).into(),
         Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
@@ -222,7 +245,8 @@ pub(super) fn made(reason: Reason) -> Problem {
         .into(),
         Reason::UnitsUnavailable => Rejection::UnitsUnavailable(vec![UnavailableUnits {
             item: item_key("default", "concert"),
-            units: vec![label("A-12"), label("A-13")],
+            units: vec![label("A-12"), label("Z-99")],
+            unknown: vec![label("Z-99")],
         }])
         .into(),
         Reason::UnknownUnit => {

@@ -32,8 +32,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 fn reserve() -> Value {
-    let asked = with(quantity("Units to hold."), "default", 1);
-    let mut members = vec![owner(), maybe("quantity", asked)];
+    let mut members = vec![owner(), maybe("quantity", quantity("Units to hold. Default: 1."))];
     members.extend(which());
     members.extend(terms());
     closed("What to hold of one item, for whom and how long.", members)
@@ -46,8 +45,8 @@ pub(super) fn basket() -> Vec<Member> {
         1,
         BASKET_LINES,
         &format!(
-            "The items. Lines that name the same item are summed before anything is checked, and answered as one. Units \
-             with ids may be {BASKET_UNITS} over all lines together; more is `quantity_limit`."
+            "The items. Lines of the same item are added up first and answered as one. All lines together may hold \
+             {BASKET_UNITS} units with ids; more is `quantity_limit`."
         ),
     );
     let mut members = vec![owner(), always("lines", lines)];
@@ -56,7 +55,7 @@ pub(super) fn basket() -> Vec<Member> {
 }
 
 fn owner() -> Member {
-    always("owner_id", label("Who the hold is for, as the caller names it: an order, a cart, a session."))
+    always("owner_id", label("The owner of the hold: the caller's name of an order, a cart or a session."))
 }
 
 /// The members of a reserve of one item in a batch.
@@ -74,22 +73,18 @@ fn terms() -> Vec<Member> {
         maybe(
             "ttl_seconds",
             seconds(&format!(
-                "How long the hold lives, in seconds; at most the item's `max_hold_seconds`. When left out: the item's \
-                 `default_ttl_seconds`, else its location's, else the service's ({DEFAULT_TTL_SECONDS} unless it is \
-                 configured). Of several items the shortest counts; an item of which `fulfilment: partial` holds nothing does \
-                 not count for what is left out here."
+                "The time to live of the hold, in seconds. More than the item's `max_hold_seconds` is `ttl_too_long`. \
+                 Default: the item's `default_ttl_seconds`, else its location's, else the service's \
+                 ({DEFAULT_TTL_SECONDS} unless configured). With several items the shortest default applies. An item of \
+                 which `fulfilment: partial` holds nothing does not count."
             )),
         ),
         maybe(
             "fulfilment",
-            with(
-                word(
-                    &["all", "partial"],
-                    "`all`: every line in full, or nothing. `partial`: each line gets what there is; lines that get \
-                     nothing are left out; when all do it is `insufficient_inventory`.",
-                ),
-                "default",
-                "all",
+            word(
+                &["all", "partial"],
+                "`all`, the default: every line in full, or nothing. `partial`: each line gets what is available, and \
+                 lines that get nothing are left out. If all lines get nothing, the answer is `insufficient_inventory`.",
             ),
         ),
         maybe("channel", label("The sales channel, shown again.")),
@@ -108,8 +103,8 @@ fn line() -> Value {
 
 fn return_line() -> Value {
     let mut members = Vec::from(wish());
-    members.push(maybe("units", unit_ids("Where units have ids: the ones that come back.")));
-    closed("An item and how many units of it come back, or which.", members)
+    members.push(maybe("units", unit_ids("For units with ids: the returned ones.")));
+    closed("An item, and how many of its units are returned, or which.", members)
 }
 
 /// Units by their ids.
@@ -127,22 +122,26 @@ fn which() -> Vec<Member> {
         maybe(
             "units",
             unit_ids(
-                "These units, all of them; `quantity` is left out or is their number. Not beside the others below.",
+                "These units, all of them. `quantity` is left out or is their number. Not together with the fields below.",
             ),
         ),
         maybe(
             "adjacent",
-            flag("The best units that are side by side in one row, leaving no single one behind."),
+            flag("The best units side by side in one row, without leaving a single unit over."),
         ),
         maybe(
             "sections",
-            array(label("A section."), 1, SECTIONS, "Only units of these, in order of preference."),
+            array(label("A section."), 1, SECTIONS, "Only units of these sections, in order of preference."),
         ),
         maybe(
             "min_together",
-            integer(1, LINE_UNITS, "Where one run can't be had: several, of at least so many units each."),
+            integer(
+                1,
+                LINE_UNITS,
+                "If one run is not available: several runs of at least this many units each.",
+            ),
         ),
-        maybe("attributes", attributes("Only units that have all of these.")),
+        maybe("attributes", attributes("Only units with all of these attributes.")),
     ]
 }
 
@@ -170,9 +169,9 @@ fn unit_request() -> Value {
         "A unit: a seat, a slot, a serial number.",
         vec![
             always("unit_id", label("Its id, unique within the item.")),
-            maybe("section", label("Part of the hall.")),
+            maybe("section", label("The section of the venue.")),
             maybe("row", label("Row of the section.")),
-            maybe("number", label("What is painted on it.")),
+            maybe("number", label("The number on the seat.")),
             maybe(
                 "position",
                 integer(
@@ -191,13 +190,13 @@ fn wish() -> [Member; 3] {
     [
         always("sku", label("What: a SKU, compared byte by byte.")),
         maybe("location", location("Where it is stocked.")),
-        maybe("quantity", with(quantity("Units."), "default", 1)),
+        maybe("quantity", quantity("Units. Default: 1.")),
     ]
 }
 
 /// The order that a confirm names.
 pub(super) fn order() -> Value {
-    label("The order that the reservation becomes. A second confirm may name the same one or none.")
+    label("The order. A second confirm may name the same order or none.")
 }
 
 fn confirm() -> Value {
@@ -207,7 +206,8 @@ fn confirm() -> Value {
 /// How long an extend asks for.
 pub(super) fn ttl() -> Value {
     seconds(
-        "How long from now, in seconds. The deadline never gets earlier, and never later than `max_expires_at`.",
+        "Seconds from now. The deadline never gets earlier, and never later than `max_expires_at`. More than the longest \
+         hold is `ttl_too_long`.",
     )
 }
 
@@ -216,16 +216,16 @@ fn returned() -> Value {
         named("ReturnLineRequest"),
         1,
         BASKET_LINES,
-        "What comes back. When left out, and `units` too: everything that has not come back yet.",
+        "The returned items. Without `lines` and `units`: all units that have not been returned.",
     );
     closed(
-        "What comes back and why.",
+        "The returned units and the reason.",
         vec![
             maybe("lines", lines),
             maybe(
                 "units",
                 unit_ids(
-                    "These units come back, whichever lines have them; an id that several lines have is refused: name it in `lines`. Not beside `lines`.",
+                    "The returned units. An id that occurs in several lines is refused: send it in `lines`. Not together with `lines`.",
                 ),
             ),
             always("reason", label("Why, for the record.")),
@@ -235,24 +235,24 @@ fn returned() -> Value {
 }
 
 fn stock() -> Value {
-    let settable = "When left out it stays as it is.";
-    let unset = "`null` takes it back.";
+    let settable = "Default: unchanged.";
+    let unset = "`null` clears it.";
     closed(
-        "What exists of an item, and its settings. What is left out stays as it is.",
+        "An item's stock and settings. Omitted fields stay unchanged.",
         vec![
             maybe(
                 "total_units",
                 units(
-                    "Units that exist, sold and held ones included. When left out it stays as it is; a new item that counts them \
-                     needs it. Where they have ids it is their number.",
+                    "Units that exist, sold and held ones included. Default: unchanged. A new counted item needs it. With units \
+                     that have ids it is their number.",
                 ),
             ),
             maybe(
                 "mode",
                 word(
                     &["counted", "units"],
-                    "How units are told apart: `counted` ones are interchangeable, `units` have ids. A new item counts them \
-                     unless it says otherwise; it never changes.",
+                    "`counted`: units are interchangeable. `units`: every unit has an id. A new item is `counted` by default. The \
+                     mode never changes.",
                 ),
             ),
             maybe(
@@ -265,15 +265,15 @@ fn stock() -> Value {
                 "default_ttl_seconds",
                 nullable(seconds(&format!(
                     "Time to live of a hold that names none, in seconds; more than the longest hold counts as that. \
-                     {settable} {unset} A new item has none of its own; the \
-                     service's is {DEFAULT_TTL_SECONDS} unless it is configured."
+                     {settable} {unset} A new item uses the service's, \
+                     {DEFAULT_TTL_SECONDS} unless configured."
                 ))),
             ),
             maybe(
                 "max_hold_seconds",
                 nullable(seconds(&format!(
-                    "Longest hold in seconds, extensions included. {settable} {unset} A new item has none of its own; the \
-                     service's is {DEFAULT_MAX_HOLD_SECONDS} unless it is configured. Holds that are there keep theirs."
+                    "Longest hold in seconds, extensions included. {settable} {unset} A new item uses the service's, \
+                     {DEFAULT_MAX_HOLD_SECONDS} unless configured. Existing reservations keep theirs."
                 ))),
             ),
             maybe("metadata", nullable(own_data())),
@@ -285,7 +285,7 @@ fn stock() -> Value {
 fn own_data() -> Value {
     let mut schema = metadata();
     let text = schema["description"].as_str().unwrap_or_default();
-    schema["description"] = json!(format!("{text} When left out it stays as it is. `null` takes it back."));
+    schema["description"] = json!(format!("{text} Default: unchanged. `null` clears it."));
     schema
 }
 
@@ -296,7 +296,7 @@ fn adjust() -> Value {
         "description": "Units that arrived (above 0) or left (below 0).",
     });
     closed(
-        "By how much the total moves, and why.",
+        "The change of the total, and why.",
         vec![
             always("delta", delta),
             always("reason", label("Why, for the record: a delivery, breakage, a count.")),

@@ -3,14 +3,13 @@
 use super::answers::STATUSES;
 use super::lists::{limit, starting_after};
 use super::operation::{Operation, in_path, in_query};
-use super::samples::{basket, cart, extended, released, reservation, returned, seats, sold, written};
+use super::samples::{
+    EXAMPLE_IDS, basket, cart, extended, released, reservation, returned, seats, sold, written,
+};
 use super::schema::{label, location, uuid, with, word};
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::{Value, json};
-
-/// An id for the examples.
-const ID: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
@@ -18,7 +17,12 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 pub(super) fn sku() -> Value {
-    in_path("sku", label("The SKU, percent-encoded (a slash in it is `%2F`)."), "tea")
+    sku_like("tea")
+}
+
+/// A SKU in the path, with its example.
+pub(super) fn sku_like(example: &str) -> Value {
+    in_path("sku", label("The SKU, percent-encoded (a slash in it is `%2F`)."), example)
 }
 
 pub(super) fn at_location() -> Value {
@@ -29,9 +33,14 @@ pub(super) fn example(summary: &str, value: Value) -> Value {
     json!({ "summary": summary, "value": value })
 }
 
+/// An example of a request with other parameters than the examples of the parameters themselves.
+pub(super) fn example_at(summary: &str, parameters: Value, value: Value) -> Value {
+    json!({ "summary": summary, "value": value, "x-parameters": parameters })
+}
+
 /// A path under one reservation.
 pub(super) fn on_one(route: RouteId) -> Operation {
-    Operation::of(route).parameter(in_path("reservation_id", uuid("The reservation's id."), ID))
+    Operation::of(route).parameter(in_path("reservation_id", uuid("The reservation's id."), EXAMPLE_IDS[0]))
 }
 
 /// The operations that can follow on a reservation.
@@ -70,8 +79,8 @@ fn reserve() -> Operation {
             "partial": example("Up to five units, as many as are available", json!({
                 "owner_id": "cart-7", "quantity": 5, "fulfilment": "partial",
             })),
-            "seats": example("Two seats by their ids", json!({ "owner_id": "cart-7", "units": ["A-12", "A-13"] })),
-            "best": example("The best four seats together, or two and two", json!({
+            "seats": example_at("Two seats by their ids", json!({ "sku": "concert" }), json!({ "owner_id": "cart-7", "units": ["A-12", "A-13"] })),
+            "best": example_at("The best four seats together, or two and two", json!({ "sku": "concert" }), json!({
                 "owner_id": "cart-7", "quantity": 4, "adjacent": true, "sections": ["stalls", "balcony"],
                 "min_together": 2,
             })),

@@ -19,6 +19,10 @@ pub(super) fn at(seconds: i64) -> Instant {
     Instant::from_millis(NOON + seconds * 1_000)
 }
 
+/// Ids of reservations in examples. The page for browsers puts shell variables in their place.
+pub(super) const EXAMPLE_IDS: [&str; 2] =
+    ["018bcfe5-6800-7fff-bfff-ffffffffffff", "018bcfe5-6800-7fff-bfff-fffffffffffe"];
+
 /// The reservation.
 pub(super) fn id() -> ReservationId {
     ReservationId::from_u128(0x018b_cfe5_6800_7fff_bfff_ffff_ffff_ffff)

@@ -65,9 +65,10 @@ pub(super) fn label(description: &str) -> Value {
     })
 }
 
-/// A location that is `default` when it is left out.
+/// A location that is `default` when it is left out. The keyword `default` is for parameters only: generators of typed
+/// clients take a member with a default for a required one.
 pub(super) fn location(description: &str) -> Value {
-    with(label(description), "default", stockhold_domain::Label::DEFAULT_LOCATION)
+    label(&format!("{description} Default: `{}`.", stockhold_domain::Label::DEFAULT_LOCATION))
 }
 
 /// An idempotency key in a body.
@@ -75,8 +76,7 @@ pub(super) fn key() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": KEY_BYTES, "pattern": NO_CONTROL,
         "x-max-bytes": KEY_BYTES,
-        "description": "The idempotency key, for callers that would rather not send the header. Both and different is \
-            `invalid_request`.",
+        "description": "The idempotency key, in place of the header. A different key in the header is `invalid_request`.",
     })
 }
 
@@ -155,8 +155,7 @@ pub(super) fn metadata() -> Value {
     json!({
         "type": "object", "additionalProperties": true, "x-max-bytes": METADATA_BYTES,
         "description": format!(
-            "The caller's own data, kept and shown as it is: a JSON object of at most {} bytes without whitespace. \
-             Numbers keep the digits that they came with.",
+            "The caller's own data: a JSON object of at most {} bytes without whitespace. Numbers keep their digits.",
             crate::problem::grouped(METADATA_BYTES as u64)
         ),
     })

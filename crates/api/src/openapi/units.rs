@@ -1,9 +1,8 @@
 //! The operations on units with ids.
 
-use super::inventory::on_one;
 use super::lists::{limit, starting_after};
 use super::operation::{Operation, in_path, in_query};
-use super::reservations::example;
+use super::reservations::{at_location, example, example_at, sku_like};
 use super::samples::{concert, pool, unit_history, written};
 use super::schema::{flag, label, with, word};
 use crate::encode;
@@ -21,13 +20,20 @@ pub(super) fn operations() -> Vec<Operation> {
 
 fn add() -> Operation {
     let added = written(|out| encode::added(out, &concert(), 2, 1));
-    on_one(RouteId::AddUnits)
+    let seat = |number: u32| {
+        let mut seat = json!({
+            "unit_id": format!("A-{number}"), "section": "stalls", "row": "A", "number": number.to_string(),
+        });
+        if number == 12 {
+            seat["attributes"] = json!({ "aisle": true });
+        }
+        seat
+    };
+    let seats: Vec<_> = (12..=18).map(seat).collect();
+    on_units(RouteId::AddUnits)
         .requests(json!({
-            "row": example("Two seats of a row", json!({ "units": [
-                { "unit_id": "A-12", "section": "stalls", "row": "A", "number": "12" },
-                { "unit_id": "A-13", "section": "stalls", "row": "A", "number": "13", "attributes": { "aisle": true } },
-            ] })),
-            "slots": example("Slots of a day", json!({ "units": [
+            "row": example("Seats of a row", json!({ "units": seats })),
+            "slots": example_at("Slots of a day", json!({ "sku": "room-1" }), json!({ "units": [
                 { "unit_id": "09:00", "position": 540 }, { "unit_id": "09:30", "position": 570 },
             ] })),
         }))
@@ -42,7 +48,7 @@ fn list() -> Operation {
         }
         list.close_page(out, false, None);
     });
-    on_one(RouteId::ListUnits)
+    on_units(RouteId::ListUnits)
         .parameter(in_query("status", word(&["available", "held", "sold"], "Only units with this status.")))
         .parameter(in_query("section", label("Only units of this section.")))
         .parameter(limit())
@@ -50,32 +56,39 @@ fn list() -> Operation {
         .responds(json!({ "page": example("The last page", page) }))
 }
 
+/// A path under one item whose units have ids.
+fn on_units(route: RouteId) -> Operation {
+    Operation::of(route).parameter(sku_like("concert")).parameter(at_location())
+}
+
 /// A path under one unit.
-fn on_unit(route: RouteId) -> Operation {
-    on_one(route).parameter(in_path("unit_id", label("The unit's id, percent-encoded."), "A-12"))
+fn on_unit(route: RouteId, unit: &str) -> Operation {
+    on_units(route).parameter(in_path("unit_id", label("The unit's id, percent-encoded."), unit))
 }
 
 fn one() -> Operation {
     let unit = pool().iter().next().map(|unit| written(|out| encode::unit(out, unit)));
-    on_unit(RouteId::GetUnit).responds(json!({ "held": example("Held", json!(unit)) }))
+    on_unit(RouteId::GetUnit, "A-12").responds(json!({ "held": example("Held", json!(unit)) }))
 }
 
 fn history() -> Operation {
     let rows = unit_history();
     let rows: Vec<_> = rows.iter().map(|row| written(|out| encode::event(out, row))).collect();
-    on_unit(RouteId::GetUnitEvents)
+    on_unit(RouteId::GetUnitEvents, "A-12")
         .responds(json!({ "held": example("Added and held", json!({ "data": rows })) }))
 }
 
 fn retire() -> Operation {
-    on_unit(RouteId::RetireUnit)
+    on_unit(RouteId::RetireUnit, "A-18")
 }
 
 fn seat_map() -> Operation {
     let map = |layout| written(|out| encode::seat_map(out, &SeatMap::of(&concert(), &pool(), layout)));
     let layout = flag("Whether to show `layout`: the units themselves, which change rarely.");
-    on_one(RouteId::GetSeatMap).parameter(in_query("layout", with(layout, "default", true))).responds(json!({
-        "whole": example("With the layout", map(true)),
-        "states": example("Statuses only", map(false)),
-    }))
+    on_units(RouteId::GetSeatMap).parameter(in_query("layout", with(layout, "default", true))).responds(
+        json!({
+            "whole": example("With the layout", map(true)),
+            "states": example("Statuses only", map(false)),
+        }),
+    )
 }

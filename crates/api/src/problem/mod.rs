@@ -1,8 +1,7 @@
-//! How it is told that something was not done: `application/problem+json`, one reason each, with the figures that say
-//! what to do next.
+//! Refusals and failures as `application/problem+json`: one reason each, with the figures that a caller needs next.
 //!
-//! The one place where an outcome becomes a status. It repeats no rule, and says nothing of the inside: what broke is
-//! for the log, not for the caller.
+//! The one place where an outcome becomes a status. It must never repeat a rule, and never show internal errors: those
+//! are for the log.
 
 mod page;
 mod reason;
@@ -12,8 +11,9 @@ mod write;
 pub use page::page_html;
 pub use reason::Reason;
 
-use crate::decode::Invalid;
-use stockhold_domain::{FieldError, Instant, ItemKey, Label, Scope, Shortage, UnavailableUnits, UnitStatus};
+use crate::decode::{Fault, FaultLocation, Invalid};
+use std::fmt::Write;
+use stockhold_domain::{Instant, ItemKey, Label, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_store::Failure;
 
 /// The media type of a problem.
@@ -36,7 +36,7 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fields {
     None,
-    Errors(Vec<FieldError>),
+    Errors(Vec<Fault>),
     Items(Vec<ItemKey>),
     Scope(Scope),
     Quantity {
@@ -50,6 +50,9 @@ enum Fields {
     Shortages(Vec<Shortage>),
     ExpiresAt(Instant),
     MaxExpiresAt(Instant),
+    MaxTtl(Seconds),
+    NewestPosition(u64),
+    ArchivedThrough(u64),
     ReturnExceeds {
         item: ItemKey,
         requested: u64,
@@ -76,49 +79,44 @@ impl Problem {
         &self.detail
     }
 
-    /// Events after a position are asked for, and those up to a later one are no longer here.
+    /// The events after a position were requested, and some of them are archived.
     pub fn archived(after: u64, through: u64) -> Self {
         let detail = format!(
-            "is {after}, and events up to position {through} have been archived and are no longer here: begin after \
-             {through}, and take what came before from the archive"
+            "The events after position {after} are not complete here: events up to position {through} are archived. Read \
+             those from the archive, and continue here with after={through}."
         );
-        let error = FieldError { pointer: "/after".into(), detail };
-        Self::from(Invalid { errors: vec![error] })
+        Self { reason: Reason::PositionOutOfRange, detail, fields: Fields::ArchivedThrough(through) }
     }
 
-    /// Events after a position are asked for that no event has yet: it was named by a header or by the query.
-    pub fn beyond_newest(pointer: &'static str, after: u64, newest: u64) -> Self {
-        let error = FieldError {
-            pointer: pointer.into(),
-            detail: format!("is {after}, and the newest event is at {newest}"),
-        };
+    /// The events after a position were requested that no event has yet.
+    pub fn beyond_newest(after: u64, newest: u64) -> Self {
         let detail = format!(
-            "The newest event is at position {newest}, and {after} is beyond it: whoever has seen that position has seen \
-             a history that is not this one's, as after a restore from a backup. What happened here up to {after} would \
-             be missed. Compare what was seen with GET /v1/events, put right what is not in it, and go on after {newest}."
+            "Position {after} is beyond the newest event, which is at position {newest}. The position comes from another \
+             history, for example from before a restore. Compare your events with GET /v1/events, and continue with \
+             after={newest}."
         );
-        Self { reason: Reason::InvalidRequest, detail, fields: Fields::Errors(vec![error]) }
+        Self { reason: Reason::PositionOutOfRange, detail, fields: Fields::NewestPosition(newest) }
     }
 
     /// There is no such path.
     pub fn unknown_route(path: &str) -> Self {
         if ADMIN_PATHS.contains(&path) {
-            let detail = format!(
-                "{path} is on the admin listener, which has an address of its own (`stockhold config`)."
-            );
+            let detail = format!("{path} is on the admin listener. `stockhold config` shows its address.");
             return Self::plain(Reason::UnknownRoute, detail);
         }
         let path = crate::decode::clip(path);
         Self::plain(
             Reason::UnknownRoute,
-            format!("There is nothing at {path}. The paths are listed at / and described at /docs."),
+            format!("There is no path {path}. / lists the paths, /docs describes them."),
         )
     }
 
     /// There is no such path on the admin listener.
     pub fn unknown_admin_route(path: &str) -> Self {
         let path = crate::decode::clip(path);
-        let detail = format!("There is nothing at {path}. Here are /livez, /readyz, /startupz and /metrics.");
+        let detail = format!(
+            "There is no path {path} on the admin listener. It has /livez, /readyz, /startupz and /metrics."
+        );
         Self::plain(Reason::UnknownRoute, detail)
     }
 
@@ -128,8 +126,8 @@ impl Problem {
         Self::plain(
             Reason::Forbidden,
             format!(
-                "A browser sent this for a page of \"{origin}\", and nothing was done: pages of other origins may not \
-                 change anything here. Send it from a server, without an Origin header."
+                "A browser sent this request for a page of \"{origin}\". Pages of other origins may not change anything, so \
+                 nothing was done. Send the request from a server, without an Origin header."
             ),
         )
     }
@@ -137,27 +135,28 @@ impl Problem {
     /// The path takes other methods; `allowed` is the content of the `Allow` header.
     pub fn method_not_allowed(method: &str, allowed: &str) -> Self {
         let method = crate::decode::clip(method);
-        Self::plain(Reason::MethodNotAllowed, format!("{method} is not possible here. Use {allowed}."))
+        Self::plain(Reason::MethodNotAllowed, format!("This path does not take {method}. Use {allowed}."))
     }
 
     /// The body is longer than the route takes, in bytes.
     pub fn too_large(limit: usize) -> Self {
         let limit = limit as u64;
-        let detail = format!("The body may have at most {} bytes. Send less at a time.", grouped(limit));
+        let detail =
+            format!("The body may have at most {} bytes. Send several smaller requests.", grouped(limit));
         Self { reason: Reason::TooLarge, detail, fields: Fields::Limit(limit) }
     }
 
     /// What came can't be read as a request, or not to its end.
     pub fn unreadable(why: &str) -> Self {
-        let error = FieldError { pointer: "".into(), detail: why.to_owned() };
-        let detail = format!("What was sent can't be read: it {why}. The connection is closed.");
-        Self { reason: Reason::InvalidRequest, detail, fields: Fields::Errors(vec![error]) }
+        let detail = format!("The request can't be read: it {why}. The connection is closed.");
+        let errors = Invalid::new("", why).errors;
+        Self { reason: Reason::InvalidRequest, detail, fields: Fields::Errors(errors) }
     }
 
     /// What came stopped before it was a whole request.
     pub fn late() -> Self {
-        let detail = "The request did not arrive in time, and nothing was done. The connection is closed: send the request \
-                      again on another one, all of it at once.";
+        let detail = "The request did not arrive in time. Nothing was done, and the connection is closed. Send the whole \
+                      request again on a new connection.";
         Self::plain(Reason::RequestTimeout, detail.to_owned())
     }
 
@@ -165,8 +164,8 @@ impl Problem {
     pub fn head_too_large(limit: usize) -> Self {
         let limit = limit as u64;
         let detail = format!(
-            "The request line and the headers may have at most {} bytes, and be at most 100. Send fewer or shorter \
-             headers.",
+            "The request line and the headers may have at most {} bytes, and at most 100 headers are read. Send fewer or \
+             shorter headers.",
             grouped(limit)
         );
         Self { reason: Reason::TooLarge, detail, fields: Fields::Limit(limit) }
@@ -175,8 +174,8 @@ impl Problem {
     /// More event streams are open than there may be.
     pub fn too_many_streams(limit: usize) -> Self {
         let detail = format!(
-            "{} event streams are open, which is as many as there may be. Try again after the time in Retry-After, or \
-             read GET /v1/events.",
+            "{} event streams are open, which is the limit. Try again after the time in Retry-After, or read \
+             GET /v1/events.",
             grouped(limit as u64)
         );
         Self::plain(Reason::Overloaded, detail)
@@ -187,7 +186,7 @@ impl Problem {
         let found = crate::decode::clip(found);
         Self::plain(
             Reason::UnsupportedMediaType,
-            format!("The body is sent as \"{found}\". Send JSON, with Content-Type: application/json."),
+            format!("The body's type is \"{found}\". Send JSON with Content-Type: application/json."),
         )
     }
 
@@ -196,7 +195,7 @@ impl Problem {
         let encoding = crate::decode::clip(encoding);
         Self::plain(
             Reason::UnsupportedMediaType,
-            format!("The body is sent with Content-Encoding: {encoding}. Send it as it is, uncompressed."),
+            format!("The body has Content-Encoding: {encoding}. Send it uncompressed."),
         )
     }
 
@@ -204,8 +203,8 @@ impl Problem {
     pub fn internal() -> Self {
         Self::plain(
             Reason::Internal,
-            "Something broke inside of Stockhold, and this may or may not have taken effect. Repeat it with the same \
-             idempotency key; if it stays, the log has it under this request_id."
+            "Stockhold failed. The request may or may not have taken effect. Repeat it with the same idempotency key. If \
+             it fails again, look for this request_id in the log."
                 .to_owned(),
         )
     }
@@ -217,7 +216,7 @@ impl Problem {
 
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
-        Self::invalid("The request can't be understood", invalid)
+        Self::invalid("The request is invalid", invalid)
     }
 }
 
@@ -227,9 +226,15 @@ impl Problem {
         let mut detail = lead.to_owned();
         for (n, error) in invalid.errors.iter().take(NAMED_IN_DETAIL).enumerate() {
             detail.push_str(if n == 0 { ": " } else { "; " });
-            let whole = error.pointer.is_empty();
-            detail.push_str(if whole { "the body" } else { &error.pointer });
-            detail.push(' ');
+            let name = error.pointer.trim_start_matches('/');
+            // Writing to a String does not fail.
+            let _ = match error.location {
+                FaultLocation::Body if name.is_empty() => write!(detail, "the body "),
+                FaultLocation::Body => write!(detail, "{} ", error.pointer),
+                FaultLocation::Path => write!(detail, "{name} in the path "),
+                FaultLocation::Query => write!(detail, "query parameter {name} "),
+                FaultLocation::Header => write!(detail, "header {name} "),
+            };
             detail.push_str(&error.detail);
         }
         detail.push('.');
@@ -241,16 +246,15 @@ impl From<&Failure> for Problem {
     fn from(failure: &Failure) -> Self {
         let detail = match failure {
             Failure::Overloaded => {
-                "More is asked than can be done, so this was turned away and nothing was done. Try again after \
-                 the time in Retry-After."
+                "The server is overloaded. Nothing was done. Try again after the time in Retry-After."
             }
             Failure::Unavailable(_) => {
-                "The store can't take this now and nothing was done; /readyz on the admin listener says why. Try again \
-                 after the time in Retry-After."
+                "The store can't work now. Nothing was done. /readyz on the admin listener says why. Try again after the \
+                 time in Retry-After."
             }
             Failure::OutcomeUnknown => {
-                "It is not known whether this took effect. Repeat the request with the same idempotency key: it \
-                 takes effect once, whatever happened to this one."
+                "It is not known whether the request took effect. Repeat it with the same idempotency key: it takes \
+                 effect once in any case."
             }
             Failure::Internal(_) => return Self::internal(),
         };

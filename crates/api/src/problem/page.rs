@@ -7,11 +7,8 @@ use std::fmt::Write;
 /// The page of a reason as HTML. Pages and titles are this crate's own text, compiled in.
 pub fn page_html(reason: Reason) -> String {
     let (name, title, status) = (reason.name(), reason.title(), reason.status());
-    let (class, again) = if reason.retryable() {
-        ("ok", "The same request may succeed later")
-    } else {
-        ("no", "The same request will be refused again")
-    };
+    let (class, again) =
+        if reason.retryable() { ("ok", "Programs may retry") } else { ("no", "Programs must not retry") };
     let mut body = format!(
         "<main class=\"page\">\n<p class=\"soft\"><a href=\"/docs#reasons\">Reasons</a> / <code>{name}</code></p>\n\
          <h1>{title}</h1>\n<div class=\"chips\"><span class=\"chip\">Status {status}</span>\
@@ -38,8 +35,8 @@ fn explanation(reason: Reason) -> &'static str {
 fn operations(reason: Reason) -> String {
     let found = answered_by(reason);
     let everywhere = match reason {
-        Reason::UnknownRoute => "<p>Any path that there is not.</p>\n",
-        Reason::MethodNotAllowed => "<p>Any path, to a method that it does not take.</p>\n",
+        Reason::UnknownRoute => "<p>Any unknown path.</p>\n",
+        Reason::MethodNotAllowed => "<p>Any path, with a method that it does not take.</p>\n",
         _ => "",
     };
     let links = found.iter().fold(String::new(), |mut links, (id, summary)| {

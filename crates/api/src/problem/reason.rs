@@ -31,7 +31,7 @@ macro_rules! reasons {
                 match self { $(Self::$reason => $status),+ }
             }
 
-            /// Whether the same request, unchanged, may succeed later.
+            /// Whether a program may retry the same request. It never may where a person has to decide.
             pub const fn retryable(self) -> bool {
                 match self { $(Self::$reason => $retryable),+ }
             }
@@ -50,34 +50,36 @@ macro_rules! reasons {
 }
 
 reasons! {
-    InvalidRequest "invalid_request" 400 false "The request can't be understood"
-    Forbidden "forbidden" 403 false "This is not for you"
+    InvalidRequest "invalid_request" 400 false "The request is invalid"
+    PositionOutOfRange "position_out_of_range" 400 false "No such position of events"
+    Forbidden "forbidden" 403 false "Forbidden"
     UnknownItem "unknown_item" 404 false "No such item"
     UnknownReservation "unknown_reservation" 404 false "No such reservation"
     UnknownUnit "unknown_unit" 404 false "No such unit"
     UnknownRoute "unknown_route" 404 false "No such path"
-    MethodNotAllowed "method_not_allowed" 405 false "Not with this method"
+    MethodNotAllowed "method_not_allowed" 405 false "The path does not take this method"
     RequestTimeout "request_timeout" 408 true "The request did not arrive in time"
-    InsufficientInventory "insufficient_inventory" 409 true "Too little is left"
-    UnitsUnavailable "units_unavailable" 409 true "Units are taken"
+    InsufficientInventory "insufficient_inventory" 409 false "Too little is left"
+    UnitsUnavailable "units_unavailable" 409 false "Units are not available"
     UnitInUse "unit_in_use" 409 false "The unit is held or sold"
-    SalePaused "sale_paused" 409 true "The sale is paused"
+    SalePaused "sale_paused" 409 false "The sale is paused"
     ReservationExpired "reservation_expired" 409 false "The reservation has expired"
     ReservationCancelled "reservation_cancelled" 409 false "The reservation was released"
     ReservationConfirmed "reservation_confirmed" 409 false "The reservation is confirmed"
     ReservationNotConfirmed "reservation_not_confirmed" 409 false "The reservation was never confirmed"
-    ReturnExceedsSold "return_exceeds_sold" 409 false "More would come back than was sold"
-    ExtensionLimit "extension_limit" 409 false "The deadline is as late as it may be"
+    ReturnExceedsSold "return_exceeds_sold" 409 false "More would be returned than was sold"
+    ExtensionLimit "extension_limit" 409 false "The deadline can't be later"
     BelowCommitted "below_committed" 409 false "Less would exist than is sold and held"
     PreconditionFailed "precondition_failed" 412 false "The item is not as expected"
     TooLarge "too_large" 413 false "The request is too large"
     UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
-    IdempotencyMismatch "idempotency_mismatch" 422 false "The key was used for another request"
+    IdempotencyMismatch "idempotency_mismatch" 422 false "The idempotency key was used for another request"
+    TtlTooLong "ttl_too_long" 422 false "The time to live is too long"
     QuantityLimit "quantity_limit" 422 false "More than one reservation may hold"
-    Internal "internal" 500 true "Something broke"
-    Overloaded "overloaded" 503 true "Too much is asked at once"
+    Internal "internal" 500 true "Internal error"
+    Overloaded "overloaded" 503 true "The server is overloaded"
     Unavailable "unavailable" 503 true "The store can't work now"
-    OutcomeUnknown "outcome_unknown" 503 true "It is not known whether it took effect"
+    OutcomeUnknown "outcome_unknown" 503 true "The outcome is unknown"
 }
 
 /// After a full queue: it drains in much less.
@@ -102,6 +104,7 @@ impl Reason {
     pub fn of(rejection: &Rejection) -> Self {
         match rejection {
             Rejection::InvalidRequest(_) => Self::InvalidRequest,
+            Rejection::TtlTooLong { .. } => Self::TtlTooLong,
             Rejection::UnknownItem(_) => Self::UnknownItem,
             Rejection::SalePaused(_) => Self::SalePaused,
             Rejection::QuantityLimit { .. } => Self::QuantityLimit,

@@ -13,8 +13,15 @@ impl From<Rejection> for Problem {
         let reason = Reason::of(&rejection);
         let (detail, fields) = match rejection {
             Rejection::InvalidRequest(error) => {
-                return Self::invalid("This is not possible", Invalid { errors: vec![error] });
+                return Self::invalid("The request is not possible", Invalid { errors: vec![error.into()] });
             }
+            Rejection::TtlTooLong { max } => (
+                format!(
+                    "ttl_seconds is above the longest hold, which is {} seconds. Send at most {0}.",
+                    max.get()
+                ),
+                Fields::MaxTtl(max),
+            ),
             Rejection::UnknownItem(items) => (unknown_items(&items), Fields::Items(items)),
             Rejection::SalePaused(scope) => (paused(&scope), Fields::Scope(scope)),
             Rejection::QuantityLimit { item, requested, limit } => (
@@ -26,8 +33,8 @@ impl From<Rejection> for Problem {
             Rejection::UnitInUse { item, unit, status } => one_unit(item, unit, Some(status)),
             Rejection::InsufficientInventory(lines) => (shortages(&lines), Fields::Shortages(lines)),
             Rejection::IdempotencyMismatch => (
-                "This idempotency key was used before for another request, and nothing was done. Repeat that \
-                 request unchanged to see its answer, or use a new key for a new one."
+                "This idempotency key was used for another request. Nothing was done. Repeat that request unchanged to see \
+                 its answer, or send a new key."
                     .to_owned(),
                 Fields::None,
             ),
@@ -40,22 +47,20 @@ impl From<Rejection> for Problem {
                     None => "without an order".to_owned(),
                 };
                 let detail = format!(
-                    "Reservation {id} is confirmed {order} and stays so. To give sold units back, use \
-                     POST /v1/reservations/{id}/return."
+                    "Reservation {id} is confirmed {order}. To return sold units, use POST /v1/reservations/{id}/return."
                 );
                 (detail, Fields::Order(order_id))
             }
             Rejection::ReservationExpired { id, expires_at } => (
                 format!(
-                    "Reservation {id} fell due at {} and its units are free again. Make a new reservation.",
+                    "Reservation {id} expired at {} and its units are available again. Make a new reservation.",
                     time(expires_at)
                 ),
                 Fields::ExpiresAt(expires_at),
             ),
             Rejection::ExtensionLimit { max_expires_at } => (
                 format!(
-                    "The deadline is {}, the latest that this reservation may have. Confirm it before then, or \
-                     make a new reservation.",
+                    "The deadline is {}, the latest for this reservation. Confirm it before then, or make a new reservation.",
                     time(max_expires_at)
                 ),
                 Fields::MaxExpiresAt(max_expires_at),
@@ -63,8 +68,8 @@ impl From<Rejection> for Problem {
             Rejection::ReturnExceedsSold { item, requested, sold } => {
                 let (back, left) = (units(requested), grouped(sold));
                 let detail = format!(
-                    "{back} of {} should come back; of this reservation {left} can: so many were sold and have not \
-                     come back yet.",
+                    "The return has {back} of {}, but only {left} of this reservation are sold and not yet returned. Return \
+                     {left} or fewer.",
                     named(&item)
                 );
                 (detail, Fields::ReturnExceeds { item, requested, sold })
@@ -72,8 +77,8 @@ impl From<Rejection> for Problem {
             Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
                 let least = grouped(confirmed_sold.saturating_add(held));
                 let detail = format!(
-                    "Sold: {}, held: {}, so the total can't go below {least}; it stays at {}. \
-                     Set {least} or more, or release holds first.",
+                    "Sold: {}, held: {}, so the total can't be below {least}. It stays at {}. \
+                     Set {least} or more, or release reservations first.",
                     units(confirmed_sold),
                     units(held),
                     grouped(total_units)
@@ -82,8 +87,8 @@ impl From<Rejection> for Problem {
             }
             Rejection::PreconditionFailed { version: Some(version) } => (
                 format!(
-                    "The item is there, at version {version}, and that is not what If-Match or If-None-Match asks for. \
-                     Read it again and repeat the change with If-Match: \"{version}\"."
+                    "The item exists with version {version}, which does not meet If-Match or If-None-Match. Read the item and \
+                     repeat the change with If-Match: \"{version}\"."
                 ),
                 Fields::Version(version),
             ),
@@ -104,38 +109,52 @@ fn paused(scope: &Scope) -> String {
         Scope::Item(key) => format!("The sale of {}", named(key)),
     };
     format!(
-        "{what} is paused: no new reservation is made until it is resumed. Those that exist can be confirmed, \
-         extended and released. Try again later."
+        "{what} is paused. No new reservations are made until it is resumed. Existing ones can be confirmed, extended \
+         and released."
     )
 }
 
 fn too_many(item: Option<&ItemKey>, requested: u64, limit: u64) -> String {
     let (asked, limit) = (grouped(requested), grouped(limit));
-    let asked = if requested == u64::MAX { format!("At least {asked}") } else { asked };
     let what = match item {
         Some(item) => format!("units of {}", named(item)),
-        None => "units with ids, of all lines together,".to_owned(),
+        None => "units with ids in all lines together".to_owned(),
     };
     format!(
-        "{asked} {what} were requested; one reservation may hold at most {limit}. Ask for less, or make several \
+        "{asked} {what} were requested. One reservation may hold at most {limit}. Request less, or make several \
          reservations."
     )
 }
 
 fn taken(lines: &[UnavailableUnits]) -> String {
-    let mut text = "Units are held, sold or unknown: ".to_owned();
-    list(&mut text, lines, "", |text, line| {
-        list(text, &line.units, "", |text, unit| {
-            // Writing to a String does not fail.
-            let _ = write!(text, "\"{unit}\"");
-        });
-        text.push_str(" of ");
-        text.push_str(&named(&line.item));
-    });
-    text.push_str(
-        ". Nothing was held. Choose others, or try again later: holds that are not confirmed come back.",
-    );
+    let groups = |of: fn(&UnavailableUnits) -> Vec<&Label>| -> Vec<(&ItemKey, Vec<&Label>)> {
+        let lines = lines.iter().map(|line| (&line.item, of(line)));
+        lines.filter(|(_, units)| !units.is_empty()).collect()
+    };
+    let exist = groups(|line| line.units.iter().filter(|unit| !line.unknown.contains(unit)).collect());
+    let unknown = groups(|line| line.unknown.iter().collect());
+    let mut text = String::new();
+    if !exist.is_empty() {
+        text.push_str("These units are held or sold: ");
+        list(&mut text, &exist, "", put_units);
+        text.push_str(". ");
+    }
+    if !unknown.is_empty() {
+        text.push_str("These units do not exist: ");
+        list(&mut text, &unknown, "", put_units);
+        text.push_str(". Check the ids. ");
+    }
+    text.push_str("Nothing was held. Choose other units.");
     text
+}
+
+fn put_units(text: &mut String, (item, units): &(&ItemKey, Vec<&Label>)) {
+    list(text, units, "", |text, unit| {
+        // Writing to a String does not fail.
+        let _ = write!(text, "\"{unit}\"");
+    });
+    text.push_str(" of ");
+    text.push_str(&named(item));
 }
 
 /// A unit that does not stand where the command needs it: as it stands, or nowhere.
@@ -143,7 +162,7 @@ fn one_unit(item: ItemKey, unit: Label, status: Option<UnitStatus>) -> (String, 
     let of = named(&item);
     let detail = match status {
         None => format!(
-            "{} has no unit \"{unit}\". GET /v1/inventory/{{sku}}/units lists those it has.",
+            "{} has no unit \"{unit}\". GET /v1/inventory/{{sku}}/units lists its units.",
             capital(&of)
         ),
         Some(UnitStatus::Sold(_)) => {
@@ -165,13 +184,15 @@ fn capital(text: &str) -> String {
 fn standing(reason: Reason, id: ReservationId) -> String {
     match reason {
         Reason::ReservationCancelled => {
-            format!("Reservation {id} was released and its units are free again. Make a new reservation.")
+            format!(
+                "Reservation {id} was released and its units are available again. Make a new reservation."
+            )
         }
         Reason::ReservationNotConfirmed => format!(
-            "Reservation {id} is not confirmed, so nothing of it is sold and nothing can come back. A hold is \
-             given up with DELETE /v1/reservations/{id}."
+            "Reservation {id} is not confirmed, so it has no sold units to return. To release it, use \
+             DELETE /v1/reservations/{id}."
         ),
-        _ => format!("There is no reservation {id}. Check the id that the reserve was answered with."),
+        _ => format!("There is no reservation {id}. Check the id in the answer to the reserve."),
     }
 }
 
@@ -192,26 +213,31 @@ fn unknown_items(items: &[ItemKey]) -> String {
 }
 
 fn shortages(lines: &[Shortage]) -> String {
-    let mut text = "Too little is left: ".to_owned();
+    let sold_out = lines.iter().all(|line| line.available == 0);
+    let mut text =
+        if sold_out { "Sold out. No unit is available of " } else { "Too little is left: " }.to_owned();
     list(&mut text, lines, "", |text, line| {
+        let item = named(&line.item);
         // Writing to a String does not fail.
-        let _ = write!(
-            text,
-            "{} of the {} requested {} of {}",
-            if line.available == 0 { "none".to_owned() } else { grouped(line.available) },
-            grouped(line.requested),
-            if line.requested == 1 { "unit" } else { "units" },
-            named(&line.item)
-        );
+        let _ = match line.available {
+            0 if sold_out => write!(text, "{item}"),
+            left => {
+                let noun = if line.requested == 1 { "unit" } else { "units" };
+                let requested = grouped(line.requested);
+                write!(text, "{} of the {requested} requested {noun} of {item}", grouped(left))
+            }
+        };
     });
     text.push_str(". ");
-    // All lines have to fit, so the latest of their first chances is when trying again makes sense.
+    // Every line has to fit, so the latest of their first expiries is when another try makes sense.
     let chance = lines.iter().map(|line| line.next_expiry_at).collect::<Option<Vec<_>>>();
+    let less = if sold_out { "" } else { " Or request less." };
     match chance.and_then(|times| times.into_iter().max()) {
         Some(at) => {
-            let _ = write!(text, "Holds fall due: try again after {}, or ask for less.", time(at));
+            let _ = write!(text, "Units may become available when holds expire, from {} on.{less}", time(at));
         }
-        None => text.push_str("No hold that falls due could make up for it: ask for less."),
+        None if sold_out => text.push_str("No hold that could expire would help."),
+        None => text.push_str("No hold that could expire would help. Request less."),
     }
     text
 }

@@ -34,6 +34,7 @@ impl Fields {
             Self::None => {}
             Self::Errors(errors) => array(object.value("errors"), errors, |out, error| {
                 let mut object = Object::open(out);
+                object.word("in", error.location.name());
                 object.text("pointer", &error.pointer);
                 object.text("detail", &error.detail);
                 object.close();
@@ -60,6 +61,10 @@ impl Fields {
                 });
                 let all = lines.iter().flat_map(|line| &line.units);
                 array(object.value("units"), all, |out, unit| put_text(out, unit.as_str()));
+                let unknown = lines.iter().flat_map(|line| &line.unknown);
+                if unknown.clone().next().is_some() {
+                    array(object.value("unknown_units"), unknown, |out, unit| put_text(out, unit.as_str()));
+                }
             }
             Self::Unit(unit) => {
                 let (item, unit, status) = &**unit;
@@ -80,6 +85,9 @@ impl Fields {
                 }
             }
             Self::ExpiresAt(at) => object.time("expires_at", *at),
+            Self::MaxTtl(max) => object.number("max_ttl_seconds", u64::from(max.get())),
+            Self::NewestPosition(position) => object.number("newest_position", *position),
+            Self::ArchivedThrough(position) => object.number("archived_through", *position),
             Self::MaxExpiresAt(at) => object.time("max_expires_at", *at),
             Self::ReturnExceeds { item, requested, sold } => {
                 put_key(object, item);

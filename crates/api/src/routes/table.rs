@@ -95,6 +95,7 @@ const RESERVE_REASONS: &[Reason] = &[
     Reason::UnknownItem,
     Reason::SalePaused,
     Reason::QuantityLimit,
+    Reason::TtlTooLong,
     Reason::InsufficientInventory,
     Reason::UnitsUnavailable,
 ];
@@ -286,6 +287,7 @@ routes! {
             Reason::ReservationCancelled,
             Reason::ReservationExpired,
             Reason::ExtensionLimit,
+            Reason::TtlTooLong,
         ],
     }
     Confirm Post "/v1/reservations/{reservation_id}/confirm" "confirm" {
@@ -403,6 +405,7 @@ routes! {
             history, for example from before a restore.",
         access: Access::Read,
         responses: &[json(200, "A page of events.", "EventPage")],
+        own_reasons: &[Reason::PositionOutOfRange],
     }
     StreamEvents Get "/v1/events/stream" "stream_events" {
         metric: "event_stream",
@@ -418,6 +421,7 @@ routes! {
             headers: &[("Cache-Control", "NoStore")],
             ..text("Events, until one side closes the connection.", EVENT_STREAM)
         }],
+        own_reasons: &[Reason::PositionOutOfRange],
     }
     GetReservationEvents Get "/v1/reservations/{reservation_id}/events" "get_reservation_events" {
         metric: "history",

@@ -24,7 +24,7 @@ pub struct Event {
     pub reservation_id: Option<ReservationId>,
     /// Who the reservation is for.
     pub owner_id: Option<String>,
-    /// Where the reservation stands after it.
+    /// The reservation's status after it.
     pub status: Option<Status>,
     /// Units over all lines of the reservation.
     pub quantity: Option<u64>,
@@ -87,9 +87,9 @@ pub struct EventLine {
     pub location: String,
     /// Units granted.
     pub quantity: Option<u64>,
-    /// Units asked for.
+    /// Requested units.
     pub requested_quantity: Option<u64>,
-    /// Units that have come back so far.
+    /// Units returned so far.
     #[serde(default)]
     pub returned_quantity: u64,
     /// Transitions of the item so far; absent where units have versions of their own.

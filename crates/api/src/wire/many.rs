@@ -8,11 +8,11 @@ use stockhold_domain::ReservationId;
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Page<T> {
-    /// Its entries; may be fewer than asked for though there are more.
+    /// The entries. A page may have fewer than `limit` although more follow.
     pub data: Vec<T>,
     /// Whether there are more.
     pub has_more: bool,
-    /// Where to go on. For events always there: what comes later can be asked for with it.
+    /// The cursor of the next page. Events always have one, for the events to come.
     pub next_cursor: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub struct CommandResult {
     pub problem: Option<Problem>,
 }
 
-/// What of one item is to be had, among many.
+/// The availability of one of many items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stocked {
     /// There is such an item.

@@ -107,7 +107,7 @@ pub struct SeatMap {
     pub sold: u64,
     /// Two bits for each unit, in base64; see [`SeatMap::stands`].
     pub states: String,
-    /// The units themselves, if they were asked for.
+    /// The units themselves, if they were requested.
     pub layout: Option<SeatLayout>,
 }
 

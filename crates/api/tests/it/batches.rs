@@ -100,7 +100,11 @@ fn commands_that_are_wrong_by_themselves() {
         "/lines/0/quantity",
         "found 0",
     );
-    wrong(r#"{"op":"reserve","owner_id":"o","lines":[{"sku":"a"}],"sku":"a"}"#, "/sku", "beside lines");
+    wrong(
+        r#"{"op":"reserve","owner_id":"o","lines":[{"sku":"a"}],"sku":"a"}"#,
+        "/sku",
+        "can't be combined with lines",
+    );
     wrong(
         r#"{"op":"reserve","owner_id":"o","lines":[{"sku":"a"}],"location":"a"}"#,
         "/location",
@@ -140,7 +144,7 @@ fn batches_that_are_wrong_as_a_whole() {
     check(b"{\"commands\":{}}", "/commands", "must be an array, found an object");
     check(b"{\"commands\":[]}", "/commands", "must have 1 to 8,192 commands, found none");
     check(b"{\"commands\":[{}],\"x\":1}", "/x", "is not a field here; the fields are `commands`");
-    check(b"{\"commands\":[{}]} x", "", "found more behind it");
+    check(b"{\"commands\":[{}]} x", "", "found more text");
     check(b"{\"commands\":[{\"op\":\"confirm\"},{]}", "/commands/1", "is not valid JSON");
     check(b"{\"commands\":[{\"op\":\"\xff\"}]}", "/commands/0", "is not valid JSON");
     for one in ["{}", "{\"op\":\"confirm\",\"reservation_id\":\"018bcfe5-6800-7fff-bfff-ffffffffffff\"}"] {
@@ -151,10 +155,13 @@ fn batches_that_are_wrong_as_a_whole() {
     }
     refused(
         decode::commands(Some("x=1"), b"{}"),
-        &[("/x", "there are no query parameters here"), ("/commands", "is required")],
+        &[("/x", "this route has no query parameters"), ("/commands", "is required")],
     );
     assert_eq!(decode::no_idempotency_key(false), Ok(()));
-    refused(decode::no_idempotency_key(true), &[("/Idempotency-Key", "give each its own idempotency_key")]);
+    refused(
+        decode::no_idempotency_key(true),
+        &[("/Idempotency-Key", "put an idempotency_key into each command")],
+    );
 }
 
 #[test]

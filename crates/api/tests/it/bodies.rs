@@ -35,12 +35,8 @@ fn what_is_no_json() {
     reserve(with(r#""quantity":01"#), "/quantity", "is not valid JSON: invalid number");
     reserve(with(r#""quantity":NaN"#), "/quantity", "is not valid JSON");
     reserve(with(r#""quantity":1e999"#), "/quantity", "number out of range");
-    reserve(
-        "{\"owner_id\":\"o\"} x",
-        "",
-        "must be one JSON object, found more behind it at line 1, column 18",
-    );
-    reserve("{\"owner_id\":\"o\"}{}", "", "found more behind it");
+    reserve("{\"owner_id\":\"o\"} x", "", "must be one JSON object, found more text at line 1, column 18");
+    reserve("{\"owner_id\":\"o\"}{}", "", "found more text");
     reserve([0xff, 0xfe], "", "is not valid JSON");
 }
 
@@ -75,6 +71,37 @@ fn what_is_no_object() {
 }
 
 #[test]
+fn every_member_with_a_fault_is_named() {
+    let body = br#"{"quantity":0,"qty":1,"ttl_seconds":"x","adjacent":2,"metadata":[],"idempotency_key":7}"#;
+    refused(
+        decode::reserve_single("tea", Some("place=x"), body),
+        &[
+            ("/place", "is not a query parameter"),
+            ("/quantity", "must be a whole number from 1"),
+            ("/qty", "is not a field here"),
+            ("/ttl_seconds", "must be a whole number of seconds"),
+            ("/adjacent", "must be true or false"),
+            ("/metadata", "must be a JSON object"),
+            ("/idempotency_key", "must be a string"),
+            ("/owner_id", "is required"),
+        ],
+    );
+    refused(
+        decode::adjust("tea", None, None, b"{\"why\":1}"),
+        &[("/why", "is not a field here"), ("/delta", "is required"), ("/reason", "is required")],
+    );
+    let body = br#"{"owner_id":1,"lines":[{"sku":1}],"ttl_seconds":0}"#;
+    refused(
+        decode::reserve_basket(None, body),
+        &[("/owner_id", "must be"), ("/lines/0/sku", "must be"), ("/ttl_seconds", "must be")],
+    );
+    let many: Vec<_> = (0..30).map(|n| format!(r#""f{n}":1"#)).collect();
+    let body = format!("{{{}}}", many.join(","));
+    let invalid = decode::reserve_single("tea", None, body.as_bytes()).unwrap_err();
+    assert_eq!(invalid.errors.len(), 20);
+}
+
+#[test]
 fn members_that_are_missing_unknown_or_there_twice() {
     reserve("{}", "/owner_id", "is required");
     reserve(with(r#""qty":1"#), "/qty", "is not a field here; the fields are `owner_id`, `quantity`, ");
@@ -103,7 +130,7 @@ fn members_that_are_missing_unknown_or_there_twice() {
     reserve(
         with(r#""location":"hub""#),
         "/location",
-        "is a query parameter here: put ?location= behind the path",
+        "is a query parameter here: add ?location= to the path",
     );
     let fields = "`owner_id`, `quantity`, `ttl_seconds`, `idempotency_key`, `fulfilment`, `units`, `adjacent`, `sections`, \
                   `min_together`, `attributes`, `channel`, `customer_id`, `session_id`, `metadata`";
@@ -141,12 +168,14 @@ fn quantities() {
             &detail,
         );
     }
-    // However large it is, the rules judge it.
-    for large in
-        ["1000001", "18446744073709551615", "18446744073709551616", "99999999999999999999999", "1e300"]
-    {
+    // The rules judge every number that is an integer.
+    for large in ["1000001", "18446744073709551615"] {
         let body = with(&format!(r#""quantity":{large}"#));
         assert!(decode::reserve_single("tea", None, body.as_bytes()).is_ok(), "{large}");
+    }
+    for huge in ["18446744073709551616", "99999999999999999999999", "1e300"] {
+        let detail = "must be a whole number from 1 to 1,000,000, found a number that is too large";
+        reserve(with(&format!(r#""quantity":{huge}"#)), "/quantity", detail);
     }
     let long = format!(r#""quantity":"{}é""#, "z".repeat(70_000));
     reserve(with(&long), "/quantity", &format!("found \"{}…", "z".repeat(63)));
@@ -177,8 +206,10 @@ fn stock_figures() {
         refused(decode::set_stock("a", None, None, body.as_bytes()), &[("/safety_stock", total)]);
     }
     // Digits that are lost are not told as if they had been sent.
-    let (body, far) =
-        (br#"{"total_units":100000000000000000000000}"#, format!("{total}, found a number far beyond that"));
+    let (body, far) = (
+        br#"{"total_units":100000000000000000000000}"#,
+        format!("{total}, found a number that is too large"),
+    );
     refused(decode::set_stock("a", None, None, body), &[("/total_units", &far)]);
     let delta = "must be a whole number of at most 64 bits other than 0";
     for value in ["0", "0.5", "9223372036854775808", "-9223372036854775809", "null", "\"1\""] {
@@ -256,7 +287,7 @@ fn units_by_their_ids() {
         ("[]", "/units", "must name 1 to 10,000 units, found 0"),
         (&*long, "/units", "must name 1 to 10,000 units, found 10,001"),
         ("[\"a\",7]", "/units/1", "must be a string of 1 to 128 bytes"),
-        ("[\"a\",\"b\",\"a\"]", "/units/2", "names \"a\" a second time"),
+        ("[\"a\",\"b\",\"a\"]", "/units/2", "names \"a\" twice"),
     ] {
         reserve(with(&format!(r#""units":{value}"#)), pointer, detail);
         let line = format!("/lines/0{pointer}");
@@ -265,12 +296,12 @@ fn units_by_their_ids() {
         refused(decode::return_units(ID, None, body.as_bytes()), &[(pointer, detail)]);
     }
     let both = r#""quantity":3,"units":["a","b"]"#;
-    reserve(with(both), "/quantity", "must be left out, or be the number of units named, which is 2");
-    reserve(with(r#""units":["a"],"adjacent":true"#), "/adjacent", "is given beside units");
+    reserve(with(both), "/quantity", "must be left out, or be the number of named units, which is 2");
+    reserve(with(r#""units":["a"],"adjacent":true"#), "/adjacent", "can't be combined with units");
     basket(
         with(r#""lines":[{"sku":"a","units":["x"]},{"sku":"a","units":["x"]}]"#),
         "/lines/1/units",
-        "names a unit that another line names",
+        "names a unit that another line also names",
     );
     basket(
         with(r#""lines":[{"sku":"a","units":["x"]},{"sku":"a"}]"#),
@@ -278,7 +309,7 @@ fn units_by_their_ids() {
         "says something else of an item's units than the line before it",
     );
     let body = br#"{"reason":"r","units":["x"],"lines":[{"sku":"a"}]}"#;
-    refused(decode::return_units(ID, None, body), &[("/units", "is given beside lines")]);
+    refused(decode::return_units(ID, None, body), &[("/units", "can't be combined with lines")]);
     let body = br#"{"reason":"r","lines":[{"sku":"a","adjacent":true}]}"#;
     refused(
         decode::return_units(ID, None, body),

@@ -1,4 +1,4 @@
-//! The client against a server that answers as it is told and remembers what it was asked.
+//! The client against a server that gives prepared answers and remembers the requests.
 
 use crate::samples::{ID, full_hold, hold, id, item, label, written};
 use std::io::{BufRead, BufReader, Read, Write};

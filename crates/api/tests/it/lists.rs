@@ -42,7 +42,7 @@ fn queries_of_reservations() {
     );
     check(
         "owner=o",
-        &[("/owner", "known is `owner_id`, `sku`, `location`, `status`, `limit`, `starting_after`")],
+        &[("/owner", "these are: `owner_id`, `sku`, `location`, `status`, `limit`, `starting_after`")],
     );
     check("owner_id=&sku=%00", &[("/owner_id", "must not be empty"), ("/sku", "control character")]);
 }
@@ -57,7 +57,7 @@ fn queries_of_items_and_events() {
             .unwrap();
     assert_eq!((shelf.location, shelf.after, shelf.limit), (Some(label("hub")), Some(last), 1));
     refused(decode::shelf(Some("starting_after=00")), &[("/starting_after", "must be the next_cursor")]);
-    refused(decode::shelf(Some("sku=a")), &[("/sku", "known is `location`, `limit`, `starting_after`")]);
+    refused(decode::shelf(Some("sku=a")), &[("/sku", "these are: `location`, `limit`, `starting_after`")]);
 
     assert_eq!(decode::events(None), Ok((0, 50)));
     assert_eq!(decode::events(Some("limit=7&after=18446744073709551615")), Ok((u64::MAX, 7)));
@@ -74,7 +74,7 @@ fn queries_of_items_and_events() {
     refused(decode::stream(None, Some(b"")), &[("/Last-Event-ID", position)]);
     refused(
         decode::stream(Some("after=x&limit=1"), Some(b"\xff")),
-        &[("/Last-Event-ID", position), ("/after", position), ("/limit", "known is `after`")],
+        &[("/Last-Event-ID", position), ("/after", position), ("/limit", "these are: `after`")],
     );
 }
 

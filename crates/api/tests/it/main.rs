@@ -1,4 +1,4 @@
-//! The wire contract from outside: what is refused and how that is told, and that what is written can be read.
+//! The wire contract from outside: what is refused and with which words, and that everything written can be read.
 
 mod batches;
 mod bodies;

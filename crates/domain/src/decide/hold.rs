@@ -68,6 +68,9 @@ pub(super) fn extend<S: State>(
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
     };
     let max_expires_at = hold.terms.max_expires_at;
+    if let Some(max) = hold.terms.max_hold().filter(|max| command.ttl > *max) {
+        return Ok(Outcome::Refused(Rejection::TtlTooLong { max }));
+    }
     if hold.expires_at >= max_expires_at {
         return Ok(Outcome::Refused(Rejection::ExtensionLimit { max_expires_at }));
     }

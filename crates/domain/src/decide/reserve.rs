@@ -45,7 +45,11 @@ pub(super) fn reserve<S: State>(
             Mode::Units => offer(context, item, line, basket.selection(number))?,
         };
         if !offer.taken.is_empty() {
-            taken.push(UnavailableUnits { item: item.key.clone(), units: offer.taken });
+            taken.push(UnavailableUnits {
+                item: item.key.clone(),
+                units: offer.taken,
+                unknown: offer.unknown,
+            });
         } else if offer.quantity < line.quantity {
             short.push((line, offer.quantity));
         }
@@ -117,8 +121,7 @@ fn validate<S: State>(
 
     let (default, max) = bounds.unwrap_or((context.rules.default_ttl, context.rules.max_hold));
     if command.ttl.is_some_and(|ttl| ttl > max) {
-        let detail = format!("must be at most {} seconds, the longest hold on these items", max.get());
-        return Ok(Err(Rejection::invalid("/ttl_seconds", detail)));
+        return Ok(Err(Rejection::TtlTooLong { max }));
     }
     if let Some(line) = nameless {
         let detail = format!(

@@ -28,8 +28,10 @@ pub(super) struct Offer {
     pub(super) quantity: u64,
     /// Which, where they have ids.
     pub(super) units: Option<Vec<LineUnit>>,
-    /// Units that were named and can't be had.
+    /// Named units that are not available.
     pub(super) taken: Vec<Label>,
+    /// Those of `taken` that do not exist.
+    pub(super) unknown: Vec<Label>,
 }
 
 /// What there is for a wish on an item whose units have ids, as things are.
@@ -42,7 +44,7 @@ pub(super) fn offer<S: State>(
     let most = item.available().min(want.quantity);
     let count =
         usize::try_from(most).map_err(|_| DecideError::InvariantViolated("more units than memory has"))?;
-    let mut taken = Vec::new();
+    let (mut taken, mut unknown) = (Vec::new(), Vec::new());
     let found: Vec<&Unit> = match selection {
         None => context.state.free_units(&item.key, u32::try_from(most).unwrap_or(u32::MAX))?,
         Some(UnitSelection::BestAvailable(best)) => match context.state.pool(&item.key)? {
@@ -57,7 +59,11 @@ pub(super) fn offer<S: State>(
             for id in ids {
                 match context.state.unit(&item.key, id)? {
                     Some(unit) if unit.status == UnitStatus::Available => found.push(unit),
-                    _ => taken.push(id.clone()),
+                    Some(_) => taken.push(id.clone()),
+                    None => {
+                        taken.push(id.clone());
+                        unknown.push(id.clone());
+                    }
                 }
             }
             found.truncate(count);
@@ -74,7 +80,7 @@ pub(super) fn offer<S: State>(
         let version = next_version(unit.version)?;
         units.push(LineUnit { id: unit.id.clone(), version, returned: false });
     }
-    Ok(Offer { quantity: units.len() as u64, units: Some(units), taken })
+    Ok(Offer { quantity: units.len() as u64, units: Some(units), taken, unknown })
 }
 
 /// The version after this one.

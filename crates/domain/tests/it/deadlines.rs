@@ -51,9 +51,9 @@ fn what_is_left_out_of_a_partial_hold_does_not_bound_its_time() {
         0 stock a 9 ttl=300 max=900          -> created total=9 available=9 v=1
         0 stock b 0 ttl=5 max=10             -> created total=0 available=0 v=1
         0 reserve r a=1,b=1 partial          -> active until 300000 a=1
-        0 extend r 1800                      -> active until 900000 a=1
+        0 extend r 900                       -> active until 900000 a=1
         0 reserve s b=1,a=1 ttl=7 partial    -> active until 7000 a=1
-        0 reserve t a=1,b=1 ttl=11 partial   -> invalid_request /ttl_seconds
+        0 reserve t a=1,b=1 ttl=11 partial   -> ttl_too_long 10
         0 stock b 1                          -> item total=1 available=1 v=2
         0 reserve u a=1,b=2 partial          -> active until 5000 a=1 b=1/2
         ",
@@ -177,7 +177,8 @@ fn extensions_end_at_the_cap() {
         0 reserve r a=1            -> active until 10000 a=1
         1000 extend r 5            -> active until 10000 a=1
         9000 extend r 20           -> active until 29000 a=1
-        9000 extend r 2592000      -> active until 30000 a=1
+        9000 extend r 2592000      -> ttl_too_long 30
+        9000 extend r 30           -> active until 30000 a=1
         9000 extend r 1            -> extension_limit 30000
         29999.999 extend r 1       -> extension_limit 30000
         30000 extend r 1           -> reservation_expired r since 30000
@@ -205,8 +206,8 @@ fn times_are_the_nearest_settings_and_of_a_basket_the_smallest() {
         0 reserve r3 hub/b=1          -> active until 40000 hub/b=1
         0 reserve r4 a=1,hub/a=1      -> active until 30000 a=1 hub/a=1
         0 reserve r5 hub/a=1 ttl=60   -> active until 60000 hub/a=1
-        0 reserve r6 hub/a=1 ttl=61   -> invalid_request /ttl_seconds
-        0 reserve r7 a=1,hub/b=1 ttl=41 -> invalid_request /ttl_seconds
+        0 reserve r6 hub/a=1 ttl=61   -> ttl_too_long 60
+        0 reserve r7 a=1,hub/b=1 ttl=41 -> ttl_too_long 40
         0 reserve r8 a=1 ttl=1800     -> active until 1800000 a=1
         ",
     );

@@ -427,9 +427,14 @@ fn said_rejection(rejection: &Rejection) -> String {
             for line in taken {
                 let units: Vec<&str> = line.units.iter().map(Label::as_str).collect();
                 write!(words, " {}=[{}]", said_item(&line.item), units.join("+")).unwrap();
+                if !line.unknown.is_empty() {
+                    let unknown: Vec<&str> = line.unknown.iter().map(Label::as_str).collect();
+                    write!(words, " unknown=[{}]", unknown.join("+")).unwrap();
+                }
             }
             words
         }
+        Rejection::TtlTooLong { max } => format!("ttl_too_long {}", max.get()),
         Rejection::UnknownUnit { item, unit } => format!("unknown_unit {} {unit}", said_item(item)),
         Rejection::UnitInUse { item, unit, status } => {
             let word = if matches!(status, UnitStatus::Held(_)) { "held" } else { "sold" };

@@ -73,9 +73,9 @@ fn named_units_are_had_all_or_the_taken_are_told() {
     play(
         "
         0 reserve r hall=[a3+a1] ttl=5           -> active until 5000 hall=2(a3.2 a1.2)
-        0 reserve s hall=[a1+a2+zz+a3] ttl=5     -> units_unavailable hall=[a1+zz+a3]
+        0 reserve s hall=[a1+a2+zz+a3] ttl=5     -> units_unavailable hall=[a1+zz+a3] unknown=[zz]
         0 reserve s hall=[a1+a2] ttl=9 partial   -> active until 9000 hall=1/2(a2.2)
-        0 reserve t hall=[a1+zz] ttl=9 partial   -> units_unavailable hall=[a1+zz]
+        0 reserve t hall=[a1+zz] ttl=9 partial   -> units_unavailable hall=[a1+zz] unknown=[zz]
         4999 reserve t hall=[a1] ttl=9           -> units_unavailable hall=[a1]
         5000 reserve t hall=[a1] ttl=9           -> active until 14000 hall=1(a1.4)
         5000 hold r                              -> expired at 5000 hall=2(a3.3 a1.3)
@@ -161,7 +161,7 @@ fn counted_and_unit_lines_share_one_fate() {
     play(
         "
         0 stock tins 1                          -> created total=1 available=1 v=1
-        0 reserve r tins=2,hall=[a1+zz] ttl=5   -> units_unavailable hall=[zz]
+        0 reserve r tins=2,hall=[a1+zz] ttl=5   -> units_unavailable hall=[zz] unknown=[zz]
         0 reserve r tins=2,hall=[a1] ttl=5      -> insufficient_inventory tins=2>1
         0 books hall                            -> total=4 sold=0 held=0 active=0 seq=0 v=2 at=0
         0 reserve r tins=1,hall=[a1] ttl=5      -> active until 5000 tins=1 hall=1(a1.2)

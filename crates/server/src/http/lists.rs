@@ -234,7 +234,7 @@ impl Worker {
     }
 
     pub(super) async fn events(&self, after: u64, limit: usize) -> HandlerResult {
-        self.is_history("/after", after).await?;
+        self.is_history(after).await?;
         let mut position = after;
         let mut left = limit;
         let mut out = Vec::new();
@@ -266,14 +266,14 @@ impl Worker {
 
     /// Refuses a position that no event has yet, which somebody named: whoever went on from there would miss every event
     /// up to it.
-    pub(super) async fn is_history(&self, pointer: &'static str, after: u64) -> Result<(), RequestError> {
+    pub(super) async fn is_history(&self, after: u64) -> Result<(), RequestError> {
         if after <= self.store.newest() {
             return Ok(());
         }
         // Who has just read the newest event may know of more than the store says of itself.
         match self.find(Query::Events { after: after - 1, limit: 1 }).await? {
             QueryResult::Events(rows) if rows.is_empty() => {
-                Err(Problem::beyond_newest(pointer, after, self.store.newest()).into())
+                Err(Problem::beyond_newest(after, self.store.newest()).into())
             }
             QueryResult::Events(_) | QueryResult::Archived { .. } => Ok(()),
             _ => Err(RequestError::wrong_answer()),

@@ -1,7 +1,7 @@
 //! The parts of a request's head that its answer depends on. Both paths fill it, so both give the same answers.
 
 use stockhold_api::decode::Invalid;
-use stockhold_domain::{FieldError, Instant, Label, RequestId, Trace};
+use stockhold_domain::{Instant, Label, RequestId, Trace};
 
 /// See the module. Everything is as it came.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +40,7 @@ impl<'a> SingleHeader<'a> {
             Self::Value(value) => Ok(Some(value)),
             Self::Repeated => {
                 let detail = "is given twice: give one".to_owned();
-                Err(Invalid { errors: vec![FieldError { pointer: pointer.into(), detail }] })
+                Err(Invalid::header(pointer, detail))
             }
         }
     }

@@ -4,7 +4,7 @@
 //! Nothing is kept for readers: each is sent a piece when it has taken the one before. One that takes nothing for too long
 //! is cut off (`socket.rs`), and there is no gap to tell it of: it goes on from its last id when it comes back.
 
-use super::request_head::{RequestHead, SingleHeader};
+use super::request_head::RequestHead;
 use super::worker::{CountGuard, HandlerResult, Worker};
 use super::lists::EVENTS_AT_ONCE;
 use super::request_error::RequestError;
@@ -64,8 +64,7 @@ impl Worker {
         }
         let after = match after {
             Some(after) => {
-                let named_by = if head.last_event_id == SingleHeader::Absent { "/after" } else { "/Last-Event-ID" };
-                self.is_history(named_by, after).await?;
+                self.is_history(after).await?;
                 self.events_after(after, 1).await?;
                 after
             }

@@ -22,7 +22,7 @@ use stockhold_api::decode::{self, Invalid, Keyed, Match};
 use stockhold_api::openapi;
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::routes::{Preconditions, RouteId};
-use stockhold_domain::{EventId, FieldError, Instant, Label, RequestId};
+use stockhold_domain::{EventId, Instant, Label, RequestId};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Failure, Store};
@@ -270,7 +270,7 @@ fn precondition<'a>(head: &RequestHead<'a>) -> Result<Option<Match<'a>>, Invalid
     match (if_match, head.if_none_match.value(IF_NONE_MATCH)?.map(Match::IfNone)) {
         (Some(_), Some(_)) => {
             let detail = "can't stand beside If-Match: give one of them".to_owned();
-            Err(Invalid { errors: vec![FieldError { pointer: IF_NONE_MATCH.into(), detail }] })
+            Err(Invalid::header(IF_NONE_MATCH, detail))
         }
         (one, other) => Ok(one.or(other)),
     }

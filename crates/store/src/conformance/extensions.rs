@@ -7,7 +7,8 @@ use stockhold_domain::{Command, ItemKey, Patch, Rejection, SetStock, Status};
 
 pub(super) const CASES: &[Case] = &[
     case("a hold lasts for its own time to live, or for the default of its items", times_to_live),
-    case("a time to live beyond the maximum hold is invalid", past_the_longest),
+    case("a time to live beyond the maximum hold is refused", past_the_longest),
+    case("an extension beyond the maximum hold is refused", extension_past_the_longest),
     case("a basket has the shortest default of its items", smallest_of_a_basket),
     case("an extension never moves the deadline back", later_of_both),
     case("an extension stops at the cap, and is refused when the hold is at the cap", cap),
@@ -55,15 +56,29 @@ fn past_the_longest(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let plain = with_times(&mut case, "a", None, None)?;
     let capped = with_times(&mut case, "b", None, Some(20))?;
-    for (item, ttl) in [(&plain, 1_801), (&plain, 2_592_000), (&capped, 21)] {
+    for (item, ttl, max) in [(&plain, 1_801, 1_800), (&plain, 2_592_000, 1_800), (&capped, 21, 20)] {
         let refused = case.expect_refused(reserve_for(ttl, &[(item, 1)]))?;
-        ensure_matches!(
-            refused,
-            Rejection::InvalidRequest(error) if &*error.pointer == "/ttl_seconds",
-            "{ttl} seconds"
-        );
+        ensure_eq!(refused, Rejection::TtlTooLong { max: seconds(max) }, "{ttl} seconds");
         case.expect_counters(item, 0, 0)?;
     }
+    Ok(())
+}
+
+fn extension_past_the_longest(world: &mut dyn World) -> Checked {
+    let mut case = CaseContext::new(world);
+    let item = with_times(&mut case, "a", Some(10), Some(30))?;
+    let hold = case.hold(reserve(&[(&item, 1)]))?;
+    // The reservation keeps the longest hold that it was created with.
+    let max_hold = Patch::Set(seconds(600));
+    case.expect_done(Command::SetStock(SetStock { max_hold, ..stock_of(&item, 10) }))?;
+    for ttl in [31, 600] {
+        let refused = case.expect_refused(extend(hold.id, ttl))?;
+        ensure_eq!(refused, Rejection::TtlTooLong { max: seconds(30) }, "{ttl} seconds");
+        ensure_eq!(case.read_hold(hold.id)?.expires_at, hold.expires_at, "unchanged by {ttl} seconds");
+        case.world.restart();
+    }
+    let extended = case.hold(extend(hold.id, 30))?;
+    ensure_eq!(extended.expires_at, hold.terms.max_expires_at, "as long as it may be");
     Ok(())
 }
 
@@ -75,7 +90,7 @@ fn smallest_of_a_basket(world: &mut dyn World) -> Checked {
     ensure_eq!(hold.expires_at, deadline(case.now(), 100), "the smallest default");
     ensure_eq!(hold.terms.max_expires_at, deadline(case.now(), 300), "the smallest cap");
     let refused = case.expect_refused(reserve_for(301, &[(&a, 1), (&b, 1)]))?;
-    ensure_matches!(refused, Rejection::InvalidRequest(_), "more than one item allows");
+    ensure_eq!(refused, Rejection::TtlTooLong { max: seconds(300) }, "more than one item allows");
     Ok(())
 }
 
@@ -104,7 +119,6 @@ fn cap(world: &mut dyn World) -> Checked {
     for _ in 0..2 {
         let refused = case.expect_refused(extend(hold.id, 1))?;
         ensure_eq!(refused, Rejection::ExtensionLimit { max_expires_at }, "at the cap");
-        ensure!(!refused.retryable(), "no retry helps");
         case.world.restart();
     }
     case.set_clock(after(max_expires_at, -1));

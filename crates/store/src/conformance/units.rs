@@ -58,8 +58,13 @@ fn versions_of(hold: &Hold) -> Vec<(&str, u64)> {
 }
 
 fn taken(item: &ItemKey, units: &[&str]) -> Rejection {
-    let units = units.iter().map(|id| maker::label(id)).collect();
-    Rejection::UnitsUnavailable(vec![UnavailableUnits { item: item.clone(), units }])
+    with_unknown(item, units, &[])
+}
+
+fn with_unknown(item: &ItemKey, units: &[&str], unknown: &[&str]) -> Rejection {
+    let labels = |ids: &[&str]| ids.iter().map(|id| maker::label(id)).collect();
+    let (units, unknown) = (labels(units), labels(unknown));
+    Rejection::UnitsUnavailable(vec![UnavailableUnits { item: item.clone(), units, unknown }])
 }
 
 pub(super) fn reservation(outcome: &Outcome) -> Option<&Hold> {
@@ -121,7 +126,11 @@ fn named_or_taken(world: &mut dyn World) -> Checked {
     ensure_eq!(ids(&hold), ["c", "a"], "in the order asked for");
     for _ in 0..2 {
         let refused = case.expect_refused(reserve_named(60, &hall, &["b", "a", "nobody", "c"]))?;
-        ensure_eq!(refused, taken(&hall, &["a", "nobody", "c"]), "the taken and the unknown");
+        ensure_eq!(
+            refused,
+            with_unknown(&hall, &["a", "nobody", "c"], &["nobody"]),
+            "the taken and the unknown"
+        );
         case.world.restart();
     }
     case.expect_counters(&hall, 0, 2)?;

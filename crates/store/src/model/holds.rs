@@ -3,7 +3,7 @@
 use super::{Model, Record, invalid};
 use stockhold_domain::{
     Closing, Confirm, Extend, Hold, Instant, ItemKey, Label, Line, LineUnits, Mode, Rejection, Release,
-    Reply, ReservationId, Return, ReturnSelection, Status, UnitSelection, limits,
+    Reply, ReservationId, Return, ReturnSelection, Seconds, Status, UnitSelection, limits,
 };
 
 impl Model {
@@ -40,6 +40,13 @@ impl Model {
             return Err(over(&hold));
         }
         let cap = hold.terms.max_expires_at;
+        // The longest hold is the longest time to live that ends no later than the cap, counted from the creation.
+        if hold.terms.created_at.deadline(asked.ttl) > cap {
+            let one = Seconds::new(1).expect("a second is a time to live");
+            let more = (cap.millis() - hold.terms.created_at.deadline(one).millis()) / 1_000;
+            let max = u64::try_from(more).ok().and_then(|more| Seconds::new(1 + more).ok());
+            return Err(Rejection::TtlTooLong { max: max.expect("a hold lasts at least a second") });
+        }
         if hold.expires_at == cap {
             return Err(Rejection::ExtensionLimit { max_expires_at: cap });
         }

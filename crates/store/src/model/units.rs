@@ -193,7 +193,11 @@ impl Model {
             }
             Some(UnitSelection::BestAvailable(best)) => self.pick_any(record, best, most),
         };
-        let taken = (!taken.is_empty()).then(|| UnavailableUnits { item: record.key.clone(), units: taken });
+        let taken = (!taken.is_empty()).then(|| {
+            let exists = |id: &Label| record.seats.iter().any(|seat| seat.id == *id);
+            let unknown = taken.iter().filter(|id| !exists(id)).cloned().collect();
+            UnavailableUnits { item: record.key.clone(), units: taken, unknown }
+        });
         Offer { quantity: units.len() as u64, units: Some(units), taken }
     }
 

@@ -308,6 +308,7 @@ fn histories_get_everywhere() {
         "Refused(ReservationExpired",
         "Refused(ReservationNotConfirmed(",
         "Refused(ExtensionLimit",
+        "Refused(TtlTooLong",
         "Refused(ReturnExceedsSold",
         "Refused(BelowCommitted",
         "Refused(PreconditionFailed",

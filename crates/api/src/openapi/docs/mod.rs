@@ -109,7 +109,7 @@ fn reasons(out: &mut String) {
          why it happens, what to do.</p>\n",
     );
     let rows = Reason::ALL.iter().map(|reason| {
-        let again = if reason.retryable() { " · may succeed later" } else { "" };
+        let again = if reason.retryable() { " · retry" } else { "" };
         self::reason(reason.name(), &reason.status().to_string(), again, reason.title())
     });
     fields(out, rows);

@@ -1,9 +1,10 @@
-//! One operation as people read it: what it does, what to send, with calls to copy, what comes back, and what may stand
-//! against it.
+//! One operation for people: its description, its parameters and body, calls to copy, its answers and its refusals.
 
 use super::html::{Field, escaped, fields, inline, markdown, sample};
 use super::schema::{described, facts, kind, tags};
+use crate::openapi::samples::EXAMPLE_IDS;
 use crate::problem::Reason;
+use crate::routes::RouteId;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -27,7 +28,7 @@ const EVERYWHERE: [&str; 8] = [
     Reason::OutcomeUnknown.name(),
 ];
 
-/// An operation where it stands in the document.
+/// An operation and its place in the document.
 pub(super) struct Place<'d> {
     pub(super) document: &'d Value,
     pub(super) path: &'d str,
@@ -137,52 +138,62 @@ impl Place<'_> {
                     let summary = example["summary"].as_str().unwrap_or_default();
                     // A key of its own each: they are other requests.
                     let key = format!("{}-{name}", self.id());
-                    sample(out, summary, &self.curl(&key, Some(&example["value"])));
+                    sample(out, summary, &self.curl(&key, example));
                 }
             }
-            None => sample(out, "", &self.curl(self.id(), None)),
+            None => sample(out, "", &self.curl(self.id(), &Value::Null)),
         }
     }
 
-    /// A call as a shell takes it, as HTML.
-    fn curl(&self, key: &str, body: Option<&Value>) -> String {
+    /// A call as a shell takes it, as HTML. It works on a fresh server after the calls above it on the page: an id of a
+    /// reservation is a shell variable, which a reserve sets first.
+    fn curl(&self, key: &str, example: &Value) -> String {
         let mut path = self.path.to_owned();
         let mut query = String::new();
-        let mut headers = String::new();
+        let mut keyed = false;
+        let own = &example["x-parameters"];
         for parameter in self.operation["parameters"].as_array().into_iter().flatten() {
             let parameter = self.resolved(parameter);
-            let (name, example) = (
-                parameter["name"].as_str().unwrap_or_default(),
-                parameter["example"].as_str().unwrap_or_default(),
-            );
+            let name = parameter["name"].as_str().unwrap_or_default();
+            let value = own[name].as_str().or_else(|| parameter["example"].as_str()).unwrap_or_default();
             match parameter["in"].as_str() {
-                Some("path") => path = path.replace(&format!("{{{name}}}"), example),
-                Some("query") if !example.is_empty() => {
-                    let _ = write!(
-                        query,
-                        "{}{name}={}",
-                        if query.is_empty() { '?' } else { '&' },
-                        example.replace(' ', "+")
-                    );
+                Some("path") if name == RESERVATION_ID => path = path.replace("{reservation_id}", "$ID"),
+                Some("path") => path = path.replace(&format!("{{{name}}}"), value),
+                Some("query") if !value.is_empty() => {
+                    let separator = if query.is_empty() { '?' } else { '&' };
+                    let _ = write!(query, "{separator}{name}={}", value.replace(' ', "+"));
                 }
-                _ if name == "Idempotency-Key" => {
-                    let _ = write!(headers, " \\\n  -H '{name}: {}'", escaped(key));
-                }
-                _ => {}
+                _ => keyed |= name == "Idempotency-Key",
             }
         }
         let base = if self.admin { ADMIN_BASE } else { BASE };
         let target = format!("{base}{}{}", escaped(&path), escaped(&query));
-        let target = if query.is_empty() { target } else { format!("'{target}'") };
-        let method = match (self.method, body) {
-            ("get", _) | ("post", Some(_)) => String::new(),
+        let target = if query.is_empty() { target } else { format!("\"{target}\"") };
+        let body = &example["value"];
+        let method = match (self.method, body.is_null()) {
+            ("get", _) | ("post", false) => String::new(),
             (method, _) => format!(" -X {}", method.to_uppercase()),
         };
-        let mut call = format!("curl -i{method} {target}{headers}");
+        let (body, variables) = variables_for(body, path.contains("$ID"));
+        let mut call = String::new();
+        for variable in &variables {
+            let _ = writeln!(call, "{}", escaped(&reserve_into(variable)).replace(&escaped(BASE), BASE));
+        }
+        if self.id() == RouteId::ReturnUnits.spec().operation {
+            let _ = writeln!(call, "curl -s -X POST {BASE}/v1/reservations/$ID/confirm &gt; /dev/null");
+        }
+        // A stream does not end by itself.
+        let limit = if self.path == RouteId::StreamEvents.spec().path { "N --max-time 2" } else { "" };
+        let _ = write!(call, "curl -i{limit}{method} {target}");
+        if keyed {
+            // A key that was used for one reservation can't be used for another.
+            let _ = if path.contains("$ID") {
+                write!(call, " \\\n  -H \"Idempotency-Key: {key}-$ID\"")
+            } else {
+                write!(call, " \\\n  -H 'Idempotency-Key: {key}'")
+            };
+        }
         if let Some(body) = body {
-            let line = body.to_string();
-            let body = if line.len() > LINE { format!("{body:#}") } else { line };
-            let body = body.replace('\'', r"'\''");
             let _ = write!(call, " \\\n  -H 'Content-Type: application/json' \\\n  -d '{}'", escaped(&body));
         }
         call
@@ -244,7 +255,7 @@ impl Place<'_> {
             };
             for (name, example) in media["examples"].as_object().into_iter().flatten() {
                 let example = self.resolved(example);
-                let again = if example["value"]["retryable"] == true { " · may succeed later" } else { "" };
+                let again = if example["value"]["retryable"] == true { " · retry" } else { "" };
                 let row = super::reason(name, status, again, example["summary"].as_str().unwrap_or_default());
                 if EVERYWHERE.contains(&name.as_str()) { everywhere.push(row) } else { own.push(row) }
             }
@@ -275,6 +286,38 @@ impl Place<'_> {
             !answer["content"][crate::problem::CONTENT_TYPE]["examples"][reason.name()].is_null()
         })
     }
+}
+
+/// The name of the parameter that is an id of an earlier answer.
+const RESERVATION_ID: &str = "reservation_id";
+
+/// A body as a shell takes it between single quotes, and the variables that hold ids of reservations: one for each id in
+/// the body, `ID` at least when the path needs it.
+fn variables_for(body: &Value, in_path: bool) -> (Option<String>, Vec<String>) {
+    let mut variables = Vec::new();
+    if in_path {
+        variables.push("ID".to_owned());
+    }
+    if body.is_null() {
+        return (None, variables);
+    }
+    let line = body.to_string();
+    let text = if line.len() > LINE { format!("{body:#}") } else { line };
+    let mut text = text.replace('\'', r"'\''");
+    for (number, id) in EXAMPLE_IDS.iter().enumerate().filter(|(_, id)| body.to_string().contains(**id)) {
+        let variable = if number == 0 { "ID".to_owned() } else { format!("ID{}", number + 1) };
+        text = text.replace(id, &format!("'\"${variable}\"'"));
+        variables.push(variable);
+    }
+    (Some(text), variables)
+}
+
+/// A reserve whose id goes into a shell variable.
+fn reserve_into(variable: &str) -> String {
+    format!(
+        "{variable}=$(curl -s {BASE}/v1/inventory/tea/reserve -H 'Content-Type: application/json' \\\n  \
+         -d '{{\"owner_id\":\"cart-7\",\"quantity\":2,\"ttl_seconds\":60}}' | sed 's/.*\"reservation_id\":\"\\([^\"]*\\)\".*/\\1/')"
+    )
 }
 
 /// A parameter's row.

@@ -59,11 +59,9 @@ fn calls_can_be_copied() {
          -H 'Idempotency-Key: reserve-least' \\\n  -H 'Content-Type: application/json' \\\n  \
          -d '{&quot;owner_id&quot;:&quot;cart-7&quot;}'"
     ));
-    assert!(
-        page.contains(
-            "curl -i -X DELETE '<span class=\"base\">http://127.0.0.1:8101</span>/v1/reservations/"
-        )
-    );
+    assert!(page.contains(
+        "curl -i -X DELETE \"<span class=\"base\">http://127.0.0.1:8101</span>/v1/reservations/$ID?reason="
+    ));
 }
 
 #[test]

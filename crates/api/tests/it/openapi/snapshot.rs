@@ -1,4 +1,4 @@
-//! The document as it was last reviewed stands in `openapi.json`: a change of the contract is a change of that file.
+//! `openapi.json` is the document as it was last reviewed: a change of the contract is a change of that file.
 
 use std::path::Path;
 use std::{env, fs};

@@ -11,6 +11,7 @@ mod expiry;
 mod hostile;
 mod lifecycle;
 mod lists;
+mod page_examples;
 mod protocol;
 mod refusals;
 mod replays;

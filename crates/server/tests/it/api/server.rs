@@ -83,6 +83,11 @@ impl Server {
         local(self.ports[0])
     }
 
+    /// Where its admin listener listens.
+    pub(crate) fn admin_address(&self) -> SocketAddr {
+        local(self.ports[1])
+    }
+
     /// A connection to the API.
     pub(crate) fn connect(&self) -> Wire {
         Wire::connect(local(self.ports[0]))

@@ -11,16 +11,7 @@ pub(crate) const TIME: &str = "@time";
 /// Members that every problem has.
 const COMMON: [&str; 7] = ["type", "title", "status", "detail", "reason", "retryable", "request_id"];
 /// Reasons whose request may succeed unchanged.
-const RETRYABLE: [&str; 8] = [
-    "insufficient_inventory",
-    "units_unavailable",
-    "sale_paused",
-    "request_timeout",
-    "internal",
-    "overloaded",
-    "unavailable",
-    "outcome_unknown",
-];
+const RETRYABLE: [&str; 5] = ["request_timeout", "internal", "overloaded", "unavailable", "outcome_unknown"];
 
 /// Asserts that a value is what the pattern says: the same members, no more, no fewer; [`UUID`] and [`TIME`] stand for
 /// any.

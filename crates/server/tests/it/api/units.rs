@@ -96,6 +96,7 @@ fn seats_are_held_sold_and_returned() {
     let taken = reserve(&server, &json!({ "units": ["A-3", "A-4", "A-1", "Z"] }));
     let problem = refused(&server, &taken, 409, "units_unavailable");
     assert_eq!(problem["units"], json!(["A-4", "A-1", "Z"]));
+    assert_eq!(problem["unknown_units"], json!(["Z"]));
     assert_eq!(
         problem["taken"],
         json!([{ "sku": "hall", "location": "default", "units": ["A-4", "A-1", "Z"] }])

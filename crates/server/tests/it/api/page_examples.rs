@@ -1,0 +1,55 @@
+//! The page at `/docs`: every call under "Try it", pasted into a shell in the page's order, works on a fresh server.
+
+use super::server::Server;
+use super::wire::Call;
+use std::process::Command;
+
+/// Where the page says that the listeners are.
+const BASE: &str = "http://127.0.0.1:8101";
+const ADMIN_BASE: &str = "http://127.0.0.1:8102";
+
+/// The calls of the page, in its order, each with the id of its operation.
+fn calls(page: &str) -> Vec<(String, String)> {
+    let mut calls = Vec::new();
+    for article in page.split("<article id=\"").skip(1) {
+        let operation = article.split('"').next().unwrap();
+        let tried =
+            article.split("<h4>Try it</h4>").nth(1).and_then(|rest| rest.split("<h4>").next()).unwrap();
+        for sample in tried.split("<pre><code>").skip(1) {
+            let html = sample.split("</code></pre>").next().unwrap();
+            calls.push((operation.to_owned(), text_of(html)));
+        }
+    }
+    calls
+}
+
+/// The text that a browser copies.
+fn text_of(html: &str) -> String {
+    let mut text = String::new();
+    for (number, part) in html.split('<').enumerate() {
+        text.push_str(if number == 0 { part } else { part.split_once('>').unwrap().1 });
+    }
+    text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+#[test]
+fn every_call_of_the_page_works_in_order_on_a_fresh_server() {
+    let server = Server::start();
+    let page = server.ask(&Call::get("/docs")).text();
+    let calls = calls(&page);
+    assert!(calls.len() > 40, "{}", calls.len());
+    for (operation, call) in calls {
+        let call = call
+            .replace(ADMIN_BASE, &format!("http://{}", server.admin_address()))
+            .replace(BASE, &format!("http://{}", server.address()));
+        let output = Command::new("bash").arg("-c").arg(&call).output().unwrap();
+        let answer = String::from_utf8_lossy(&output.stdout);
+        let good =
+            ["HTTP/1.1 200", "HTTP/1.1 201", "HTTP/1.1 204"].iter().any(|line| answer.starts_with(line));
+        assert!(good, "{operation}\n{call}\n{answer}{}", String::from_utf8_lossy(&output.stderr));
+        // Of several commands each has a status of its own.
+        for status in answer.split("\"status\":").skip(1).filter(|_| operation == "run_commands") {
+            assert!(status.starts_with('2') || status.starts_with('"'), "{call}\n{answer}");
+        }
+    }
+}
