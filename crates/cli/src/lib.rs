@@ -37,7 +37,7 @@ mod manual;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use stockhold_config::{Config, Flags, advice, exit};
+use stockhold_config::{Config, Flags, exit};
 
 /// Inventory reservation: time-bounded holds on stock that are never promised twice.
 ///
@@ -419,8 +419,8 @@ fn config(flags: &Flags, json: bool) -> ExitCode {
         Ok(loaded) => loaded,
         Err(error) => return exit::because(exit::USAGE, error),
     };
-    for advice in loaded.config.options().map(|options| advice::of(&options.rules)).unwrap_or_default() {
-        eprintln!("stockhold: {advice}");
+    for warning in loaded.config.warnings() {
+        eprintln!("stockhold: {warning}");
     }
     let entries = loaded.entries();
     if json {
@@ -431,7 +431,11 @@ fn config(flags: &Flags, json: bool) -> ExitCode {
         println!("{:#}", serde_json::Value::Object(object));
     } else {
         for (key, value, from) in entries {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = match value {
+                serde_json::Value::Null => "none".to_owned(),
+                serde_json::Value::String(text) => text,
+                other => other.to_string(),
+            };
             println!("{key:<22} {value:<28} {from}");
         }
     }

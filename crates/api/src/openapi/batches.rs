@@ -2,7 +2,7 @@
 
 use super::operation::{Answer, Operation};
 use super::problems;
-use super::requests::{basket, order, single, ttl};
+use super::requests::{adjust_members, basket, order, single, stock_members, ttl};
 use super::reservations::example;
 use super::samples::{at, cart, item, item_key, request_id, written};
 use super::schema::{
@@ -14,12 +14,13 @@ use crate::problem::Reason;
 use serde_json::{Value, json};
 
 /// What may stand against one command of a batch.
-const REFUSALS: [Reason; 16] = [
+const REFUSALS: [Reason; 17] = [
     Reason::InvalidRequest,
     Reason::UnknownItem,
     Reason::UnknownReservation,
     Reason::InsufficientInventory,
     Reason::UnitsUnavailable,
+    Reason::BelowCommitted,
     Reason::SalePaused,
     Reason::ReservationExpired,
     Reason::ReservationCancelled,
@@ -72,6 +73,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             "ExtendCommand",
             on_one("extend", "Keep a reservation for longer.", vec![always("ttl_seconds", ttl())]),
         ),
+        ("SetStockCommand", on_item("set_stock", "Create an item, or change its stock and settings.", stock_members())),
+        ("AdjustStockCommand", on_item("adjust_stock", "Change an item's total by a difference.", adjust_members())),
         (
             "CommandsAnswer",
             object(
@@ -127,7 +130,15 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 fn command() -> Value {
-    let all = ["ReserveCommand", "BasketCommand", "ConfirmCommand", "ReleaseCommand", "ExtendCommand"];
+    let all = [
+        "ReserveCommand",
+        "BasketCommand",
+        "ConfirmCommand",
+        "ReleaseCommand",
+        "ExtendCommand",
+        "SetStockCommand",
+        "AdjustStockCommand",
+    ];
     json!({
         "description": "One command. It is judged and answered as the single route would; it can't name a reservation that \
             is made in the same call.",
@@ -149,19 +160,31 @@ fn on_one(word: &str, description: &str, members: Vec<Member>) -> Value {
     op(word, description, all)
 }
 
+/// A command on an item.
+fn on_item(word: &str, description: &str, members: Vec<Member>) -> Value {
+    let mut all = vec![always("sku", label("The item's SKU.")), maybe("location", location("Where it is stocked."))];
+    all.extend(members);
+    op(word, description, all)
+}
+
 fn result() -> Value {
     object(
         "What became of one command: what the single route would have answered.",
         vec![
             always(
                 "status",
-                integer(200, 599, "The status that the single route would have had; 201 for every reserve."),
+                integer(
+                    200,
+                    599,
+                    "The status that the single route would have had; 201 for every reserve and for an item that was created.",
+                ),
             ),
             maybe("replayed", flag("True when its key was used before: nothing was done again.")),
             maybe(
                 "reservation",
-                with(named("Reservation"), "description", "When it took effect; not with a release."),
+                with(named("Reservation"), "description", "When a reserve, confirm or extend took effect."),
             ),
+            maybe("item", with(named("Item"), "description", "When the stock was set or adjusted: the item after it.")),
             maybe("problem", with(named("CommandProblem"), "description", "When it did not.")),
         ],
     )
@@ -182,16 +205,19 @@ fn commands() -> Operation {
     Operation::new("post", "/v1/commands", "run_commands", "Reservations")
         .does(
             "Run many commands in one call",
-            "Up to 8,192 reserves, confirms, releases and extends, decided in their order, each on its own: one that is \
-             refused, or that can't be understood, does not touch the others. The idempotency key of each is in its \
-             body; the header is refused.",
+            "Up to 8,192 commands: reserve, confirm, release, extend, set_stock and adjust_stock. They are decided in their order, \
+             each on its own: one that is refused, or that can't be understood, does not touch the others. The idempotency \
+             key of each is in its body; the header is refused. `set_stock` takes no key, because setting the same values \
+             twice changes nothing. Preconditions (If-Match) exist only on the single routes.",
         )
         .takes_up_to(
             COMMANDS_BODY_BYTES,
             "CommandsRequest",
             json!({
-                "mixed": example("A reserve of one item, one of several, a confirm, a release and an extend", json!({
+                "mixed": example("A stock that is set, one that is adjusted, a reserve of one item, one of several, a confirm, a release and an extend", json!({
                     "commands": [
+                        { "op": "set_stock", "sku": "tea", "total_units": 120 },
+                        { "op": "adjust_stock", "sku": "tea", "delta": -3, "reason": "broken", "idempotency_key": "count-7" },
                         { "op": "reserve", "owner_id": "cart-8", "sku": "tea", "idempotency_key": "cart-8-1" },
                         { "op": "reserve", "owner_id": "cart-9", "ttl_seconds": 300, "lines": [
                             { "sku": "tea", "quantity": 2 }, { "sku": "cup", "location": "hub-9" },

@@ -235,10 +235,13 @@ fn returned() -> Value {
 }
 
 fn stock() -> Value {
+    closed("What exists of an item, and its settings. What is left out stays as it is.", stock_members())
+}
+
+/// The members that set an item.
+pub(super) fn stock_members() -> Vec<Member> {
     let settable = "When left out it stays as it is.";
     let unset = "`null` takes it back.";
-    closed(
-        "What exists of an item, and its settings. What is left out stays as it is.",
         vec![
             maybe(
                 "total_units",
@@ -277,8 +280,7 @@ fn stock() -> Value {
                 ))),
             ),
             maybe("metadata", nullable(own_data())),
-        ],
-    )
+        ]
 }
 
 /// An item's, which can be taken back.
@@ -290,17 +292,19 @@ fn own_data() -> Value {
 }
 
 fn adjust() -> Value {
+    closed("By how much the total moves, and why.", adjust_members())
+}
+
+/// The members that adjust an item.
+pub(super) fn adjust_members() -> Vec<Member> {
     let most = TOTAL_UNITS.cast_signed();
     let delta = json!({
         "type": "integer", "format": "int64", "minimum": -most, "maximum": most, "not": { "const": 0 },
         "description": "Units that arrived (above 0) or left (below 0).",
     });
-    closed(
-        "By how much the total moves, and why.",
-        vec![
-            always("delta", delta),
-            always("reason", label("Why, for the record: a delivery, breakage, a count.")),
-            maybe("idempotency_key", key()),
-        ],
-    )
+    vec![
+        always("delta", delta),
+        always("reason", label("Why, for the record: a delivery, breakage, a count.")),
+        maybe("idempotency_key", key()),
+    ]
 }

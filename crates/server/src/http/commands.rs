@@ -141,6 +141,7 @@ fn shape(operation: Operation) -> Shape {
     match operation {
         Operation::Reserve => Shape::NewReservation,
         Operation::Release => Shape::Nothing,
+        Operation::SetStock | Operation::Adjust => Shape::Item,
         _ => Shape::Reservation,
     }
 }

@@ -100,6 +100,9 @@ fn show_result(out: &mut Vec<u8>, reply: &stockhold_domain::Reply, shape: Shape,
         (Made::Reservation(hold), Shape::Reservation) => {
             encode::result_reservation(out, 200, replayed, hold);
         }
+        (Made::Item { item, created }, Shape::Item) => {
+            encode::result_item(out, if *created { 201 } else { 200 }, replayed, item);
+        }
         // No command of a batch makes anything else, and a release shows nothing of what it did.
         _ => encode::result_nothing(out, 204, replayed),
     }
