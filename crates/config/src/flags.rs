@@ -93,8 +93,10 @@ impl Flags {
     }
 
     fn apply(&self, config: &mut Config, sources: &mut Sources) {
-        let Self { config: _, listen, admin_listen, store, replica, store_batch, data_dir, threads, .. } = self;
-        let Self { default_ttl_seconds, max_hold_seconds, key_retention_hours, free_space_floor_mib, .. } = self;
+        let Self { config: _, listen, admin_listen, store, replica, store_batch, data_dir, threads, .. } =
+            self;
+        let Self { default_ttl_seconds, max_hold_seconds, key_retention_hours, free_space_floor_mib, .. } =
+            self;
         let mut named = |key: &'static str, is_given: bool| {
             if is_given {
                 let origin = format!("--{} on the command line", key.replace('_', "-"));
@@ -245,7 +247,11 @@ mod tests {
     fn every_error_of_a_file_has_its_line() {
         for (text, line, what) in [
             ("threads = 2\nliste = 1\n", 2, "liste is not a setting; did you mean listen?"),
-            ("\n\nthreads = 'two'\n", 3, "threads: must be a whole number without quotation marks, found \"two\""),
+            (
+                "\n\nthreads = 'two'\n",
+                3,
+                "threads: must be a whole number without quotation marks, found \"two\"",
+            ),
             ("threads = -1\n", 1, "threads: must be a whole number, 0 or more, found -1"),
             ("listen = 8101\n", 1, "listen: must be a text in quotation marks, found 8101"),
             ("listen = '8101'\n", 1, "listen: must be an IP address and a port like 127.0.0.1:8101"),
@@ -253,7 +259,11 @@ mod tests {
             ("threads = 2\nthreads = 65\n", 2, "duplicate key"),
             ("threads = 65\n", 1, "threads 65: must be at most 64"),
             ("[locations.hub]\nttl = 1\n", 2, "locations.hub: ttl is not a setting"),
-            ("[locations.hub]\nmax_hold_seconds = 'x'\n", 2, "locations.hub.max_hold_seconds: must be a whole"),
+            (
+                "[locations.hub]\nmax_hold_seconds = 'x'\n",
+                2,
+                "locations.hub.max_hold_seconds: must be a whole",
+            ),
             ("locations = 1\n", 1, "locations: must be tables"),
         ] {
             let (path, found) = load(text.as_bytes());

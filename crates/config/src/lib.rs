@@ -4,15 +4,15 @@
 
 mod advice;
 pub mod exit;
-mod log_level;
 mod flags;
+mod log_level;
 mod settings;
 mod sources;
 mod store_address;
 mod store_options;
 
-pub use log_level::check as check_log_level;
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
+pub use log_level::check as check_log_level;
 pub use settings::{Config, FILE, LocationTimes, LogFormat};
 pub use sources::PREFIX;
 pub use store_address::StoreAddress;

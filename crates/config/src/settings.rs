@@ -199,7 +199,8 @@ impl Config {
         };
         let mut locations = Vec::new();
         for (name, times) in &self.locations {
-            let label = Label::new(name).map_err(|error| ("locations", format!("locations.{name:?}: {error}")))?;
+            let label =
+                Label::new(name).map_err(|error| ("locations", format!("locations.{name:?}: {error}")))?;
             let default =
                 optional(format!("locations.{name}.default_ttl_seconds"), times.default_ttl_seconds)?;
             let max = optional(format!("locations.{name}.max_hold_seconds"), times.max_hold_seconds)?;

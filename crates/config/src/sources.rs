@@ -199,7 +199,8 @@ impl Sources {
                     let names = KEYS.map(str::to_uppercase);
                     let hint = closest(rest, &names.each_ref().map(String::as_str));
                     let hint = hint.map(|name| format!("; did you mean {PREFIX}{name}?")).unwrap_or_default();
-                    self.warnings.push(format!("{name} in the environment is not a setting: it is ignored{hint}"));
+                    self.warnings
+                        .push(format!("{name} in the environment is not a setting: it is ignored{hint}"));
                 }
                 continue;
             };
@@ -243,7 +244,10 @@ fn unknown(name: &str, known: &[&str]) -> String {
 /// The most similar of the known names, if one is similar enough.
 fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let rated = known.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
-    rated.filter(|(similarity, _)| *similarity >= SIMILAR).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known)
+    rated
+        .filter(|(similarity, _)| *similarity >= SIMILAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
 }
 
 fn value_of(item: &Item) -> Value {

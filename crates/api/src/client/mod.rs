@@ -241,7 +241,10 @@ impl Client {
         let mut stream = EventStream::new(self.http.open(&request).await?);
         let id = stream.first_id().await?;
         let position = id.as_deref().and_then(|id| id.parse().ok());
-        position.ok_or_else(|| Error::Unexpected { status: 200, what: format!("a stream begins with the id {id:?}") })
+        position.ok_or_else(|| Error::Unexpected {
+            status: 200,
+            what: format!("a stream begins with the id {id:?}"),
+        })
     }
 }
 

@@ -266,7 +266,8 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         ("delta", body.delta.is_some(), op == Op::AdjustStock),
         ("idempotency_key", body.idempotency_key.is_some(), !sets_stock),
     ]);
-    let stranger = fields.map(|(name, given, has)| (name, given && !has)).find(|(_, is_stranger)| *is_stranger);
+    let stranger =
+        fields.map(|(name, given, has)| (name, given && !has)).find(|(_, is_stranger)| *is_stranger);
     if let Some((name, _)) = stranger {
         let (word, fields) = (op.word(), op.fields());
         return Err(Invalid::new(

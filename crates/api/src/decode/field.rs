@@ -231,7 +231,9 @@ impl<'de> Deserialize<'de> for Op {
             type Value = Op;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"reserve\", \"confirm\", \"release\", \"extend\", \"set_stock\" or \"adjust_stock\"")
+                f.write_str(
+                    "\"reserve\", \"confirm\", \"release\", \"extend\", \"set_stock\" or \"adjust_stock\"",
+                )
             }
 
             fn visit_str<E: Error>(self, word: &str) -> Result<Op, E> {

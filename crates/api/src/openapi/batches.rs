@@ -73,8 +73,14 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             "ExtendCommand",
             on_one("extend", "Keep a reservation for longer.", vec![always("ttl_seconds", ttl())]),
         ),
-        ("SetStockCommand", on_item("set_stock", "Create an item, or change its stock and settings.", stock_members())),
-        ("AdjustStockCommand", on_item("adjust_stock", "Change an item's total by a difference.", adjust_members())),
+        (
+            "SetStockCommand",
+            on_item("set_stock", "Create an item, or change its stock and settings.", stock_members()),
+        ),
+        (
+            "AdjustStockCommand",
+            on_item("adjust_stock", "Change an item's total by a difference.", adjust_members()),
+        ),
         (
             "CommandsAnswer",
             object(
@@ -162,7 +168,8 @@ fn on_one(word: &str, description: &str, members: Vec<Member>) -> Value {
 
 /// A command on an item.
 fn on_item(word: &str, description: &str, members: Vec<Member>) -> Value {
-    let mut all = vec![always("sku", label("The item's SKU.")), maybe("location", location("Where it is stocked."))];
+    let mut all =
+        vec![always("sku", label("The item's SKU.")), maybe("location", location("Where it is stocked."))];
     all.extend(members);
     op(word, description, all)
 }
@@ -184,7 +191,10 @@ fn result() -> Value {
                 "reservation",
                 with(named("Reservation"), "description", "When a reserve, confirm or extend took effect."),
             ),
-            maybe("item", with(named("Item"), "description", "When the stock was set or adjusted: the item after it.")),
+            maybe(
+                "item",
+                with(named("Item"), "description", "When the stock was set or adjusted: the item after it."),
+            ),
             maybe("problem", with(named("CommandProblem"), "description", "When it did not.")),
         ],
     )

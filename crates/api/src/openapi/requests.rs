@@ -242,45 +242,45 @@ fn stock() -> Value {
 pub(super) fn stock_members() -> Vec<Member> {
     let settable = "When left out it stays as it is.";
     let unset = "`null` takes it back.";
-        vec![
-            maybe(
-                "total_units",
-                units(
-                    "Units that exist, sold and held ones included. When left out it stays as it is; a new item that counts them \
+    vec![
+        maybe(
+            "total_units",
+            units(
+                "Units that exist, sold and held ones included. When left out it stays as it is; a new item that counts them \
                      needs it. Where they have ids it is their number.",
-                ),
             ),
-            maybe(
-                "mode",
-                word(
-                    &["counted", "units"],
-                    "How units are told apart: `counted` ones are interchangeable, `units` have ids. A new item counts them \
+        ),
+        maybe(
+            "mode",
+            word(
+                &["counted", "units"],
+                "How units are told apart: `counted` ones are interchangeable, `units` have ids. A new item counts them \
                      unless it says otherwise; it never changes.",
-                ),
             ),
-            maybe(
-                "safety_stock",
-                units(&format!(
-                    "Units kept from sale: subtracted from `available`. {settable} A new item has 0."
-                )),
-            ),
-            maybe(
-                "default_ttl_seconds",
-                nullable(seconds(&format!(
-                    "Time to live of a hold that names none, in seconds; more than the longest hold counts as that. \
+        ),
+        maybe(
+            "safety_stock",
+            units(&format!(
+                "Units kept from sale: subtracted from `available`. {settable} A new item has 0."
+            )),
+        ),
+        maybe(
+            "default_ttl_seconds",
+            nullable(seconds(&format!(
+                "Time to live of a hold that names none, in seconds; more than the longest hold counts as that. \
                      {settable} {unset} A new item has none of its own; the \
                      service's is {DEFAULT_TTL_SECONDS} unless it is configured."
-                ))),
-            ),
-            maybe(
-                "max_hold_seconds",
-                nullable(seconds(&format!(
-                    "Longest hold in seconds, extensions included. {settable} {unset} A new item has none of its own; the \
+            ))),
+        ),
+        maybe(
+            "max_hold_seconds",
+            nullable(seconds(&format!(
+                "Longest hold in seconds, extensions included. {settable} {unset} A new item has none of its own; the \
                      service's is {DEFAULT_MAX_HOLD_SECONDS} unless it is configured. Holds that are there keep theirs."
-                ))),
-            ),
-            maybe("metadata", nullable(own_data())),
-        ]
+            ))),
+        ),
+        maybe("metadata", nullable(own_data())),
+    ]
 }
 
 /// An item's, which can be taken back.

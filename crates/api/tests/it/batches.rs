@@ -6,8 +6,8 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::wire;
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, Patch, Release, RequestId, RequestedLine, Reserve,
-    Seconds, SetStock,
+    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, Patch, Release, RequestId,
+    RequestedLine, Reserve, Seconds, SetStock,
 };
 
 fn all(body: &str) -> Vec<Result<Keyed<'_>, Invalid>> {
@@ -124,7 +124,8 @@ fn commands_as_they_are_meant() {
 #[test]
 fn commands_that_are_wrong_by_themselves() {
     wrong("{}", "/op", "is required");
-    let words = "must be \"reserve\", \"confirm\", \"release\", \"extend\", \"set_stock\" or \"adjust_stock\", found";
+    let words =
+        "must be \"reserve\", \"confirm\", \"release\", \"extend\", \"set_stock\" or \"adjust_stock\", found";
     wrong(r#"{"op":"sell"}"#, "/op", &format!("{words} \"sell\""));
     wrong(r#"{"op":null}"#, "/op", &format!("{words} null"));
     wrong(r#"{"op":"confirm","op":"confirm"}"#, "/op", "is given twice");
@@ -161,12 +162,24 @@ fn commands_that_are_wrong_by_themselves() {
     wrong(r#"{"op":"confirm","reservation_id":"7"}"#, "/reservation_id", "must be a UUID like");
     wrong(&format!(r#"{{"op":"extend","reservation_id":"{ID}"}}"#), "/ttl_seconds", "is required");
     wrong(r#"{"op":"set_stock","total_units":1}"#, "/sku", "is required");
-    wrong(r#"{"op":"set_stock","sku":"a","delta":1}"#, "/delta", "is not a field of \"set_stock\"; the fields are `sku`");
+    wrong(
+        r#"{"op":"set_stock","sku":"a","delta":1}"#,
+        "/delta",
+        "is not a field of \"set_stock\"; the fields are `sku`",
+    );
     wrong(r#"{"op":"set_stock","sku":"a","idempotency_key":"k"}"#, "/idempotency_key", "is not a field of");
     wrong(r#"{"op":"adjust_stock","sku":"a","reason":"r"}"#, "/delta", "is required");
     wrong(r#"{"op":"adjust_stock","sku":"a","delta":1}"#, "/reason", "is required");
-    wrong(r#"{"op":"reserve","owner_id":"o","sku":"a","total_units":1}"#, "/total_units", "is not a field of");
-    wrong(r#"{"op":"reserve","owner_id":"o","sku":"a","metadata":null}"#, "/metadata", "must be a JSON object, found null");
+    wrong(
+        r#"{"op":"reserve","owner_id":"o","sku":"a","total_units":1}"#,
+        "/total_units",
+        "is not a field of",
+    );
+    wrong(
+        r#"{"op":"reserve","owner_id":"o","sku":"a","metadata":null}"#,
+        "/metadata",
+        "must be a JSON object, found null",
+    );
     // As deep as in the body of its own route.
     let deep = |levels: usize| {
         let metadata = format!("{{\"a\":{}{}}}", "[".repeat(levels - 1), "]".repeat(levels - 1));

@@ -77,7 +77,11 @@ fn a_replica_goes_with_a_database_and_its_password_is_not_shown() {
     assert_eq!(settings("", &[], &[])["replica"]["value"], Value::Null);
     assert_eq!(settings("", &variables, &[])["replica"]["value"], "postgres://shop:***@127.0.0.1:2/stock");
     for (variables, flags, what) in [
-        (&[] as &[_], ["serve", "--replica", "postgres://127.0.0.1:2/stock"], "only a database has a replica"),
+        (
+            &[] as &[_],
+            ["serve", "--replica", "postgres://127.0.0.1:2/stock"],
+            "only a database has a replica",
+        ),
         (&[primary], ["serve", "--replica", "embedded"], "only a database has a replica"),
         (&[primary], ["serve", "--replica", "ftp://somewhere"], "replica ftp://somewhere: must be"),
     ] {
@@ -170,7 +174,10 @@ fn variables_that_are_no_settings_are_ignored_with_a_warning() {
     let output = run("", &[("STOCKHOLD_LISTE", "127.0.0.1:1"), ("STOCKHOLD_THREADS", "")], &["config"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let stderr = text(&output.stderr);
-    assert!(stderr.contains("STOCKHOLD_LISTE") && stderr.contains("did you mean STOCKHOLD_LISTEN?"), "{stderr}");
+    assert!(
+        stderr.contains("STOCKHOLD_LISTE") && stderr.contains("did you mean STOCKHOLD_LISTEN?"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -204,7 +211,12 @@ fn what_is_not_understood() {
             }
         }
     };
-    check("liste = '127.0.0.1:1'", &[], &[], &["stockhold.toml:1: liste is not a setting; did you mean listen?"]);
+    check(
+        "liste = '127.0.0.1:1'",
+        &[],
+        &[],
+        &["stockhold.toml:1: liste is not a setting; did you mean listen?"],
+    );
     check("[locations.hub]\nttl = 1", &[], &[], &["ttl", "stockhold.toml"]);
     check("", &[], &["--liste", "127.0.0.1:1"], &["--liste"]);
     check("\nthreads = 'many'", &[], &[], &["stockhold.toml:2: threads: must be a whole number"]);
@@ -220,7 +232,12 @@ fn what_is_not_understood() {
     for wrong in ["0", "257"] {
         check("", &[("STOCKHOLD_STORE_BATCH", wrong)], &[], &["store_batch", wrong, "1 to 256"]);
     }
-    check("", &[("STOCKHOLD_LOCATIONS", "hub")], &[], &["locations", "only be set in the configuration file"]);
+    check(
+        "",
+        &[("STOCKHOLD_LOCATIONS", "hub")],
+        &[],
+        &["locations", "only be set in the configuration file"],
+    );
     check("key_retention_hours = 23", &[], &[], &["key_retention_hours", "24"]);
     check("[locations.hub]\nmax_hold_seconds = 0", &[], &[], &["locations.hub.max_hold_seconds"]);
     check("[locations.'']\nmax_hold_seconds = 1", &[], &[], &["locations"]);
