@@ -1,7 +1,7 @@
 //! `stockhold import`: items from a file into a running server, through its API.
 //!
-//! Memory holds what is under way and nothing else, however long the file is. Two rows of one item are applied in
-//! their order; those of different items in any.
+//! Memory holds only the rows whose requests are not answered yet, so that it does not grow with the file. Two rows of one item are
+//! applied in their order; rows of different items in any order.
 
 mod apply;
 mod csv_records;
@@ -33,7 +33,13 @@ use stockhold_config::exit;
 use stockhold_domain::Label;
 use tokio::task::{JoinError, JoinSet};
 
-/// Most requests that are under way at once.
+/// Rows in one request, if rows can be sent together.
+const ROWS_PER_REQUEST: usize = 1_000;
+/// Bytes of settings in one request: rows with metadata stay far below what the server takes.
+const REQUEST_BYTES: usize = 2 << 20;
+/// Most requests with many rows at once: more would only wait in the server's queue.
+const MOST_BATCHES: usize = 4;
+/// Most requests at once.
 const MOST_CONNECTIONS: usize = 256;
 /// How often the state is written.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
@@ -193,6 +199,8 @@ pub(super) fn run(args: &ImportArgs) -> ExitCode {
         ahead: BTreeMap::new(),
         items: HashSet::new(),
         running: JoinSet::new(),
+        batch: Vec::new(),
+        batch_bytes: 0,
         errors: Vec::new(),
         paused: 0,
         blank_ended: 0,
@@ -286,8 +294,8 @@ impl ImportArgs {
     }
 }
 
-/// What a row's task ends with.
-type RowResult = Result<(ItemRow, RowOutcome), CallError>;
+/// The rows of one request with their outcomes.
+type RowResults = Result<Vec<(ItemRow, RowOutcome)>, CallError>;
 
 /// An import under way.
 struct ItemImport<'a> {
@@ -309,7 +317,10 @@ struct ItemImport<'a> {
     ahead: BTreeMap<u64, fn(&mut ImportCounts) -> &mut u64>,
     /// Their items: the next row of one of them waits.
     items: HashSet<(String, String)>,
-    running: JoinSet<RowResult>,
+    running: JoinSet<RowResults>,
+    /// Rows that wait to be sent in one request.
+    batch: Vec<ItemRow>,
+    batch_bytes: usize,
     errors: Vec<RowError>,
     paused: u64,
     blank_ended: u64,
@@ -335,7 +346,10 @@ impl ItemImport<'_> {
                 Err(bad) => self.bad(bad)?,
                 Ok(row) => {
                     let item = (row.location.clone(), row.sku.clone());
-                    while self.running.len() >= self.args.connections || self.items.contains(&item) {
+                    if self.items.contains(&item) {
+                        self.send_batch();
+                    }
+                    while self.running.len() >= self.most_requests() || self.items.contains(&item) {
                         tokio::select! {
                             answer = self.running.join_next() => self.answered(answer)?,
                             _ = &mut interrupt => return Err(StopReason::Interrupted),
@@ -345,12 +359,17 @@ impl ItemImport<'_> {
                     self.under_way.insert(line);
                     self.paused += u64::from(row.paused);
                     self.blank_ended += u64::from(row.sku.trim() != row.sku);
-                    let (caller, rules) = (Rc::clone(&self.caller), self.rules);
-                    let earlier = self.predicted.before(&row);
-                    self.running.spawn_local(async move {
-                        let fate = rules.apply(&caller, &row, earlier).await?;
-                        Ok((row, fate))
-                    });
+                    if self.rules.can_batch() {
+                        self.batch_bytes += row.bytes;
+                        self.batch.push(row);
+                        if self.batch.len() >= ROWS_PER_REQUEST || self.batch_bytes >= REQUEST_BYTES {
+                            self.send_batch();
+                            // The request leaves before the next rows are read.
+                            tokio::task::yield_now().await;
+                        }
+                    } else {
+                        self.send_row(row);
+                    }
                 }
             }
             if noted.elapsed() >= NOTE_EVERY {
@@ -359,6 +378,7 @@ impl ItemImport<'_> {
             }
             self.bar.set_position(source.bytes());
         }
+        self.send_batch();
         while !self.running.is_empty() {
             let answer = self.running.join_next().await;
             self.answered(answer)?;
@@ -366,31 +386,60 @@ impl ItemImport<'_> {
         Ok(())
     }
 
-    /// What is under way is waited for, so that the state says as much as it can.
+    fn most_requests(&self) -> usize {
+        if self.rules.can_batch() { self.args.connections.min(MOST_BATCHES) } else { self.args.connections }
+    }
+
+    fn send_row(&mut self, row: ItemRow) {
+        let (caller, rules) = (Rc::clone(&self.caller), self.rules);
+        let earlier = self.predicted.before(&row);
+        self.running.spawn_local(async move {
+            let outcome = rules.apply(&caller, &row, earlier).await?;
+            Ok(vec![(row, outcome)])
+        });
+    }
+
+    /// Sends the rows that wait, if there are any.
+    fn send_batch(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let rows = std::mem::take(&mut self.batch);
+        self.batch_bytes = 0;
+        let (caller, rules) = (Rc::clone(&self.caller), self.rules);
+        self.running.spawn_local(async move { rules.set_many(&caller, rows).await });
+    }
+
+    /// Sends the rows that wait and waits for all answers, so that the state covers as many rows as it can.
     async fn finish_requests(&mut self) {
+        self.send_batch();
         while let Some(answer) = self.running.join_next().await {
-            // It stops already: one more bad row changes nothing, and is told.
+            // The import stops already. One more bad row changes nothing, and it has been reported.
             let _ = self.answered(Some(answer));
         }
     }
 
-    fn answered(&mut self, answer: Option<Result<RowResult, JoinError>>) -> Result<(), StopReason> {
+    fn answered(&mut self, answer: Option<Result<RowResults, JoinError>>) -> Result<(), StopReason> {
         let Some(answer) = answer else { return Ok(()) };
-        let broken =
-            |error| StopReason::Server(CallError::Unexpected(format!("a row's task ended early: {error}")));
-        let (row, fate) = answer.map_err(broken)?.map_err(StopReason::Server)?;
-        self.under_way.remove(&row.line);
-        if self.rules.dry_run {
-            self.predicted.note(&row, &fate);
+        let broken = |error| {
+            StopReason::Server(CallError::Unexpected(format!("a request's task ended early: {error}")))
+        };
+        let mut stop = Ok(());
+        for (row, outcome) in answer.map_err(broken)?.map_err(StopReason::Server)? {
+            self.under_way.remove(&row.line);
+            if self.rules.dry_run {
+                self.predicted.note(&row, &outcome);
+            }
+            self.items.remove(&(row.location, row.sku));
+            match outcome {
+                RowOutcome::Created => self.became(row.line, |counts| &mut counts.created),
+                RowOutcome::Updated => self.became(row.line, |counts| &mut counts.updated),
+                RowOutcome::Unchanged => self.became(row.line, |counts| &mut counts.kept),
+                // The other rows of the request were decided too, and have to be counted.
+                RowOutcome::Rejected(bad) => stop = stop.and(self.bad(bad)),
+            }
         }
-        self.items.remove(&(row.location, row.sku));
-        match fate {
-            RowOutcome::Created => self.became(row.line, |counts| &mut counts.created),
-            RowOutcome::Updated => self.became(row.line, |counts| &mut counts.updated),
-            RowOutcome::Unchanged => self.became(row.line, |counts| &mut counts.kept),
-            RowOutcome::Rejected(bad) => return self.bad(bad),
-        }
-        Ok(())
+        stop
     }
 
     fn became(&mut self, line: u64, count: fn(&mut ImportCounts) -> &mut u64) {

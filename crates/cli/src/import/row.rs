@@ -90,6 +90,8 @@ pub(super) struct ItemRow {
     pub(super) location: String,
     /// The body of the request.
     pub(super) settings: Map<String, Value>,
+    /// About how many bytes it takes in a request.
+    pub(super) bytes: usize,
     /// What of the total was sold where the file comes from.
     pub(super) sold: u64,
     pub(super) paused: bool,
@@ -220,7 +222,8 @@ impl RowBuilder {
             return Err(bad(first_segment(&error.pointer), error.detail.clone()));
         }
         let Self { settings, sold, paused, .. } = self;
-        Ok(ItemRow { line, sku, location, settings, sold, paused })
+        let bytes = body.len() + sku.len() + location.len();
+        Ok(ItemRow { line, sku, location, settings, bytes, sold, paused })
     }
 }
 

@@ -129,19 +129,21 @@ fn columns(names: &[String], reading: &ReadOptions<'_>) -> Result<Vec<ItemField>
         return Err("is empty; the first line must name the columns, like: sku,total_units".to_owned());
     }
     let found = names.iter().take(NAMED_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let hint = match names {
-        [only] if only.contains([';', '\t', '|']) => " Name what separates the fields with --delimiter.",
-        _ => "",
-    };
+    if let ([only], Some(separator)) = (names, names.first().and_then(|only| only.find([';', '\t', '|'])))
+        && let Some(separator) = only.get(separator..).and_then(|rest| rest.chars().next())
+    {
+        let shown = if separator == '\t' { "\\t".to_owned() } else { separator.to_string() };
+        return Err(format!("the fields are separated by {separator:?}, not by commas: use --delimiter '{shown}'"));
+    }
     if let Some((field, theirs)) = reading.renamed.iter().find(|(_, theirs)| !names.contains(theirs)) {
         let ours = field.name();
         return Err(format!(
-            "there is no column {theirs:?}, which --column {ours}={theirs} names. Found: {found}.{hint}"
+            "there is no column {theirs:?}, which --column {ours}={theirs} names. Found: {found}."
         ));
     }
     let mut columns: Vec<ItemField> = Vec::with_capacity(names.len());
     for name in names {
-        let field = field_of(name, reading).map_err(|why| format!("{why} Found: {found}.{hint}"))?;
+        let field = field_of(name, reading).map_err(|why| format!("{why} Found: {found}."))?;
         if field != ItemField::Ignored && columns.contains(&field) {
             return Err(format!("two columns are for {}. Found: {found}.", field.name()));
         }
@@ -153,7 +155,7 @@ fn columns(names: &[String], reading: &ReadOptions<'_>) -> Result<Vec<ItemField>
         if !spared && !columns.contains(&needed) {
             let name = needed.name();
             return Err(format!(
-                "there is no column {name}; if it has another name, say --column {name}=NAME. Found: {found}.{hint}"
+                "there is no column {name}; if it has another name, say --column {name}=NAME. Found: {found}."
             ));
         }
     }
