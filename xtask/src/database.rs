@@ -12,7 +12,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(5);
 
 /// Lets other accounts through a folder.
-pub(crate) fn let_in(folder: &Path) -> Outcome<()> {
+pub(crate) fn make_readable(folder: &Path) -> Outcome<()> {
     Ok(std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?)
 }
 

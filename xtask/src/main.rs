@@ -1,6 +1,6 @@
-//! The project's own commands, run as `cargo xtask …`: the benchmark, the crash harness and the fault harness. They
-//! drive the release binary over HTTP like any other client, start all they need on private ports of 127.0.0.1 in
-//! temporary folders, and end only what they started.
+//! The project's own commands, run as `cargo xtask …`: measurements, and everything that tries to break a server. They
+//! drive the server's binary over HTTP like any other client and link none of its crates. They start all that they need on
+//! private ports of 127.0.0.1 in temporary folders, and end only what they started.
 #![expect(clippy::cast_precision_loss, reason = "figures are printed to four digits")]
 
 mod bench;
@@ -9,12 +9,12 @@ mod clock;
 mod crash;
 mod curves;
 mod database;
-mod ends;
 mod failover;
 mod faults;
 mod http;
 mod load;
 mod powercut;
+mod process_end;
 mod prove;
 mod rng;
 mod shim;
@@ -27,16 +27,16 @@ mod workload;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The server's: a baseline that runs in here must not be slower for its allocator.
+/// The allocator of the server: baselines that run in this process must not be slower because of theirs.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What a command comes to: here an error only ever ends the command with its words.
+/// The result of a command. An error is only ever printed.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// An error in words.
-pub(crate) fn fail<T>(words: impl Into<String>) -> Outcome<T> {
-    Err(words.into().into())
+/// An error with this text.
+pub(crate) fn fail<T>(text: impl Into<String>) -> Outcome<T> {
+    Err(text.into().into())
 }
 
 #[derive(Parser)]
@@ -54,7 +54,7 @@ enum Command {
     Databases(bench::databases::Options),
     /// Measure rates, latency, memory and restart over ranges, and plot them
     Curves(curves::Options),
-    /// Full load for minutes, with everything that happens behind it: fails when anything drifts
+    /// Full load for minutes; fails when rate, latency or memory drifts
     Soak(soak::Options),
     /// Kill −9, fault points, failing disks and clocks under real HTTP load: restart, and audit every acknowledged answer
     Crash(crash::Options),
@@ -66,14 +66,23 @@ enum Command {
     Powercut(powercut::Options),
     /// The primary of a replicated database killed under the load of two servers, its standby promoted, every answer audited
     Failover(failover::Options),
-    /// Mistakes put into the code on purpose, each of which the tests have to catch
+    /// Mistakes that are patched into a copy of the code, each of which the tests have to catch
     Bugs(bugs::Options),
-    /// All of the proof in one run
+    /// Everything that tries to break a server, in one run
     Prove(prove::Options),
 }
 
+impl Command {
+    /// Whether it measures, with baselines in this process.
+    fn measures(&self) -> bool {
+        matches!(self, Self::Bench(_) | Self::Databases(_) | Self::Curves(_) | Self::Soak(_))
+    }
+}
+
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    let result = match command {
+        _ if command.measures() && cfg!(debug_assertions) => in_release(),
         Command::Bench(options) => bench::run(&options),
         Command::Databases(options) => bench::databases::run(&options),
         Command::Curves(options) => curves::run(&options),
@@ -93,4 +102,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs the same command in a build that is optimised as the server is that it measures.
+fn in_release() -> Outcome<()> {
+    let mut command = spawn::cargo();
+    command.args(["run", "--release", "--quiet", "--locked", "--package", "xtask", "--"]);
+    command.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { fail(format!("the release build of xtask ended with {status}")) }
 }

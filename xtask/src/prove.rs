@@ -1,25 +1,32 @@
-//! `cargo xtask prove`: all of the proof in one run, each part with its figures; the first that fails ends it. The short form
-//! fits into the test command, the long one takes as long as it is given.
+//! `cargo xtask prove`: everything that tries to break a server, in one run. The first part that fails ends the run; at the
+//! end it prints the seconds of each part. The short form is part of `scripts/test`, the long one of `scripts/prove`.
 
 use crate::clock::wall_millis;
-use crate::spawn::server_binary;
-use crate::{Outcome, bugs, crash, failover, faults, powercut, sim};
+use crate::source::has_no_fault_points;
+use crate::spawn::{Build, server_binary};
+use crate::{Outcome, crash, failover, faults, powercut, sim};
 use clap::Args;
+use std::path::PathBuf;
 use std::time::Instant;
-use stockhold_sim::ENOUGH;
 
-/// How much is proved.
+/// How much is run.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// A few minutes: every fault point once, a seeded bug of each kind
+    /// A few minutes: every fault point with one action, no aged data, everything else a few times
     #[arg(long, conflicts_with = "long")]
     short: bool,
-    /// An hour or more: everything many times
+    /// Hours: everything many times
     #[arg(long)]
     long: bool,
     /// Repeats a run's choices; the moments at which kills hit stay the machine's
     #[arg(long)]
     seed: Option<u64>,
+    /// Break this server instead of building one; fault points always use one that is built with them
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
+    /// Check that this server has no fault points in it, instead of building a release
+    #[arg(long, value_name = "FILE")]
+    shipped: Option<PathBuf>,
 }
 
 /// How often each part is run.
@@ -32,8 +39,6 @@ struct Amounts {
     histories: u64,
     /// Of each database.
     failovers: u64,
-    /// All when there are none.
-    bugs: &'static [&'static str],
 }
 
 const SHORT: Amounts = Amounts {
@@ -41,17 +46,9 @@ const SHORT: Amounts = Amounts {
     disk_faults: 14,
     jumps: 5,
     images: 40,
-    flips: 6,
-    histories: ENOUGH,
-    failovers: 2,
-    bugs: &[
-        "a-confirm-succeeds-at-its-deadline",
-        "a-merge-loses-a-key",
-        "a-refusal-is-answered-before-what-it-saw-is-durable",
-        "a-start-forgets-pauses",
-        "keys-are-everybody-s",
-        "the-mark-is-not-read",
-    ],
+    flips: 3,
+    histories: HISTORIES_WITH_EVERYTHING,
+    failovers: 1,
 };
 const USUAL: Amounts = Amounts {
     kills: 200,
@@ -61,7 +58,6 @@ const USUAL: Amounts = Amounts {
     flips: 20,
     histories: 1_000,
     failovers: 25,
-    bugs: &[],
 };
 const LONG: Amounts = Amounts {
     kills: 2_000,
@@ -71,11 +67,15 @@ const LONG: Amounts = Amounts {
     flips: 100,
     histories: 10_000,
     failovers: 50,
-    bugs: &[],
 };
 
-// With fewer the simulator does not insist that every kind of fault has happened.
-const _: () = assert!(SHORT.histories >= ENOUGH && USUAL.histories >= ENOUGH && LONG.histories >= ENOUGH);
+/// `stockhold_sim::ENOUGH`: with fewer histories the simulator does not insist that every kind of fault has happened.
+const HISTORIES_WITH_EVERYTHING: u64 = 400;
+const _: () = assert!(
+    SHORT.histories >= HISTORIES_WITH_EVERYTHING
+        && USUAL.histories >= HISTORIES_WITH_EVERYTHING
+        && LONG.histories >= HISTORIES_WITH_EVERYTHING
+);
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
@@ -84,36 +84,63 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         Options { long: true, .. } => &LONG,
         Options { .. } => &USUAL,
     };
-    let began = Instant::now();
     let seed = options.seed.unwrap_or_else(wall_millis);
-    let server = server_binary(None)?;
-    part("crashes", || {
-        let Amounts { kills, disk_faults, jumps, .. } = *amounts;
-        crash::run(&crash::Options::of(kills, disk_faults, jumps, options.short, seed, &server))
-    })?;
-    part("power cuts", || powercut::run(&powercut::Options::of(amounts.images, seed, &server)))?;
-    part("faults", || faults::run(&faults::Options::of(amounts.flips, seed, &server)))?;
-    let histories = amounts.histories.to_string();
-    part("histories", || sim::run_sim(&server, &["--histories", &histories, "--seed", &seed.to_string()]))?;
-    part("failovers", || failover::run(&failover::Options::of(amounts.failovers, seed, &server)))?;
-    part("seeded bugs", || bugs::run(&bugs::Options::of(amounts.bugs, options.short)))?;
-    println!("\nproved in {} s", began.elapsed().as_secs());
+    let mut parts = Parts::default();
+    let shipped = server_binary(options.shipped.as_deref(), Build::Release)?;
+    let server = server_binary(options.server.as_deref(), Build::Proof)?;
+    parts.run("no fault points in what is shipped", || has_no_fault_points(&shipped))?;
+    let Amounts { kills, disk_faults, jumps, .. } = *amounts;
+    for (name, only) in [
+        ("kills", "kills"),
+        ("fault points", "points"),
+        ("failing disks", "disk"),
+        ("clocks that jump", "clock"),
+    ] {
+        let crash = crash::Options::of(only, (kills, disk_faults, jumps), options.short, seed, &server);
+        parts.run(name, || crash::run(&crash))?;
+    }
+    parts.run("power cuts", || powercut::run(&powercut::Options::of(amounts.images, seed, &server)))?;
+    parts.run("faults", || faults::run(&faults::Options::of(amounts.flips, options.short, seed, &server)))?;
+    for (name, seed) in
+        [("histories from the seed on", seed), ("histories from a new seed on", wall_millis())]
+    {
+        let (histories, seed) = (amounts.histories.to_string(), seed.to_string());
+        parts.run(name, || sim::run_sim(&server, &["--histories", &histories, "--seed", &seed]))?;
+    }
+    parts.run("failovers", || failover::run(&failover::Options::of(amounts.failovers, seed, &server)))?;
+    parts.print();
     Ok(())
 }
 
-fn part(name: &str, run: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
-    println!("\n== {name}");
-    run().map_err(|error| format!("{name}: {error}").into())
+/// What was run, with its seconds.
+#[derive(Default)]
+struct Parts(Vec<(&'static str, u64)>);
+
+impl Parts {
+    fn run(&mut self, name: &'static str, run: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+        println!("\n== {name}");
+        let began = Instant::now();
+        run().map_err(|error| format!("{name}: {error}"))?;
+        self.0.push((name, began.elapsed().as_secs()));
+        Ok(())
+    }
+
+    fn print(&self) {
+        println!();
+        for (name, seconds) in &self.0 {
+            println!("{seconds:>6} s  {name}");
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::SHORT;
-    use crate::source::literals;
+    use super::HISTORIES_WITH_EVERYTHING;
+    use crate::spawn::workspace;
 
     #[test]
-    fn the_seeded_bugs_of_the_short_form_are_there() {
-        let all = literals("bug").unwrap();
-        assert!(SHORT.bugs.iter().all(|name| all.contains_key(*name)), "{all:?}");
+    fn as_many_histories_are_enough_as_the_simulator_says() {
+        let simulator = std::fs::read_to_string(workspace().join("crates/sim/src/lib.rs")).unwrap();
+        assert!(simulator.contains(&format!("pub const ENOUGH: u64 = {HISTORIES_WITH_EVERYTHING};")));
     }
 }

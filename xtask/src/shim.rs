@@ -14,7 +14,7 @@ const CONTROL_BYTES: u64 = 40;
 
 /// What the disk does once it is armed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Trick {
+pub(crate) enum DiskFault {
     /// Syncs do nothing.
     SyncOff,
     /// Every sync takes this many microseconds longer.
@@ -41,12 +41,12 @@ pub(crate) struct Shim {
     library: PathBuf,
     control: PathBuf,
     file: File,
-    trick: Trick,
+    trick: DiskFault,
 }
 
 impl Shim {
     /// Compiles the shim into `folder` unless it is there, and makes a fresh control file.
-    pub(crate) fn prepare(folder: &Path, trick: Trick) -> Outcome<Self> {
+    pub(crate) fn prepare(folder: &Path, trick: DiskFault) -> Outcome<Self> {
         let library = library(folder, "syncshim", SOURCE)?;
         let control = folder.join("syncshim.control");
         // A server that still maps the file of an earlier use must not see this one's counters.
@@ -59,15 +59,15 @@ impl Shim {
     /// What the server's environment needs.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
         let (name, value) = match self.trick {
-            Trick::SyncOff => ("SYNCSHIM_OFF", 1),
-            Trick::SyncDelay(micros) => ("SYNCSHIM_DELAY_US", micros),
-            Trick::SyncFails(nth) => ("SYNCSHIM_FAIL_SYNC_AT", nth),
-            Trick::SyncFailsOnce(nth) => ("SYNCSHIM_FAIL_SYNC_ONCE", nth),
-            Trick::KilledAtSync(nth) => ("SYNCSHIM_KILL_SYNC_AT", nth),
-            Trick::WriteFails(nth) => ("SYNCSHIM_FAIL_WRITE_AT", nth),
-            Trick::WriteFailsOnce(nth) => ("SYNCSHIM_FAIL_WRITE_ONCE", nth),
-            Trick::KilledAtWrite(nth) => ("SYNCSHIM_KILL_WRITE_AT", nth),
-            Trick::NoSpaceAfter(bytes) => ("SYNCSHIM_ENOSPC_AFTER", bytes),
+            DiskFault::SyncOff => ("SYNCSHIM_OFF", 1),
+            DiskFault::SyncDelay(micros) => ("SYNCSHIM_DELAY_US", micros),
+            DiskFault::SyncFails(nth) => ("SYNCSHIM_FAIL_SYNC_AT", nth),
+            DiskFault::SyncFailsOnce(nth) => ("SYNCSHIM_FAIL_SYNC_ONCE", nth),
+            DiskFault::KilledAtSync(nth) => ("SYNCSHIM_KILL_SYNC_AT", nth),
+            DiskFault::WriteFails(nth) => ("SYNCSHIM_FAIL_WRITE_AT", nth),
+            DiskFault::WriteFailsOnce(nth) => ("SYNCSHIM_FAIL_WRITE_ONCE", nth),
+            DiskFault::KilledAtWrite(nth) => ("SYNCSHIM_KILL_WRITE_AT", nth),
+            DiskFault::NoSpaceAfter(bytes) => ("SYNCSHIM_ENOSPC_AFTER", bytes),
         };
         vec![
             ("LD_PRELOAD".to_owned(), self.library.display().to_string()),
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     /// Runs a small program under the shim: so many syncs of a file, the exit code being the number that failed.
-    fn syncs_that_fail(trick: Trick, armed: bool) -> (Option<i32>, u64) {
+    fn syncs_that_fail(trick: DiskFault, armed: bool) -> (Option<i32>, u64) {
         let folder = tempfile::tempdir().unwrap();
         let shim = Shim::prepare(folder.path(), trick).unwrap();
         if armed {
@@ -171,18 +171,18 @@ mod tests {
 
     #[test]
     fn syncs_fail_from_the_nth_on() {
-        assert_eq!(syncs_that_fail(Trick::SyncFails(3), true), (Some(2), 4));
+        assert_eq!(syncs_that_fail(DiskFault::SyncFails(3), true), (Some(2), 4));
     }
 
     #[test]
     fn one_sync_fails_and_those_after_it_work() {
-        assert_eq!(syncs_that_fail(Trick::SyncFailsOnce(2), true), (Some(1), 4));
+        assert_eq!(syncs_that_fail(DiskFault::SyncFailsOnce(2), true), (Some(1), 4));
     }
 
     #[test]
     fn a_write_is_cut_in_half_by_a_kill() {
         let folder = tempfile::tempdir().unwrap();
-        let shim = Shim::prepare(folder.path(), Trick::KilledAtWrite(1)).unwrap();
+        let shim = Shim::prepare(folder.path(), DiskFault::KilledAtWrite(1)).unwrap();
         shim.arm().unwrap();
         let file = folder.path().join("file");
         let status = Command::new("sh")
@@ -211,13 +211,13 @@ mod tests {
 
     #[test]
     fn nothing_happens_until_it_is_armed() {
-        assert_eq!(syncs_that_fail(Trick::SyncFails(1), false), (Some(0), 0));
+        assert_eq!(syncs_that_fail(DiskFault::SyncFails(1), false), (Some(0), 0));
     }
 
     #[test]
     fn writes_fail_when_the_room_is_gone() {
         let folder = tempfile::tempdir().unwrap();
-        let shim = Shim::prepare(folder.path(), Trick::NoSpaceAfter(10)).unwrap();
+        let shim = Shim::prepare(folder.path(), DiskFault::NoSpaceAfter(10)).unwrap();
         shim.arm().unwrap();
         let file = folder.path().join("file");
         // From a pipe, cp reads and writes like any program; both share the counters.

@@ -2,12 +2,12 @@
 //! expire, looks at the stock; checkpoints and the index come with it. Every half minute is measured by itself, and the
 //! command fails when the later ones are worse than the earlier ones, or when the books don't balance.
 
-use crate::bench::{Contents, HOT, Lab, On, Scale, anonymous, describe, figures_of};
+use crate::bench::{Contents, DataSet, HOT, Lab, Scale, anonymous, describe, figures_of};
 use crate::load::http::{Reserves, sku};
 use crate::load::mix::Mix;
 use crate::load::{LOAD_CPU, Plan, Run, closed, pin, raise_open_files};
 use crate::rng::Rng;
-use crate::spawn::{scratch, server_binary, verify};
+use crate::spawn::{Build, scratch, server_binary, verify};
 use crate::{Outcome, fail};
 use clap::Args;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     if window.is_zero() || length < window {
         return fail("the soak is shorter than one window");
     }
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Release)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-soak-")?;
     raise_open_files()?;
     pin(LOAD_CPU)?;
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let Contents { active, keys, .. } = scale.usual;
     println!("beforehand: {active} active holds, {keys} keys");
 
-    let running = lab.serve(On::Usual, None)?;
+    let running = lab.serve(DataSet::Usual, None)?;
     let (address, pid) = (running.server.address, running.server.process.pid());
     let before = figures_of(address, HOT, 1)?;
     let reserves = Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(1));

@@ -1,38 +1,31 @@
-//! Names that stand in the sources: of fault points and of seeded bugs. What is proved is proved of all of them, so they are
-//! read where they are and kept in no list beside.
+//! Names of fault points in the sources and in binaries. The harness reads the names from the sources, so that no list of them
+//! can miss one.
 
 use crate::spawn::workspace;
 use crate::{Outcome, fail};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where a name stands.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    /// The folder of the crate.
-    pub(crate) krate: String,
-    /// What follows it, up to the end of its line.
-    pub(crate) rest: String,
-}
+const OPENING: &str = "fault!(\"";
 
-/// Every `name!("…")` under `crates/`, sorted. A literal that is there twice, or none at all, is an error.
-pub(crate) fn literals(name: &str) -> Outcome<BTreeMap<String, Place>> {
+/// Every fault point under `crates/` by name, with the rest of the line after the name. A name that is used twice is an
+/// error, and so is a tree without any.
+pub(crate) fn fault_points() -> Outcome<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
-    for krate in std::fs::read_dir(workspace().join("crates"))? {
-        let folder = krate?.path();
-        let krate = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if folder.join("src").is_dir() {
-            gather(&folder.join("src"), &krate, &format!("{name}!(\""), &mut found)?;
+    for entry in std::fs::read_dir(workspace().join("crates"))? {
+        let sources = entry?.path().join("src");
+        if sources.is_dir() {
+            gather(&sources, &mut found)?;
         }
     }
-    if found.is_empty() { fail(format!("no {name}! in the sources")) } else { Ok(found) }
+    if found.is_empty() { fail("no fault points in the sources") } else { Ok(found) }
 }
 
-fn gather(folder: &Path, krate: &str, opening: &str, found: &mut BTreeMap<String, Place>) -> Outcome<()> {
+fn gather(folder: &Path, found: &mut BTreeMap<String, String>) -> Outcome<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            gather(&path, krate, opening, found)?;
+            gather(&path, found)?;
             continue;
         }
         if path.extension().is_none_or(|extension| extension != "rs") {
@@ -40,11 +33,10 @@ fn gather(folder: &Path, krate: &str, opening: &str, found: &mut BTreeMap<String
         }
         let text = std::fs::read_to_string(&path)?;
         for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            for part in line.split(opening).skip(1) {
-                let Some((literal, rest)) = part.split_once('"') else { continue };
-                let place = Place { krate: krate.to_owned(), rest: rest.to_owned() };
-                if found.insert(literal.to_owned(), place).is_some() {
-                    return fail(format!("{}: {opening}{literal} is there twice", path.display()));
+            for part in line.split(OPENING).skip(1) {
+                let Some((name, rest)) = part.split_once('"') else { continue };
+                if found.insert(name.to_owned(), rest.to_owned()).is_some() {
+                    return fail(format!("{}: the fault point {name} is used twice", path.display()));
                 }
             }
         }
@@ -52,15 +44,41 @@ fn gather(folder: &Path, krate: &str, opening: &str, found: &mut BTreeMap<String
     Ok(())
 }
 
-/// Whether a binary has these words in it: those that it has.
-pub(crate) fn words_in<'a>(binary: &Path, words: impl Iterator<Item = &'a str>) -> Outcome<Vec<&'a str>> {
+/// That a server was built without fault points: it has none of their names.
+pub(crate) fn has_no_fault_points(server: &Path) -> Outcome<()> {
+    let points = fault_points()?;
+    let found = words_in(server, names(&points))?;
+    if found.is_empty() {
+        println!("{} has none of {} fault points", server.display(), points.len());
+        return Ok(());
+    }
+    fail(format!("{} has fault points in it: {found:?}", server.display()))
+}
+
+/// That a server was built with all fault points.
+pub(crate) fn has_all_fault_points(server: &Path, points: &BTreeMap<String, String>) -> Outcome<()> {
+    let found = words_in(server, names(points))?.len();
+    let all = names(points).count();
+    if found == all {
+        return Ok(());
+    }
+    fail(format!("{} has only {found} of {all} names of fault points: build it with them", server.display()))
+}
+
+/// The names of the points, and the variable that sets them off.
+fn names(points: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
+    points.keys().map(String::as_str).chain(["FAULT_POINTS"])
+}
+
+/// The words that a binary contains.
+fn words_in<'a>(binary: &Path, words: impl Iterator<Item = &'a str>) -> Outcome<Vec<&'a str>> {
     let bytes = std::fs::read(binary)?;
-    let has = |word: &&str| memchr_find(&bytes, word.as_bytes());
+    let has = |word: &&str| contains(&bytes, word.as_bytes());
     Ok(words.filter(has).collect())
 }
 
-/// Whether `word` is somewhere in `bytes`: by its first byte, then all of it.
-fn memchr_find(bytes: &[u8], word: &[u8]) -> bool {
+/// Whether `bytes` contain `word`.
+fn contains(bytes: &[u8], word: &[u8]) -> bool {
     let Some(first) = word.first() else { return true };
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| byte == first) {
@@ -79,9 +97,9 @@ mod tests {
 
     #[test]
     fn every_fault_point_has_a_name_of_its_own() {
-        let points = literals("fault").unwrap();
+        let points = fault_points().unwrap();
         assert!(points.len() > 50, "{}", points.len());
-        assert!(points.values().any(|place| place.rest.starts_with(" =>")));
+        assert!(points.values().any(|rest| rest.starts_with(" =>")));
         assert!(points.keys().all(|name| name.contains('.')), "{points:?}");
     }
 

@@ -1,4 +1,4 @@
-//! Child processes: the release server and its private ports, pinned and preloaded as asked. Every child is killed by
+//! Child processes: the server and its private ports, pinned and preloaded as asked. Every child is killed by
 //! its own pid when its handle goes; nothing is ever ended by name.
 
 use crate::http::{Connection, Request};
@@ -126,38 +126,55 @@ pub(crate) fn workspace() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// The server with a feature of its tests, built now beside the one that is shipped.
-pub(crate) fn server_with(feature: &str) -> Outcome<PathBuf> {
-    let built = build_server(&["--features", feature])?;
-    let kept = built.with_file_name(format!("stockhold-{feature}"));
-    std::fs::copy(&built, &kept)?;
-    // What stands where it was built is again the one that is shipped.
-    build_server(&[])?;
-    Ok(kept)
+/// How a server is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// As it is shipped, for measurements.
+    Release,
+    /// With fault points and checked arithmetic, for everything that tries to break it.
+    Proof,
 }
 
-/// The server to run: the one given, or the one that is shipped, built now.
-pub(crate) fn server_binary(given: Option<&Path>) -> Outcome<PathBuf> {
-    if let Some(given) = given {
-        return Ok(given.canonicalize()?);
+impl Build {
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Release => &["--release"],
+            Self::Proof => &["--profile", "proof", "--features", "faults"],
+        }
     }
-    build_server(&[])
+
+    /// The folder under `target`.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Proof => "proof",
+        }
+    }
 }
 
-fn build_server(more: &[&str]) -> Outcome<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--package", "stockhold-server"])
-        .args(more)
-        .current_dir(workspace())
+/// The server to run: the given file, or one that is built now.
+pub(crate) fn server_binary(given: Option<&Path>, build: Build) -> Outcome<PathBuf> {
+    if let Some(given) = given {
+        return Ok(given.canonicalize().map_err(|error| format!("{}: {error}", given.display()))?);
+    }
+    let status = cargo()
+        .args(["build", "--quiet", "--locked", "--package", "stockhold-server"])
+        .args(build.arguments())
         .status()?;
     if !status.success() {
         return fail("the server does not build");
     }
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
-    let binary = target.join("release").join("stockhold");
+    let binary = target.join(build.folder()).join("stockhold");
     if binary.exists() { Ok(binary) } else { fail(format!("{} is missing", binary.display())) }
+}
+
+/// Cargo in the root of the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    command
 }
 
 /// How to start a server.

@@ -10,6 +10,7 @@ pub mod decode;
 pub mod encode;
 pub mod openapi;
 pub mod problem;
+pub mod routes;
 pub mod wire;
 
 #[cfg(feature = "client")]

@@ -1,7 +1,7 @@
 //! What can be asked of the rules. A command brings along whatever deciding can't make by itself: ids, the digests of its key
 //! and of its request, who asks. What can't be written down here can't be asked.
 
-use crate::bug;
+use crate::hold::ReserveTerms;
 use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
 use crate::item::{ItemKey, Mode};
 use crate::label::Label;
@@ -29,17 +29,9 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The idempotency key, where the command takes one: setting stock, adding and
-    /// retiring units, pausing and sweeping are the same done twice.
+    /// The idempotency key, if the command takes one.
     pub fn key_in_use(&self) -> Option<IdempotencyKey> {
-        match self.command {
-            Command::SetStock(_)
-            | Command::AddUnits(_)
-            | Command::RetireUnit(_)
-            | Command::SetSale(_)
-            | Command::Sweep => None,
-            _ => self.key,
-        }
+        self.key.filter(|_| self.command.kind().takes_key())
     }
 }
 
@@ -113,24 +105,14 @@ pub enum Command {
 /// See [`Command::Reserve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserve {
-    /// Who the hold is for.
-    pub owner_id: Label,
-    /// What is asked for.
+    /// The lines that are requested.
     pub basket: Basket,
-    /// How long; the items' default when absent.
+    /// How long the hold lasts; the items' default when absent.
     pub ttl: Option<Seconds>,
     /// What to do with a line that does not fit.
     pub fulfilment: Fulfilment,
-    /// The pool to draw from first.
-    pub pool: Option<Label>,
-    /// Sales channel.
-    pub channel: Option<Label>,
-    /// The buyer.
-    pub customer_id: Option<Label>,
-    /// The buyer's session.
-    pub session_id: Option<Label>,
-    /// The caller's own data: a JSON object in compact form.
-    pub metadata: Option<Arc<str>>,
+    /// Who the hold is for, and the caller's descriptive fields.
+    pub terms: ReserveTerms,
 }
 
 /// What to do with a line that does not fit.
@@ -189,9 +171,6 @@ impl Basket {
             return Err(BasketError::Zero(line));
         }
         if lines.len() == 1 {
-            return Ok(Self { lines: lines.into(), selections: None });
-        }
-        if bug!("lines-are-not-summed") {
             return Ok(Self { lines: lines.into(), selections: None });
         }
         let mut sums: BTreeMap<ItemKey, u64> = BTreeMap::new();

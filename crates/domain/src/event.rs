@@ -2,13 +2,13 @@
 //! the rules that made it may have changed when it is read.
 
 use crate::command::Origin;
-use crate::hold::Hold;
+use crate::hold::{Hold, Line, Status};
 use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
 use crate::item::{Item, ItemKey, StockCounters};
 use crate::label::Label;
 use crate::state::Scope;
 use crate::time::Instant;
-use crate::unit::Unit;
+use crate::unit::{Unit, UnitStatus};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -93,6 +93,72 @@ pub enum HoldChange {
         /// Why.
         reason: Label,
     },
+}
+
+impl HoldChange {
+    /// The effect on the counters of the item of one line. `number` is the line's place in the reservation, from 0.
+    ///
+    /// This is the only place that maps a transition to counters: the rules apply it, and audits check events with it.
+    pub fn effect(&self, line: &Line, number: usize) -> CounterEffect {
+        let quantity = i64::from(line.quantity);
+        let sequence = u64::from(line.units.is_none());
+        match self {
+            Self::Created => CounterEffect { held: quantity, confirmed_sold: 0, active: 1, sequence },
+            Self::Extended => CounterEffect::default(),
+            Self::Confirmed => {
+                CounterEffect { held: -quantity, confirmed_sold: quantity, active: -1, sequence }
+            }
+            Self::Cancelled | Self::Expired => {
+                CounterEffect { held: -quantity, confirmed_sold: 0, active: -1, sequence }
+            }
+            Self::Returned { quantities, .. } => {
+                let returned = quantities.get(number).copied().unwrap_or(0);
+                let sequence = if returned > 0 { sequence } else { 0 };
+                CounterEffect { held: 0, confirmed_sold: -i64::from(returned), active: 0, sequence }
+            }
+        }
+    }
+
+    /// The status that a reservation must have before this transition; `None` when it must not exist.
+    pub fn status_before(&self) -> Option<Status> {
+        match self {
+            Self::Created => None,
+            Self::Extended | Self::Confirmed | Self::Cancelled | Self::Expired => Some(Status::Active),
+            Self::Returned { .. } => Some(Status::Confirmed),
+        }
+    }
+
+    /// The status that a reservation has after this transition.
+    pub fn status_after(&self) -> Status {
+        match self {
+            Self::Created | Self::Extended => Status::Active,
+            Self::Confirmed | Self::Returned { .. } => Status::Confirmed,
+            Self::Cancelled => Status::Cancelled,
+            Self::Expired => Status::Expired,
+        }
+    }
+
+    /// The status that a unit of the reservation `id` must have before this transition moves it.
+    pub fn unit_status_before(&self, id: ReservationId) -> UnitStatus {
+        match self {
+            Self::Created => UnitStatus::Available,
+            Self::Extended | Self::Confirmed | Self::Cancelled | Self::Expired => UnitStatus::Held(id),
+            Self::Returned { .. } => UnitStatus::Sold(id),
+        }
+    }
+}
+
+/// How a transition moves the counters of an item: differences, each added to the counter of the same name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterEffect {
+    /// Units in active reservations.
+    pub held: i64,
+    /// Units sold, less returns.
+    pub confirmed_sold: i64,
+    /// Active reservations with a line on the item.
+    pub active: i64,
+    /// Transitions of a counted item: 0 or 1. Always 0 where units have versions of their own.
+    pub sequence: u64,
 }
 
 /// How an item changed.

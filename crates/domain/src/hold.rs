@@ -45,22 +45,38 @@ impl Line {
     }
 }
 
-/// What a reservation was made with; never changes.
+/// The terms of a reservation that the rules fix when it is created. They never change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// Who the hold is for, as the caller names it.
-    pub owner_id: Label,
-    /// When it was made.
+pub struct HoldTerms {
+    /// The terms that the caller gave.
+    pub reserve: ReserveTerms,
+    /// When the reservation was created.
     pub created_at: Instant,
     /// The latest deadline that extensions can reach.
     pub max_expires_at: Instant,
-    /// What most holds do without.
-    pub extras: Option<Box<Extras>>,
 }
 
-/// The optional parts of a reservation's terms.
+/// What a caller says about a reservation apart from its lines and its time. The reserve command, the reservation and
+/// the API's request bodies share it, so a new descriptive field is added here once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReserveTerms {
+    /// Who the hold is for, as the caller names it.
+    pub owner_id: Label,
+    /// The optional terms; absent when none is given, which keeps a plain hold small in memory.
+    pub optional: Option<Box<OptionalTerms>>,
+}
+
+impl ReserveTerms {
+    /// Terms with an owner; `optional` is dropped when it is empty.
+    pub fn new(owner_id: Label, optional: OptionalTerms) -> Self {
+        let optional = (optional != OptionalTerms::default()).then(|| Box::new(optional));
+        Self { owner_id, optional }
+    }
+}
+
+/// The optional terms of a reservation. The rules store them and never read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Extras {
+pub struct OptionalTerms {
     /// Sales channel.
     pub channel: Option<Label>,
     /// The buyer.
@@ -91,8 +107,8 @@ pub struct Hold {
     pub status: Status,
     /// When it falls due: live while `now < expires_at`.
     pub expires_at: Instant,
-    /// What it was made with.
-    pub terms: Arc<Terms>,
+    /// The terms it was created with.
+    pub terms: Arc<HoldTerms>,
     /// Its lines, one per item, in the order asked for.
     pub lines: Arc<[Line]>,
     /// How it ended; present exactly when the status is terminal.

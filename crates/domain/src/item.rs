@@ -1,6 +1,6 @@
 //! An item: what it is called, its figures and its settings. Values alone; what may move the figures is for deciding.
 
-use crate::bug;
+use crate::event::CounterEffect;
 use crate::label::Label;
 use crate::time::{Instant, Seconds};
 use alloc::boxed::Box;
@@ -89,6 +89,21 @@ pub struct StockCounters {
     pub at: Instant,
 }
 
+impl StockCounters {
+    /// The counters after a transition; `None` when one of them would leave its range, which only a damaged state causes.
+    /// `at` is not changed: not every transition of a reservation touches each of its items.
+    #[must_use]
+    pub fn after(&self, effect: &CounterEffect) -> Option<Self> {
+        Some(Self {
+            held: self.held.checked_add_signed(effect.held)?,
+            confirmed_sold: self.confirmed_sold.checked_add_signed(effect.confirmed_sold)?,
+            active: self.active.checked_add_signed(effect.active)?,
+            sequence: self.sequence.checked_add(effect.sequence)?,
+            ..*self
+        })
+    }
+}
+
 /// What an operator set on an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -124,14 +139,6 @@ pub struct Item {
 impl Item {
     /// Units that a reserve can have now: what exists and is neither sold, held nor kept back; never below 0.
     pub fn available(&self) -> u64 {
-        if bug!("available-wraps") {
-            let taken = self.figures.confirmed_sold + self.figures.held + self.settings.safety_stock;
-            return self.figures.total_units.wrapping_sub(taken);
-        }
-        if bug!("safety-stock-is-subtracted-twice") {
-            let taken = self.figures.confirmed_sold + self.figures.held + 2 * self.settings.safety_stock;
-            return self.figures.total_units.saturating_sub(taken);
-        }
         self.figures
             .total_units
             .saturating_sub(self.figures.confirmed_sold)

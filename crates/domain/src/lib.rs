@@ -27,6 +27,7 @@ mod unit;
 mod unit_selection;
 
 mod command;
+mod command_kind;
 mod outcome;
 mod rejection;
 
@@ -43,9 +44,10 @@ pub use command::{
     IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve, RetireUnit,
     Return, ReturnSelection, SetSale, SetStock, Trace,
 };
+pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};
-pub use event::{Event, HoldChange, KeyRecord, KeyTarget, StockChange, Transition};
-pub use hold::{Closing, Extras, Hold, Line, Status, Terms};
+pub use event::{CounterEffect, Event, HoldChange, KeyRecord, KeyTarget, StockChange, Transition};
+pub use hold::{Closing, Hold, HoldTerms, Line, OptionalTerms, ReserveTerms, Status};
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
 pub use item::{Item, ItemKey, Mode, Settings, StockCounters};
 pub use label::{Label, LabelError};

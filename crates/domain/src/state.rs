@@ -74,11 +74,6 @@ pub trait State {
     /// smaller id.
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded>;
 
-    /// Whether the store keeps units with ids at all. One that does not has no item of mode [`crate::Mode::Units`].
-    fn keeps_units(&self) -> bool {
-        false
-    }
-
     /// The units of an item, for planning over all of them.
     fn pool(&self, _item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(None)

@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::{
     AddUnits, Attributes, Basket, BestAvailable, Command, Envelope, Fulfilment, GeneratedIds, ItemKey, Label,
-    Mode, NewUnit, Origin, Outcome, Patch, RequestId, RequestedLine, Reserve, SetStock, UnitSelection,
-    bucket_of,
+    Mode, NewUnit, Origin, Outcome, Patch, RequestId, RequestedLine, Reserve, ReserveTerms, SetStock,
+    UnitSelection, bucket_of,
 };
 use stockhold_embedded::{EmbeddedStore, Options};
 use stockhold_store::clock::{Clock, SteadyClock};
@@ -51,7 +51,7 @@ struct Bench {
 impl Bench {
     fn envelope(&mut self, command: Command, item: &ItemKey) -> Envelope {
         let now = self.clock.now();
-        let fresh: GeneratedIds = self.ids.fresh(now, bucket_of(item));
+        let fresh: GeneratedIds = self.ids.generate(now, bucket_of(item));
         let request_id = RequestId::Made(self.ids.random());
         let origin = Origin { actor: label("bench"), request_id, trace: None };
         Envelope { command, key: None, fresh, origin }
@@ -68,7 +68,7 @@ impl Bench {
             for envelope in batch {
                 let inbox: Arc<dyn Inbox> = answers.clone();
                 let ask = Request::Command(Box::new(envelope.clone()));
-                self.store.submit(Job { ask, reply: ReplyTo { inbox, ticket: 0 } });
+                self.store.submit(Job { request: ask, reply: ReplyTo { inbox, ticket: 0 } });
             }
             self.store.flush();
             handed += batch.len();
@@ -89,16 +89,11 @@ fn label(text: &str) -> Label {
 
 fn reserve(item: &ItemKey, quantity: u64, choice: Option<UnitSelection>) -> Command {
     Command::Reserve(Reserve {
-        owner_id: label("owner-of-some-usual-length-of-36-bytes"),
         basket: Basket::with_selections(vec![(RequestedLine { item: item.clone(), quantity }, choice)])
             .unwrap(),
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
+        terms: ReserveTerms { owner_id: label("owner-of-some-usual-length-of-36-bytes"), optional: None },
     })
 }
 

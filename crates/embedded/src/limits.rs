@@ -24,10 +24,10 @@ const _: () = assert!(HURRIED_WEIGHT < WAITED_FOR && WAITED_FOR + 4 * (BATCH_LIN
 pub(crate) const TAIL_LIMIT: usize = 2_000_000;
 
 /// Keys that make a run.
-pub(crate) const RUN_KEYS: usize = if fault::ON { 256 } else { 65_536 };
+pub(crate) const RUN_KEYS: usize = if fault::ENABLED { 256 } else { 65_536 };
 
 /// Bytes in a write-ahead log that are worth copying.
-pub(crate) const COPIED_AT: u64 = if fault::ON { 1 << 20 } else { 32 << 20 };
+pub(crate) const COPIED_AT: u64 = if fault::ENABLED { 1 << 20 } else { 32 << 20 };
 /// What is written between two checkpoints, with as much again for what comes while one is made.
 pub(crate) const LOG_ROOM: u64 = 64 << 20;
 const _: () = assert!(COPIED_AT * 2 <= LOG_ROOM);

@@ -246,9 +246,9 @@ fn join(thread: Option<JoinHandle<()>>) {
 
 impl Store for EmbeddedStore {
     fn submit(&self, work: Job) {
-        match work.ask {
+        match work.request {
             Request::Query(
-                query @ (Query::ItemPageRequest(_)
+                query @ (Query::ItemPage(_)
                 | Query::Reservations(_)
                 | Query::History(_)
                 | Query::UnitHistory { .. }
@@ -262,7 +262,7 @@ impl Store for EmbeddedStore {
         self.shared.flush();
     }
 
-    fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
+    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
         Some(self.shared.published.get(item))
     }
 
@@ -323,7 +323,7 @@ mod tests {
         let answers = Arc::new(Answers::default());
         let shirt = maker.item("shirt");
         let ask = Request::Command(Box::new(maker.wrap(set_stock(&shirt, 1))));
-        store.submit(Job { ask, reply: ReplyTo { inbox: answers.clone(), ticket: 0 } });
+        store.submit(Job { request: ask, reply: ReplyTo { inbox: answers.clone(), ticket: 0 } });
         let shared = Arc::clone(&store.shared);
         let panicked = std::thread::spawn(move || {
             let _core = shared.core();

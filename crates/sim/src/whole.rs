@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use stockhold_domain::{
     Command, Envelope, HoldLimits, Instant, Outcome, RequestId, ReservationId, Seconds, Status,
 };
-use stockhold_store::conformance::{Cast, CrashWorld, Op, Random, START};
-use stockhold_store::model::{Model, same, same_hold};
+use stockhold_store::conformance::{CrashWorld, Op, OpContext, Random, START};
+use stockhold_store::model::{Model, holds_agree, outcomes_agree};
 
 /// Most commands of one batch.
 const BATCH: u64 = 8;
@@ -59,7 +59,7 @@ pub fn run(world: &mut dyn CrashWorld, seed: u64, steps: u32) -> Result<Counters
     let mut history = History {
         world,
         random: Random::new(seed),
-        cast: Cast::new(seed ^ 0x51b, &format!("{seed:x}-")),
+        context: OpContext::new(seed ^ 0x51b, &format!("{seed:x}-")),
         model: Model::new(HoldLimits::default()),
         now: START,
         position: 0,
@@ -75,7 +75,7 @@ pub fn run(world: &mut dyn CrashWorld, seed: u64, steps: u32) -> Result<Counters
 struct History<'w> {
     world: &'w mut dyn CrashWorld,
     random: Random,
-    cast: Cast,
+    context: OpContext,
     model: Model,
     now: Instant,
     /// Position of the newest event that the model knows of.
@@ -103,7 +103,7 @@ impl History<'_> {
 
     fn batch(&mut self) -> Vec<Envelope> {
         let mut ops = Vec::new();
-        if self.cast.holds().is_empty() {
+        if self.context.holds().is_empty() {
             let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
             ops.extend((0..3).map(|item| {
                 let total = Some(6 + item);
@@ -111,9 +111,9 @@ impl History<'_> {
             }));
         }
         for _ in 0..=self.random.below(BATCH) {
-            ops.push(Op::random(&mut self.random, true));
+            ops.push(Op::random(&mut self.random));
         }
-        ops.iter().map(|op| self.cast.envelope(op)).collect()
+        ops.iter().map(|op| self.context.envelope(op)).collect()
     }
 
     /// What was committed is a beginning of the batch: commits are ordered. How far it goes is seen from the answers and
@@ -160,7 +160,7 @@ impl History<'_> {
     fn agree(&mut self, envelope: &Envelope, got: &Outcome) -> Result<(), String> {
         let expected = self.model.run(envelope, self.now);
         self.counters.replays += u64::from(matches!(got, Outcome::Replayed(_)));
-        if same(&expected, got) {
+        if outcomes_agree(&expected, got) {
             return Ok(());
         }
         let now = self.now.micros();
@@ -181,17 +181,17 @@ impl History<'_> {
     }
 
     fn compare(&mut self, holds: usize) -> Result<(), String> {
-        for key in self.cast.items() {
+        for key in self.context.items() {
             let (expected, got) = (self.model.item(key), self.world.item(key));
             if expected != got {
                 return Err(format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
             }
         }
-        let ids: Vec<ReservationId> = self.cast.holds().iter().rev().take(holds).copied().collect();
+        let ids: Vec<ReservationId> = self.context.holds().iter().rev().take(holds).copied().collect();
         for id in ids {
             let (expected, got) = (self.model.hold(id), self.world.hold(id));
             let agree = match (&expected, &got) {
-                (Some(expected), Some(got)) => same_hold(expected, got),
+                (Some(expected), Some(got)) => holds_agree(expected, got),
                 (None, None) => true,
                 _ => false,
             };
@@ -206,7 +206,7 @@ impl History<'_> {
     fn settle(&mut self) -> Result<(), String> {
         self.now = self.now.deadline(Seconds::DEFAULT_MAX_HOLD);
         self.world.set_clock(self.now);
-        let sweep = self.cast.envelope(&Op::Sweep);
+        let sweep = self.context.envelope(&Op::Sweep);
         for answer in self.world.submit(vec![sweep.clone()]) {
             let got = answer.map_err(|failure| failure.to_string())?;
             self.agree(&sweep, &got)?;

@@ -127,8 +127,8 @@ impl Maker {
             })
             .collect();
         if self.hall {
-            ops.push(Op::OpenHall);
-            ops.extend((0..3).map(|row| Op::AddSeats { row, first: 0, count: 5, placed: true }));
+            ops.push(Op::CreateUnitItem);
+            ops.extend((0..3).map(|row| Op::AddUnits { row, first: 0, count: 5, placed: true }));
         }
         for op in ops {
             self.steps.extend([Step::Send { op, key: None }, Step::Arrive(0)]);
@@ -157,21 +157,21 @@ impl Maker {
 
     fn op(&mut self) -> (Op, Option<u16>) {
         let any = if self.hall {
-            Op::random_with_a_hall(&mut self.random)
+            Op::random_with_unit_item(&mut self.random)
         } else {
-            Op::random(&mut self.random, true)
+            Op::random(&mut self.random)
         };
         let op = match any {
             // Nothing is sold while everything is paused: most pauses are over soon.
-            Op::Sale { scope, paused } => Op::Sale { scope, paused: paused && self.random.one_in(3) },
+            Op::SetSale { scope, paused } => Op::SetSale { scope, paused: paused && self.random.one_in(3) },
             // A short longest hold makes most other times to live invalid.
             Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version } => {
                 let max_hold = max_hold.filter(|_| self.random.one_in(4));
                 Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
             }
-            Op::Reserve { wants, ttl, partial, key } => {
+            Op::Reserve { lines, ttl, partial, key } => {
                 let ttl = ttl.filter(|_| !self.random.one_in(3));
-                Op::Reserve { wants, ttl, partial, key }
+                Op::Reserve { lines, ttl, partial, key }
             }
             op => op,
         };

@@ -34,7 +34,7 @@ const RIVAL_CONNECTIONS: [usize; 3] = [1, 8, 32];
 
 fn hall(store: &dyn Store, maker: &mut Maker) -> ItemKey {
     let hall = maker.item("hall");
-    done(store, maker.wrap(maker::set_hall(&hall)));
+    done(store, maker.wrap(maker::create_unit_item(&hall)));
     for first in (0..UNITS).step_by(AT_ONCE) {
         let ids: Vec<String> = (first..first + AT_ONCE).map(|n| format!("seat-{n}")).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();

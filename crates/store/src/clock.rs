@@ -1,16 +1,16 @@
-//! Where a store's time comes from. The rules never read a clock; stores do, through this.
+//! The clock of a store. The rules never read a clock; stores read this one and pass the time to the rules.
 
 use std::sync::Mutex;
 use std::time::{Instant as Monotonic, SystemTime, UNIX_EPOCH};
 use stockhold_domain::Instant;
 
-/// A clock. It may be wrong and it may step: stores floor what it says by the instants they have committed.
+/// A clock. It may be wrong and may step back: a store never uses a time before the newest one that it has committed.
 pub trait Clock: Send + Sync {
-    /// What it shows.
+    /// The current time.
     fn now(&self) -> Instant;
 }
 
-/// Wall time as it was at the start, carried on by the monotonic clock: a stepped wall clock moves no deadline.
+/// The wall time at the start, advanced by the monotonic clock, so that a step of the wall clock moves no deadline.
 #[derive(Debug)]
 pub struct SteadyClock {
     wall: i64,
@@ -33,17 +33,17 @@ impl Clock for SteadyClock {
     }
 }
 
-/// A clock that shows what it is told, for tests and simulations.
+/// A clock that a test or a simulation sets.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Instant>);
 
 impl ManualClock {
-    /// Shows `now` until told otherwise.
+    /// A clock that shows `now` until it is set.
     pub fn new(now: Instant) -> Self {
         Self(Mutex::new(now))
     }
 
-    /// Moves the hands, forwards or back.
+    /// Sets the time, forwards or back.
     pub fn set(&self, now: Instant) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = now;
     }

@@ -1,19 +1,24 @@
-//! The bytes that events, keys, holds and items become, the same in every store.
+//! The bytes of events, keys, holds and items, the same in every store.
 //!
-//! Integers are LEB128 (signed ones zigzag), ids 16 bytes big-endian, texts a length and UTF-8, optional values a byte
-//! and the value. What is new (units with ids) has tags of its own, so that records of counted stock are as they always
-//! were. A record says nothing of its version: what holds it does. Decoding never panics and never trusts a
-//! length; bytes that are left over are an error.
+//! Integers are LEB128 (signed ones zigzag), ids 16 bytes big-endian, texts a length and UTF-8. A record begins with its
+//! mandatory fields in a fixed order. Its optional fields follow as pairs of a tag and a value, in ascending order of tags,
+//! ended by a 0. So a new optional field is a new tag and no new format, and a record has exactly one encoding. An event
+//! begins with [`EVENT_VERSION`]. Decoding never panics and never trusts a length; left-over bytes and unknown tags are
+//! errors.
 
+mod command;
 mod read;
-mod skip;
+mod terms;
 mod units;
 mod write;
 
-pub use read::{DecodeError, KnownKeys, Reader, event, hold, item, key_record};
-pub use skip::hold_if;
-pub use units::{attributes, has_units, put_attributes, put_unit, unit};
-pub use write::{put_command, put_event, put_hold, put_item, put_key_record, put_text, put_u64, put_u128};
+pub use command::put_command;
+pub use read::{DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record};
+pub use units::{attributes, put_attributes, put_unit, unit};
+pub use write::{put_event, put_hold, put_item, put_key_record, put_text, put_u64, put_u128};
+
+/// The version that events are written with. It changes only when a mandatory field changes.
+pub const EVENT_VERSION: u8 = 1;
 
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,10 @@
 //!
 //! [`cases`] are histories with a point each; [`random_history`] has none, and is held against the reference model.
 //! What they are written with is public, so that tests of adapters and of the simulator speak the same words: [`maker`],
-//! [`Op`] and [`Cast`], [`Random`]. A case returns what went wrong as text and never panics over a store's answer.
+//! [`Op`] and [`OpContext`], [`Random`]. A case returns what went wrong as text and never panics over a store's answer.
 
 #[macro_use]
-mod stage;
+mod case_context;
 
 mod baskets;
 mod clocks;
@@ -30,24 +30,14 @@ pub mod maker;
 
 pub use history::{START, random_history, stepping_history, units_history};
 pub use maker::Maker;
-pub use op::{Cast, Op, TTLS};
+pub use op::{Op, OpContext, TTLS};
 pub use random::Random;
 
-use crate::{EventRow, Failure, Found, Query};
-use std::io::Write;
+use crate::{EventRow, Failure, Query, QueryResult};
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
 
 /// A store under test, with its clock in the suite's hands. Its rules are [`stockhold_domain::HoldLimits::default`].
 pub trait World {
-    /// Whether the whole suite applies, or only reserve, confirm, release, expire and set stock on counted items.
-    fn complete(&self) -> bool {
-        true
-    }
-
-    /// Whether the store keeps units with ids. The cases of one that does not are told by [`run_cases`], never passed over
-    /// in silence, and an item of that mode must be refused by it.
-    fn keeps_units(&self) -> bool;
-
     /// Hands all commands over, in order, before waiting for any; answers in the same order. The sweeper runs only when
     /// a [`stockhold_domain::Command::Sweep`] is submitted.
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>>;
@@ -59,7 +49,7 @@ pub trait World {
     fn restart(&mut self);
 
     /// Reads.
-    fn find(&mut self, query: Query) -> Result<Found, Failure>;
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure>;
 
     /// Hands all commands over as one [`crate::Request::Commands`].
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>>;
@@ -67,7 +57,7 @@ pub trait World {
     /// An item as it is. A world whose store publishes asserts here that it published the same.
     fn item(&mut self, key: &ItemKey) -> Option<Item> {
         match self.find(Query::Items(vec![key.clone()])) {
-            Ok(Found::Items(mut items)) if items.len() == 1 => items.remove(0),
+            Ok(QueryResult::Items(mut items)) if items.len() == 1 => items.remove(0),
             other => panic!("asked for one item, it answered {other:?}"),
         }
     }
@@ -75,7 +65,7 @@ pub trait World {
     /// A reservation as it is.
     fn hold(&mut self, id: ReservationId) -> Option<Hold> {
         match self.find(Query::Reservation(id)) {
-            Ok(Found::Reservation(hold)) => hold,
+            Ok(QueryResult::Reservation(hold)) => hold,
             other => panic!("asked for a reservation, it answered {other:?}"),
         }
     }
@@ -87,8 +77,8 @@ pub trait World {
         loop {
             let after = all.last().map_or(0, |row| row.position);
             match self.find(Query::Events { after, limit: PAGE }) {
-                Ok(Found::Events(page)) if page.is_empty() => return all,
-                Ok(Found::Events(page)) => all.extend(page),
+                Ok(QueryResult::Events(page)) if page.is_empty() => return all,
+                Ok(QueryResult::Events(page)) => all.extend(page),
                 other => panic!("asked for events, it answered {other:?}"),
             }
         }
@@ -107,30 +97,16 @@ pub trait CrashWorld: World {
 pub struct Case {
     /// Its name: what is true of a store that passes.
     pub name: &'static str,
-    /// Whether it needs all of a store; see [`World::complete`].
-    pub needs_complete: bool,
-    /// Whether it needs units with ids; see [`World::keeps_units`].
-    pub needs_units: bool,
     /// Runs it.
     pub run: fn(&mut dyn World) -> Result<(), String>,
 }
 
-/// A case for every store.
-const fn every(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
-    Case { name, needs_complete: false, needs_units: false, run }
+/// A case of the suite.
+const fn case(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
+    Case { name, run }
 }
 
-/// A case for stores that know every command.
-const fn complete(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
-    Case { name, needs_complete: true, needs_units: false, run }
-}
-
-/// A case for stores that keep units with ids.
-const fn of_units(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>) -> Case {
-    Case { name, needs_complete: true, needs_units: true, run }
-}
-
-/// All cases. A world that is not [`World::complete`] skips those that need it to be.
+/// All cases. Every store passes all of them.
 pub fn cases() -> Vec<Case> {
     [
         baskets::CASES,
@@ -151,27 +127,11 @@ pub fn cases() -> Vec<Case> {
     .concat()
 }
 
-impl Case {
-    /// Whether a world is to pass it.
-    pub fn applies(&self, world: &dyn World) -> bool {
-        (world.complete() || !self.needs_complete) && (world.keeps_units() || !self.needs_units)
-    }
-}
-
-/// Runs every case that applies and collects what went wrong, by case. What does not apply is told on standard error, and
-/// a store that keeps no units has to refuse an item of them.
+/// Runs every case and collects the failures, by case.
 pub fn run_cases(world: &mut dyn World) -> Vec<(&'static str, String)> {
     let mut failed = Vec::new();
     for case in cases() {
-        if case.applies(world) {
-            failed.extend((case.run)(world).err().map(|what| (case.name, what)));
-        } else {
-            // Past the capture of test runners, which show nothing of a test that passes.
-            let _ = writeln!(std::io::stderr(), "NOT RUN, the store lacks what it needs: {}", case.name);
-        }
-    }
-    if !world.keeps_units() {
-        failed.extend(units::refused(world).err().map(|what| ("an item with units is refused", what)));
+        failed.extend((case.run)(world).err().map(|what| (case.name, what)));
     }
     failed
 }

@@ -1,18 +1,19 @@
-//! Named steps at which a test may break the program. [`fault!`](crate::fault!) stands at each; without the feature
-//! `faults` it is nothing at all, so that a shipped binary has neither the names nor a branch of it.
+//! Fault points: named steps at which a test injects a fault. [`fault!`](crate::fault!) marks each step. Without the feature
+//! `faults` the macro expands to nothing, so that a released binary contains neither the names nor a branch.
 //!
-//! With it, two environment variables are read once:
-//! - `FAULT_POINTS`: what happens where, as `name=action` or `name=action@n` with commas between; at the n-th time that the
-//!   step is reached, or at the first. Actions: `kill` ends the process with no farewell, `panic` panics, `pause:ms`
-//!   waits, `error` makes the step fail where it can.
-//! - `FAULT_HITS`: a file that gets a line when a step is first reached in a process (`name`), and one when something is
-//!   done there (`name action`), before it is done.
+//! With the feature, two environment variables are read once:
+//! - `FAULT_POINTS`: a comma-separated list of `name=action` or `name=action@n`. The action runs when the step is reached for
+//!   the n-th time, or for the first time without `@n`. Actions: `kill` aborts the process, `panic` panics, `pause:ms`
+//!   waits, `error` makes the step fail if it can fail.
+//! - `FAULT_HITS`: a file. It gets a line `name` when a step is first reached in a process, and a line `name action` before
+//!   an action runs.
 
-/// Whether faults can be injected: some bounds are smaller then, so that what happens behind them happens often.
-pub const ON: bool = cfg!(feature = "faults");
+/// Whether faults can be injected. Some limits are smaller then, so that tests reach the code behind them often.
+pub const ENABLED: bool = cfg!(feature = "faults");
 
-/// A step by its name: `fault!("commit.encoded")`, or `fault!("commit.encoded" => error)` where the step can fail; then the
-/// function around it returns `Err(error)` when it is told to. Names are literals, each used in one place.
+/// Marks a fault point: `fault!("commit.encoded")`, or `fault!("commit.encoded" => error)` if the step can fail. In the
+/// second form, the action `error` makes the surrounding function return `Err(error)`. Each name is a literal and is used
+/// in one place only.
 #[cfg(feature = "faults")]
 #[macro_export]
 macro_rules! fault {
@@ -26,7 +27,7 @@ macro_rules! fault {
     };
 }
 
-/// Nothing: the feature `faults` is off.
+/// Expands to nothing, because the feature `faults` is off.
 #[cfg(not(feature = "faults"))]
 #[macro_export]
 macro_rules! fault {
@@ -95,7 +96,7 @@ mod armed {
         Some(Order { name: name.to_owned(), said: said.to_owned(), action, at })
     }
 
-    /// Counts the step and does what was ordered for it. `true` when the step is to fail.
+    /// Counts the step and runs its action, if it has one. `true` when the step has to fail.
     pub fn reached(name: &'static str) -> bool {
         let faults = &*FAULTS;
         if faults.orders.is_empty() && faults.hits.is_none() {
@@ -125,7 +126,7 @@ mod armed {
         }
     }
 
-    /// In one write, so that lines of several threads do not mix.
+    /// Writes the line at once, so that lines of several threads do not mix.
     fn note(faults: &Faults, line: std::fmt::Arguments<'_>) {
         if let Some(mut file) = faults.hits.as_ref() {
             file.write_all(line.to_string().as_bytes()).expect("a line in FAULT_HITS");

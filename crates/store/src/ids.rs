@@ -1,10 +1,10 @@
-//! Where fresh ids come from: one system call for a seed, then BLAKE3's output stream, so that an id costs no system
-//! call and none can be guessed from another.
+//! Generates ids: one system call for a seed, then the output stream of BLAKE3. An id costs no system call, and no id can be
+//! guessed from another.
 
 use blake3::OutputReader;
 use stockhold_domain::{EventId, GeneratedIds, Instant, ReservationId};
 
-/// Bytes of the stream taken at a time.
+/// Bytes that are taken from the stream at a time.
 const BUFFER: usize = 4096;
 /// Random bytes of one id.
 const ID_BYTES: usize = 16;
@@ -24,7 +24,7 @@ impl IdSource {
         Ok(Self::from_seed(&seed))
     }
 
-    /// A source that gives the same ids again for the same seed.
+    /// A source that repeats the same ids for the same seed.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let stream = blake3::Hasher::new_keyed(seed).finalize_xof();
         Self { stream, buffer: [0; BUFFER], used: BUFFER }
@@ -41,8 +41,8 @@ impl IdSource {
         bytes.fold(0, |bits, byte| (bits << 8) | u128::from(*byte))
     }
 
-    /// Ids for what a command may make.
-    pub fn fresh(&mut self, now: Instant, bucket: u16) -> GeneratedIds {
+    /// Ids for the reservation and the event that a command may create.
+    pub fn generate(&mut self, now: Instant, bucket: u16) -> GeneratedIds {
         GeneratedIds {
             reservation: ReservationId::new(now, self.random(), bucket),
             event: EventId::new(now, self.random()),

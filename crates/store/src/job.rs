@@ -1,52 +1,52 @@
-//! What goes into a store and what comes out of it: a question with the place that its answer is put in, so that nobody
-//! waits in a call.
+//! Requests to a store and their answers. A request carries the inbox that its answer is put into, so that no caller blocks
+//! in a call.
 
-use crate::query::{Found, Query};
+use crate::query::{Query, QueryResult};
 use core::fmt;
 use std::sync::Arc;
 use stockhold_domain::{Envelope, Outcome};
 
-/// Something asked of a store, and where its answer goes.
+/// A request and the inbox for its answer.
 pub struct Job {
-    /// What is asked.
-    pub ask: Request,
-    /// Where the answer goes.
+    /// The request.
+    pub request: Request,
+    /// The inbox for the answer.
     pub reply: ReplyTo,
 }
 
-/// What can be asked of a store.
+/// A request to a store.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Decide a command and make it durable.
     Command(Box<Envelope>),
-    /// Decide commands strictly in this order, each on its own, and make them durable; over several batches where they are
-    /// too many for one.
+    /// Decide commands strictly in this order and make them durable. Each succeeds or fails on its own. They are spread over
+    /// several batches when they do not fit into one.
     Commands(Vec<Envelope>),
-    /// Read what is durable.
+    /// Read durable state.
     Query(Query),
 }
 
-/// What a store answers.
+/// The answer of a store to a [`Request`].
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// To a command: its outcome, durable. Never [`Outcome::Later`].
+    /// Outcome of a command. It is durable and never [`Outcome::Later`].
     Outcome(Outcome),
-    /// To commands: what became of each, in their order.
+    /// Outcomes of several commands, in the order of the commands.
     Outcomes(Vec<Result<Outcome, Failure>>),
-    /// To a query.
-    Found(Found),
+    /// Result of a query.
+    QueryResult(QueryResult),
 }
 
-/// Why a store could not answer. Never a business refusal.
+/// Why a store could not answer. A refusal by a business rule is an [`Outcome`], never a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The queue is full. Nothing was done.
     Overloaded,
-    /// The store can't work now. Nothing was done.
+    /// The store does not work at the moment. Nothing was done.
     Unavailable(String),
-    /// The commit's outcome is unknown: it may have taken effect. A retry with the same key converges.
+    /// The commit may or may not have taken effect. A retry with the same idempotency key is safe.
     OutcomeUnknown,
-    /// The state contradicts itself, or a bug: an alarm. Nothing was done.
+    /// An invariant does not hold, because of damaged state or a bug. Nothing was done. It should raise an alarm.
     Internal(String),
 }
 
@@ -63,27 +63,27 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Where answers are put. A store puts all answers of a commit and then flushes once, so that a batch costs one wake-up
-/// and not one per caller. Neither method may block.
+/// A queue of answers. A store puts all answers of a commit and then flushes once, so that a batch wakes the reader once
+/// and not once per answer. Neither method may block.
 pub trait Inbox: Send + Sync {
-    /// Takes the answer to what was asked under `ticket`.
+    /// Adds the answer to the request with this ticket.
     fn put(&self, ticket: u64, answer: Result<Answer, Failure>);
 
-    /// Wakes whoever reads the inbox.
+    /// Wakes the reader of the inbox.
     fn flush(&self);
 }
 
-/// Where one answer goes: exactly one is put for every [`Job`] that a store is given.
+/// The address of one answer. A store puts exactly one answer for every [`Job`].
 #[derive(Clone)]
 pub struct ReplyTo {
-    /// The asker's inbox.
+    /// The caller's inbox.
     pub inbox: Arc<dyn Inbox>,
-    /// The asker's number for what was asked.
+    /// The caller's number for the request.
     pub ticket: u64,
 }
 
 impl ReplyTo {
-    /// Puts the answer, and flushes: for answers that come alone.
+    /// Puts the answer and flushes the inbox: for an answer that is not one of a batch.
     pub fn answer(self, answer: Result<Answer, Failure>) {
         self.inbox.put(self.ticket, answer);
         self.inbox.flush();

@@ -1,9 +1,9 @@
-//! What a store is. Every adapter (embedded, PostgreSQL, …) does three mechanical things around
-//! [`stockhold_domain::decide`]: load what a batch of commands may touch, decide them in turn, commit everything at
-//! once; then, and only then, it answers. No rule stands in an adapter.
+//! The contract of a store, and what every adapter (embedded, PostgreSQL, MySQL) shares. An adapter does three mechanical
+//! things around [`stockhold_domain::decide`]: it loads what a batch of commands may touch, decides the commands in turn,
+//! and commits everything at once. It answers only after the commit. An adapter must never contain a business rule.
 //!
-//! Reading order: [`Store`], the [`Job`] it is given and the [`Query`] among it; [`codec`], the bytes that events become; [`digest`], how
-//! idempotency keys are found; [`model`], the naive reference; [`conformance`], the suite that every adapter passes.
+//! Reading order: [`Store`], [`Job`] and [`Query`]; [`codec`], the bytes of events; [`digest`], the hash of idempotency keys;
+//! [`model`], the naive reference model; [`conformance`], the suite that every adapter passes.
 
 mod job;
 mod query;
@@ -19,17 +19,17 @@ pub mod unit_transitions;
 
 #[cfg(feature = "model")]
 pub mod conformance;
-#[cfg(feature = "testing")]
-pub mod mangle;
 #[cfg(feature = "model")]
 pub mod model;
+#[cfg(feature = "testing")]
+pub mod mutate;
 #[cfg(feature = "testing")]
 pub mod parsers;
 
 pub use job::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 pub use query::{
-    Cursor, Filter, Found, ItemPageRequest, Page, Pauses, Query, SeatMap, UNITS_LOOKED_AT, UnitFilter,
-    UnitPage, UnitState,
+    Cursor, ItemPageRequest, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
+    ReservationPage, SeatMap, UnitFilter, UnitPage, UnitState,
 };
 pub use store::{EventRow, Store};
-pub use unit_history::{UNIT_HISTORY, UnitHistory, each_unit};
+pub use unit_history::{UNIT_HISTORY_LIMIT, UnitHistory, for_each_unit};

@@ -6,24 +6,24 @@
 //!
 //! [`decide`]: stockhold_domain::decide
 
+mod agreement;
 mod audit;
 mod find;
 mod holds;
 mod naive_state;
-mod same;
 mod stock;
 mod units;
 
-pub use audit::{audit, successor};
+pub use agreement::{holds_agree, outcomes_agree};
+pub use audit::{audit, check_successor};
 pub use find::find;
 pub use naive_state::NaiveState;
-pub use same::{same, same_hold};
 
 use stockhold_domain::{
-    Command, Envelope, EventId, Extras, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, Instant, Item,
-    ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
-    ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, Terms,
-    UnavailableUnits, limits,
+    Command, Envelope, EventId, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, HoldTerms, Instant,
+    Item, ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
+    ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, UnavailableUnits,
+    limits,
 };
 
 /// All that a model knows of an item. What is held and sold is not here: it is counted from the reservations.
@@ -32,7 +32,7 @@ struct Record {
     key: ItemKey,
     mode: Mode,
     total: i128,
-    seats: Vec<units::Seat>,
+    seats: Vec<units::UnitRecord>,
     settings: Settings,
     version: u64,
     sequence: u64,
@@ -77,9 +77,9 @@ impl Model {
             if *fingerprint != key.fingerprint {
                 return Outcome::Refused(Rejection::IdempotencyMismatch);
             }
-            return Outcome::Replayed(self.show(target));
+            return Outcome::Replayed(self.current_reply(target));
         }
-        match self.judge(envelope, now) {
+        match self.decide(envelope, now) {
             Err(rejection) => Outcome::Refused(rejection),
             Ok(reply) => {
                 let target = match &reply {
@@ -97,7 +97,7 @@ impl Model {
 
     /// Runs a command as if its key had never been used, as a store may when it has kept the key for its time. Where that
     /// does not use the key anew, it may be known again later.
-    pub fn run_afresh(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
+    pub fn run_without_key_record(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
         let known =
             |used: &(KeyHash, Fingerprint, KeyTarget)| envelope.key.is_some_and(|key| key.hash == used.0);
         let forgotten: Vec<_> = self.used.extract_if(.., |used| known(used)).collect();
@@ -145,7 +145,7 @@ impl Model {
         &self.holds
     }
 
-    fn judge(&mut self, envelope: &Envelope, now: Instant) -> Result<Reply, Rejection> {
+    fn decide(&mut self, envelope: &Envelope, now: Instant) -> Result<Reply, Rejection> {
         match &envelope.command {
             Command::Reserve(reserve) => {
                 self.reserve(envelope.fresh.reservation, reserve, now).map(Reply::Reservation)
@@ -153,7 +153,7 @@ impl Model {
             Command::Confirm(confirm) => self.confirm(confirm, now).map(Reply::Reservation),
             Command::Release(release) => self.release(release, now).map(Reply::Reservation),
             Command::Extend(extend) => self.extend(extend, now).map(Reply::Reservation),
-            Command::Return(returned) => self.take_back(returned, now).map(Reply::Reservation),
+            Command::Return(returned) => self.return_units(returned, now).map(Reply::Reservation),
             Command::SetStock(set) => self.set_stock(set, now),
             Command::AdjustStock(adjust) => self.adjust_stock(adjust, now),
             Command::AddUnits(add) => self.add_units(add, now),
@@ -163,7 +163,7 @@ impl Model {
         }
     }
 
-    fn show(&self, target: &KeyTarget) -> Reply {
+    fn current_reply(&self, target: &KeyTarget) -> Reply {
         match target {
             KeyTarget::Reservation(id) => Reply::Reservation(self.hold(*id).expect("a kept reservation")),
             KeyTarget::Item(key) => {
@@ -219,26 +219,28 @@ impl Model {
     // Reservations.
 
     fn reserve(&mut self, id: ReservationId, asked: &Reserve, now: Instant) -> Result<Hold, Rejection> {
-        let wants = asked.basket.lines();
+        let requested_lines = asked.basket.lines();
         let record_of = |model: &Self, key: &ItemKey| model.records.iter().find(|s| s.key == *key).cloned();
-        let known: Vec<Record> = wants.iter().filter_map(|want| record_of(self, &want.item)).collect();
+        let known: Vec<Record> = requested_lines
+            .iter()
+            .filter_map(|requested_line| record_of(self, &requested_line.item))
+            .collect();
 
         let max = known.iter().map(|s| self.max_hold(s)).min().unwrap_or(self.rules.max_hold);
         if asked.ttl.is_some_and(|ttl| ttl > max) {
             return Err(invalid("/ttl_seconds"));
         }
-        if asked.pool.is_some() {
-            return Err(invalid("/pool"));
-        }
-        for (n, want) in wants.iter().enumerate() {
+        for (n, requested_line) in requested_lines.iter().enumerate() {
             let counts = |record: Record| record.mode == Mode::Counted;
-            if asked.basket.selection(n).is_some() && record_of(self, &want.item).is_some_and(counts) {
+            if asked.basket.selection(n).is_some()
+                && record_of(self, &requested_line.item).is_some_and(counts)
+            {
                 return Err(invalid(""));
             }
         }
-        let unknown: Vec<ItemKey> = wants
+        let unknown: Vec<ItemKey> = requested_lines
             .iter()
-            .map(|want| want.item.clone())
+            .map(|requested_line| requested_line.item.clone())
             .filter(|key| !self.records.iter().any(|record| record.key == *key))
             .collect();
         if !unknown.is_empty() {
@@ -252,31 +254,31 @@ impl Model {
                 }
             }
         }
-        for (want, record) in wants.iter().zip(&known) {
+        for (requested_line, record) in requested_lines.iter().zip(&known) {
             let limit = if record.mode == Mode::Units { limits::LINE_UNITS } else { limits::LINE_QUANTITY };
-            if want.quantity > limit {
-                let item = Some(want.item.clone());
-                return Err(Rejection::QuantityLimit { item, requested: want.quantity, limit });
+            if requested_line.quantity > limit {
+                let item = Some(requested_line.item.clone());
+                return Err(Rejection::QuantityLimit { item, requested: requested_line.quantity, limit });
             }
         }
-        let with_ids = wants.iter().zip(&known).filter(|(_, record)| record.mode == Mode::Units);
-        let requested = with_ids.map(|(want, _)| want.quantity).sum();
+        let with_ids = requested_lines.iter().zip(&known).filter(|(_, record)| record.mode == Mode::Units);
+        let requested = with_ids.map(|(requested_line, _)| requested_line.quantity).sum();
         if requested > limits::BASKET_UNITS {
             return Err(Rejection::QuantityLimit { item: None, requested, limit: limits::BASKET_UNITS });
         }
 
         // Item by item in the basket's order, and of one item the earliest first: the order shows in sequences.
-        for (n, (want, record)) in wants.iter().zip(&known).enumerate() {
+        for (n, (requested_line, record)) in requested_lines.iter().zip(&known).enumerate() {
             let choice = asked.basket.selection(n);
-            while self.offered(record, want, choice).quantity < want.quantity {
-                match self.in_the_way(record, want, choice, now) {
+            while self.offer(record, requested_line, choice).quantity < requested_line.quantity {
+                match self.blocking_hold(record, requested_line, choice, now) {
                     Some((deadline, id)) if deadline <= now => self.expire(id, now),
                     _ => break,
                 }
             }
         }
 
-        let (mut lines, short, taken) = self.granted(asked, &known);
+        let (mut lines, short, taken) = self.grant_lines(asked, &known);
         let enough = match asked.fulfilment {
             Fulfilment::All => short.is_empty() && taken.is_empty(),
             Fulfilment::Partial => !lines.is_empty(),
@@ -294,17 +296,16 @@ impl Model {
         let default = granted.iter().map(|s| self.default_ttl(s)).min().expect("a line");
         let ttl = asked.ttl.unwrap_or(default.min(max));
         for line in &mut lines {
-            self.turn_line(line, now, None);
+            self.count_line_transition(line, now, None);
         }
         let hold = Hold {
             id,
             status: Status::Active,
             expires_at: now.deadline(ttl),
-            terms: Terms {
-                owner_id: asked.owner_id.clone(),
+            terms: HoldTerms {
+                reserve: asked.terms.clone(),
                 created_at: now,
                 max_expires_at: now.deadline(max),
-                extras: extras(asked),
             }
             .into(),
             lines: lines.into(),
@@ -316,23 +317,23 @@ impl Model {
     }
 
     /// What each wish gets, as things are; where that is not all of it, what falls short and which units are taken.
-    fn granted(
+    fn grant_lines(
         &self,
         asked: &Reserve,
         known: &[Record],
     ) -> (Vec<Line>, Vec<Shortage>, Vec<UnavailableUnits>) {
         let mut lines = Vec::new();
         let (mut short, mut taken) = (Vec::new(), Vec::new());
-        for (n, (want, record)) in asked.basket.lines().iter().zip(known).enumerate() {
-            let offered = self.offered(record, want, asked.basket.selection(n));
+        for (n, (requested_line, record)) in asked.basket.lines().iter().zip(known).enumerate() {
+            let offered = self.offer(record, requested_line, asked.basket.selection(n));
             if let Some(units) = offered.taken {
                 taken.push(units);
-            } else if offered.quantity < want.quantity {
+            } else if offered.quantity < requested_line.quantity {
                 short.push(Shortage {
-                    item: want.item.clone(),
-                    requested: want.quantity,
+                    item: requested_line.item.clone(),
+                    requested: requested_line.quantity,
                     available: offered.quantity,
-                    next_expiry_at: self.active(&want.item).first().map(|(deadline, _)| *deadline),
+                    next_expiry_at: self.active(&requested_line.item).first().map(|(deadline, _)| *deadline),
                 });
             }
             if offered.quantity > 0 {
@@ -341,8 +342,8 @@ impl Model {
                     LineUnits::new(ids.into_iter().map(unit).collect()).into()
                 });
                 lines.push(Line {
-                    item: want.item.clone(),
-                    requested: u32::try_from(want.quantity).expect("within the limit"),
+                    item: requested_line.item.clone(),
+                    requested: u32::try_from(requested_line.quantity).expect("within the limit"),
                     quantity: u32::try_from(offered.quantity).expect("within the limit"),
                     returned: 0,
                     sequence: 0,
@@ -379,20 +380,4 @@ const NO_EVENT: EventId = EventId::from_u128(0);
 
 fn invalid(pointer: &str) -> Rejection {
     Rejection::InvalidRequest(FieldError { pointer: pointer.into(), detail: String::new() })
-}
-
-fn extras(asked: &Reserve) -> Option<Box<Extras>> {
-    if asked.channel.is_none()
-        && asked.customer_id.is_none()
-        && asked.session_id.is_none()
-        && asked.metadata.is_none()
-    {
-        return None;
-    }
-    Some(Box::new(Extras {
-        channel: asked.channel.clone(),
-        customer_id: asked.customer_id.clone(),
-        session_id: asked.session_id.clone(),
-        metadata: asked.metadata.clone(),
-    }))
 }

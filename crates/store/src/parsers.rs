@@ -1,10 +1,15 @@
-//! The parsers of this crate, for [`crate::mangle`] and for `fuzz/`. What is read is written again as the same bytes.
+//! The parsers of this crate, for [`crate::mutate`] and for `fuzz/`. Each asserts that a record that was read is written as
+//! the same bytes.
 
 use crate::codec::{self, DecodeError, Reader};
-use crate::mangle::Parser;
+use crate::mutate::Parser;
 
-/// Reads one record, and holds that it is written as it was read.
-fn again<T>(bytes: &[u8], read: fn(&mut Reader<'_>) -> Result<T, DecodeError>, write: fn(&mut Vec<u8>, &T)) {
+/// Reads one record, and asserts that it is written as the same bytes.
+fn round_trip<T>(
+    bytes: &[u8],
+    read: fn(&mut Reader<'_>) -> Result<T, DecodeError>,
+    write: fn(&mut Vec<u8>, &T),
+) {
     let mut reader = Reader::new(bytes);
     let Ok(record) = read(&mut reader) else { return };
     if reader.finish().is_err() {
@@ -15,21 +20,21 @@ fn again<T>(bytes: &[u8], read: fn(&mut Reader<'_>) -> Result<T, DecodeError>, w
     assert_eq!(written, bytes, "one record has one form");
 }
 
-/// A hold, and that it ends where it does too when it is passed by.
+/// Reads a hold, and asserts that skipping it ends at the same byte.
 fn hold(bytes: &[u8]) {
-    again(bytes, codec::hold, codec::put_hold);
+    round_trip(bytes, codec::hold, codec::put_hold);
     let mut reader = Reader::new(bytes);
     if codec::hold(&mut reader).is_ok() {
-        let mut passing = Reader::new(bytes);
-        assert_eq!(codec::hold_if(&mut passing, |_| false), Ok(None));
-        assert_eq!(passing.left(), reader.left(), "both end at one place");
+        let mut skipping = Reader::new(bytes);
+        assert_eq!(codec::hold_if(&mut skipping, |_| false), Ok(None));
+        assert_eq!(skipping.left(), reader.left(), "reading and skipping end at the same byte");
     }
 }
 
-/// All of them.
+/// All parsers of this crate.
 pub const PARSERS: [Parser; 4] = [
-    ("event", |bytes| again(bytes, codec::event, codec::put_event)),
+    ("event", |bytes| round_trip(bytes, codec::event, codec::put_event)),
     ("hold", hold),
-    ("item", |bytes| again(bytes, codec::item, codec::put_item)),
-    ("key record", |bytes| again(bytes, codec::key_record, codec::put_key_record)),
+    ("item", |bytes| round_trip(bytes, codec::item, codec::put_item)),
+    ("key record", |bytes| round_trip(bytes, codec::key_record, codec::put_key_record)),
 ];

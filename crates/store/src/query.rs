@@ -1,4 +1,4 @@
-//! What can be read from a store, and the pages it comes in.
+//! Queries, their results, and the pages that lists are read in.
 
 use crate::store::EventRow;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use stockhold_domain::{
     Hold, Item, ItemKey, Label, Place, Pool, ReservationId, SeatStates, Status, Unit, UnitStatus,
 };
 
-/// What can be read. A query sees every command that was answered before it was asked.
+/// A read. It sees every command that was answered before the query was submitted.
 #[derive(Clone, Debug)]
 pub enum Query {
-    /// One reservation, whatever its status.
+    /// One reservation, in any status.
     Reservation(ReservationId),
-    /// Items, in the order asked for.
+    /// Items by their keys. The result has their order.
     Items(Vec<ItemKey>),
-    /// All items, in order of (location, SKU).
-    ItemPageRequest(ItemPageRequest),
-    /// Units of an item, in the order of their claims.
+    /// A page of all items, in order of (location, SKU).
+    ItemPage(ItemPageRequest),
+    /// A page of the units of an item, in the order in which they are claimed.
     Units(UnitFilter),
     /// One unit of an item.
     Unit {
@@ -24,80 +24,81 @@ pub enum Query {
         /// Which of its units.
         unit: Label,
     },
-    /// The events that moved a unit since it was added, oldest first: the newest [`crate::UNIT_HISTORY`] at most.
+    /// The events that changed a unit since it was added, oldest first. At most the newest
+    /// [`crate::UNIT_HISTORY_LIMIT`] of them.
     UnitHistory {
         /// Which item.
         item: ItemKey,
         /// Which of its units.
         unit: Label,
     },
-    /// Where every unit of an item stands, and with `layout` where it is.
+    /// The state of every unit of an item, and its place when `layout` is set.
     SeatMap {
         /// Which item.
         item: ItemKey,
-        /// Whether the units themselves are asked for too.
+        /// Whether the result has the ids and places of the units too.
         layout: bool,
     },
-    /// Reservations, the newest first.
-    Reservations(Filter),
+    /// A page of reservations, newest first.
+    Reservations(ReservationFilter),
     /// The events of one reservation, oldest first.
     History(ReservationId),
     /// Committed events after a position, oldest first.
     Events {
-        /// Exclusive; 0 is before the first.
+        /// Position of the last event before the page. 0 starts at the first event.
         after: u64,
-        /// Most events.
+        /// Maximum number of events.
         limit: usize,
     },
-    /// What is paused as a whole. An item that is paused by itself says so.
+    /// Pauses of the whole sale and of locations. The pause of a single item is a field of the item.
     Pauses,
 }
 
-/// A page of items.
+/// Selects a page of items.
 #[derive(Clone, Debug)]
 pub struct ItemPageRequest {
-    /// Only those here.
+    /// Only items at this location.
     pub location: Option<Label>,
-    /// Only those after this one.
+    /// The last item of the page before.
     pub after: Option<ItemKey>,
-    /// Most items.
+    /// Maximum number of items.
     pub limit: usize,
 }
 
-/// A page of an item's units: those that all that is given applies to.
+/// Selects a page of an item's units. All conditions that are set apply together.
 #[derive(Clone, Debug)]
 pub struct UnitFilter {
     /// Which item.
     pub item: ItemKey,
-    /// Only those that stand so, whoever has them.
+    /// Only units in this state.
     pub status: Option<UnitState>,
-    /// Only those of this section.
+    /// Only units of this section.
     pub section: Option<Label>,
-    /// Only those after this one: its position and id.
+    /// Position and id of the last unit of the page before.
     pub after: Option<(u64, Label)>,
-    /// Most units.
+    /// Maximum number of units.
     pub limit: usize,
 }
 
 impl UnitFilter {
-    /// Whether a unit belongs on the page, leaving aside where the page begins.
+    /// Whether a unit has the state and the section of this filter. Does not check `after`.
     pub fn matches(&self, unit: &Unit) -> bool {
-        let standing = match unit.status {
+        let state = match unit.status {
             UnitStatus::Available => UnitState::Available,
             UnitStatus::Held(_) => UnitState::Held,
             UnitStatus::Sold(_) => UnitState::Sold,
         };
-        self.status.is_none_or(|asked| asked == standing)
+        self.status.is_none_or(|status| status == state)
             && self.section.as_ref().is_none_or(|section| unit.place.section.as_ref() == Some(section))
     }
 
-    /// The page of a pool.
+    /// The page of this filter from the units of a pool.
     pub fn page(&self, pool: &Pool) -> UnitPage {
         let after = self.after.as_ref().map(|(position, id)| (*position, id));
         let mut page = UnitPage::default();
         let mut last = None;
         let mut rest = pool.after(after);
-        for unit in rest.by_ref().take(UNITS_LOOKED_AT) {
+        for unit in rest.by_ref().take(MAX_UNITS_SCANNED) {
             last = Some(unit);
             if self.matches(unit) {
                 page.units.push(unit.clone());
@@ -111,127 +112,127 @@ impl UnitFilter {
     }
 }
 
-/// Units that are looked at for one page at most: whoever waits for the store meanwhile does not wait for long.
-pub const UNITS_LOOKED_AT: usize = 4_096;
+/// Maximum number of units that are read for one page. It bounds the time that other requests wait for the page.
+pub const MAX_UNITS_SCANNED: usize = 4_096;
 
-/// Some of the units that were asked for.
+/// A page of units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitPage {
-    /// In the order of their claims. May be fewer than there was room for, even none, though there are more.
+    /// Units in the order in which they are claimed. There may be fewer than the limit, even none, before the last page.
     pub units: Vec<Unit>,
-    /// Where to go on; `None` when there are no more.
+    /// The `after` of the next page. `None` on the last page.
     pub next: Option<(u64, Label)>,
 }
 
-/// Where a unit stands, leaving aside with whom.
+/// The state of a unit, without the reservation that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitState {
     /// It can be reserved.
     Available,
-    /// It is held.
+    /// An active reservation has it.
     Held,
-    /// It is sold.
+    /// A confirmed reservation has it.
     Sold,
 }
 
-/// Where the units of an item stand.
+/// The states of all units of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeatMap {
     /// The item.
     pub item: Item,
-    /// Where each stands.
+    /// The state of each unit.
     pub states: SeatStates,
-    /// The units in the order of their claims, if they were asked for.
+    /// Id and place of each unit, in the order of `states`. `None` when the query did not ask for the layout.
     pub layout: Option<Arc<[(Label, Place)]>>,
 }
 
 impl SeatMap {
-    /// Of an item and its units.
+    /// The seat map of an item and its units.
     pub fn of(item: &Item, pool: &Pool, layout: bool) -> Self {
         Self { item: item.clone(), states: pool.states(), layout: layout.then(|| pool.layout()) }
     }
 }
 
-/// A page of reservations: those that all that is given applies to.
+/// Selects a page of reservations. All conditions that are set apply together.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
-    /// Whose they are.
+pub struct ReservationFilter {
+    /// Only reservations of this owner.
     pub owner_id: Option<Label>,
-    /// One of their lines is of this SKU; with a location as well, that line is there.
+    /// Only reservations with a line of this SKU. When `location` is set too, one line has to match both.
     pub sku: Option<Label>,
-    /// One of their lines is at this location.
+    /// Only reservations with a line at this location.
     pub location: Option<Label>,
-    /// What their status is now.
+    /// Only reservations that have this status now.
     pub status: Option<Status>,
-    /// Where the page before this one ended.
+    /// The end of the page before.
     pub after: Option<Cursor>,
-    /// Most reservations, at least 1.
+    /// Maximum number of reservations, at least 1.
     pub limit: usize,
 }
 
-impl Filter {
-    /// Whether a reservation belongs on the page, leaving aside where the page begins.
+impl ReservationFilter {
+    /// Whether a reservation fulfils the conditions of this filter. Does not check `after`.
     pub fn matches(&self, hold: &Hold) -> bool {
         let line = |key: &ItemKey| {
             self.sku.as_ref().is_none_or(|sku| sku.as_str() == key.sku())
                 && self.location.as_ref().is_none_or(|location| location.as_str() == key.location())
         };
-        self.owner_id.as_ref().is_none_or(|owner| *owner == hold.terms.owner_id)
+        self.owner_id.as_ref().is_none_or(|owner| *owner == hold.terms.reserve.owner_id)
             && self.status.is_none_or(|status| status == hold.status)
-            && hold.lines.iter().any(|found| line(&found.item))
+            && hold.lines.iter().any(|held| line(&held.item))
     }
 }
 
-/// A place in the order of a store's reservations, which only that store can read.
+/// A place in a store's list of reservations. Its number has a meaning only for the store that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(pub u128);
 
-/// Some of the reservations that were asked for.
+/// A page of reservations.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
-    /// The newest first. May be fewer than there was room for, even none, though there are more.
+pub struct ReservationPage {
+    /// Reservations, newest first. There may be fewer than the limit, even none, before the last page.
     pub holds: Vec<Hold>,
-    /// Where to go on; `None` when there are no more.
+    /// The `after` of the next page. `None` on the last page.
     pub next: Option<Cursor>,
 }
 
-/// What is paused as a whole.
+/// Pauses of the whole sale and of locations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pauses {
-    /// Whether the sale of everything is.
+    /// Whether the whole sale is paused.
     pub everything: bool,
-    /// Locations whose sale is, by themselves, in order of their names.
+    /// Locations that are paused themselves, in the order of their names.
     pub locations: Vec<Label>,
 }
 
-/// What a store answers to a [`Query`], kind by kind.
+/// The result of a [`Query`]: each kind of query has its own.
 #[derive(Clone, Debug)]
-pub enum Found {
-    /// To [`Query::Reservation`].
+pub enum QueryResult {
+    /// Result of [`Query::Reservation`].
     Reservation(Option<Hold>),
-    /// To [`Query::Items`].
+    /// Result of [`Query::Items`].
     Items(Vec<Option<Item>>),
-    /// To [`Query::ItemPageRequest`]: fewer than the limit only at the end.
-    ItemPageRequest(Vec<Item>),
-    /// To [`Query::Units`]; `None` when there is no such item, or its units are counted.
+    /// Result of [`Query::ItemPage`]. Only the last page has fewer items than the limit.
+    ItemPage(Vec<Item>),
+    /// Result of [`Query::Units`]. `None` when the item does not exist, or its units have no ids.
     Units(Option<UnitPage>),
-    /// To [`Query::Unit`]; `None` when there is no such unit, be it that there is no such item.
+    /// Result of [`Query::Unit`]. `None` when the unit or its item does not exist.
     Unit(Option<Unit>),
-    /// To [`Query::UnitHistory`]; `None` as for a unit. Events that have left for an archive are not among them.
+    /// Result of [`Query::UnitHistory`]. `None` when the unit or its item does not exist. Archived events are left out.
     UnitHistory(Option<Vec<EventRow>>),
-    /// To [`Query::SeatMap`]; `None` as for units.
+    /// Result of [`Query::SeatMap`]. `None` when the item does not exist, or its units have no ids.
     SeatMap(Option<Box<SeatMap>>),
-    /// To [`Query::Reservations`].
-    Reservations(Page),
-    /// To [`Query::History`]; `None` when there is no such reservation.
+    /// Result of [`Query::Reservations`].
+    Reservations(ReservationPage),
+    /// Result of [`Query::History`]. `None` when the reservation does not exist.
     History(Option<Vec<EventRow>>),
-    /// To [`Query::Events`]: fewer than the limit only at the end.
+    /// Result of [`Query::Events`]. Only the last page has fewer events than the limit.
     Events(Vec<EventRow>),
-    /// To [`Query::Events`] likewise: of what comes after the position asked for, events are no longer here.
+    /// Result of [`Query::Events`] when events after the requested position were moved to an archive.
     Archived {
-        /// Up to this one.
+        /// Position of the newest archived event.
         through: u64,
     },
-    /// To [`Query::Pauses`].
+    /// Result of [`Query::Pauses`].
     Pauses(Pauses),
 }

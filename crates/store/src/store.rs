@@ -1,9 +1,9 @@
-//! What a store is to whoever uses it, and what it promises them. How it keeps that is the adapter's.
+//! The [`Store`] trait and its promises. How a store keeps them is up to the adapter.
 
 use crate::job::Job;
 use stockhold_domain::{Event, Item, ItemKey};
 
-/// An event with the position that its commit gave it: dense, from 1, in commit order.
+/// An event and its position. Positions are dense, start at 1 and follow the commit order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow {
     /// Its position.
@@ -12,39 +12,40 @@ pub struct EventRow {
     pub event: Event,
 }
 
-/// A durable home for stock and reservations.
+/// Durable storage of stock and reservations.
 ///
 /// A store promises:
-/// - an answer is put only when what it says is durable, and so is everything it has seen;
-/// - whoever waits for an answer before asking again is decided in that order, and so are the commands of one
-///   [`crate::Request::Commands`]. Others that wait together are decided in the order given as a rule, which is no promise:
-///   one that needs a read first (of a closed reservation, or of a key that may have been used), or that needs more room
-///   or more expiries than its batch has left, may be overtaken by those behind it, and one that claims units with ids by
-///   another that claims units of the same item;
-/// - a failed commit is [`Failure::OutcomeUnknown`] for its batch and [`Failure::Unavailable`] for all after it, until
-///   the store has recovered;
-/// - a caller that goes away cancels nothing half done.
+/// - Durability: it puts an answer only when everything that the answer reports, and everything that it depends on, is
+///   durable.
+/// - Order: a request that is submitted after an earlier answer is decided after the request that was answered. The
+///   commands of one [`crate::Request::Commands`] are decided in their order. Other requests that wait at the same time are
+///   usually decided in the order of submission, but this is no promise. A later request may be decided first when the
+///   earlier one needs a read (of a closed reservation, or of a key that may have been used), when it does not fit into the
+///   batch, when the batch has no expiries left for it, or when both claim units with ids of the same item.
+/// - Failure: the requests of a failed commit are answered [`Failure::OutcomeUnknown`]. All later requests are answered
+///   [`Failure::Unavailable`] until the store has recovered.
+/// - Cancellation: a caller that disconnects cancels nothing. Its command is either done as a whole or not at all.
 pub trait Store: Send + Sync {
-    /// Takes work. Never blocks on the disk or the network; when it can't take more it answers
-    /// [`Failure::Overloaded`]. The work is started at the latest at the next [`Store::flush`].
-    fn submit(&self, work: Job);
+    /// Queues a job. Never blocks on the disk or the network. When the queue is full, it answers
+    /// [`Failure::Overloaded`]. The job starts at the next [`Store::flush`] at the latest.
+    fn submit(&self, job: Job);
 
-    /// Says that nothing more is coming at this moment: what was submitted becomes a batch now. Every submit has to be
-    /// followed by a kick, by whoever submits; one kick serves any number.
+    /// Closes the batch of the jobs that were submitted so far. The caller of [`Store::submit`] must call it after one or
+    /// more jobs: without it, they may wait for ever.
     fn flush(&self);
 
-    /// An item from published memory, at most as new as what is durable and at least as new as what was answered.
-    /// `None` when this store publishes nothing and has to be asked by [`crate::Query::Items`].
-    fn published(&self, item: &ItemKey) -> Option<Option<Item>>;
+    /// An item from memory that readers share. It is never newer than the durable state, and never older than an answer
+    /// that was put. `None` when this store shares no memory with readers: use [`crate::Query::Items`] instead.
+    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>>;
 
-    /// Position of an event that is committed: the newest one, or one a moment older. What is after it can be asked for
-    /// by [`crate::Query::Events`].
+    /// Position of the newest committed event. It may be slightly out of date: [`crate::Query::Events`] returns the events
+    /// after it.
     fn newest(&self) -> u64;
 
-    /// Why the store takes no commands, if it does not.
+    /// Why the store refuses all commands until it is restarted. `None` when it works.
     fn fatal_error(&self) -> Option<String>;
 
-    /// What it turns away at the moment though it takes other commands, and why.
+    /// Why the store refuses some commands at the moment, and which. `None` when it accepts all.
     fn degraded_reason(&self) -> Option<String> {
         None
     }

@@ -1,13 +1,17 @@
-//! What happened to one unit with an id: which events belong to its history, for every store alike.
+//! The history of one unit with an id: which events belong to it. All stores use this, so that they return the same.
 
 use crate::store::EventRow;
 use stockhold_domain::{ItemKey, Label, StockChange, Transition, moved};
 
-/// Most transitions that the history of a unit shows: the newest ones.
-pub const UNIT_HISTORY: usize = 64;
+/// Maximum number of events in the history of a unit. Older ones are left out.
+pub const UNIT_HISTORY_LIMIT: usize = 64;
 
-/// Calls back for every unit that a transition is about, with the version that it has after it; `None` where it went.
-pub fn each_unit<'a>(transition: &'a Transition, mut each: impl FnMut(&'a ItemKey, &'a Label, Option<u64>)) {
+/// Calls `each` for every unit that a transition changes, with the version of the unit after it. The version is `None`
+/// when the unit was retired.
+pub fn for_each_unit<'a>(
+    transition: &'a Transition,
+    mut each: impl FnMut(&'a ItemKey, &'a Label, Option<u64>),
+) {
     match transition {
         Transition::Hold { change, hold, .. } => {
             for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
@@ -26,55 +30,55 @@ pub fn each_unit<'a>(transition: &'a Transition, mut each: impl FnMut(&'a ItemKe
     }
 }
 
-/// The history of a unit, put together from the newest event back. It begins where the unit was added: what was called the same
-/// before that was another one.
+/// Collects the history of a unit, from the newest event back. The history begins where the unit was added: earlier events
+/// of the same id are about another unit.
 #[derive(Debug)]
 pub struct UnitHistory<'a> {
     item: &'a ItemKey,
     unit: &'a Label,
-    /// The newest first, each with the version that it led to.
+    /// Events, newest first, each with the version of the unit after it.
     moves: Vec<(u64, EventRow)>,
-    /// Nothing before what was looked at is about the unit.
+    /// Whether the first event of the unit was reached.
     begun: bool,
 }
 
 impl<'a> UnitHistory<'a> {
-    /// Of this unit.
+    /// An empty history of this unit.
     pub fn new(item: &'a ItemKey, unit: &'a Label) -> Self {
         Self { item, unit, moves: Vec::new(), begun: false }
     }
 
-    /// Takes an event in that is older than those before, if it belongs here.
-    pub fn look_at(&mut self, row: EventRow) {
-        if self.is_whole() {
+    /// Adds an event, if it is about the unit. It must be older than all events that were passed before.
+    pub fn add_older(&mut self, row: EventRow) {
+        if self.is_complete() {
             return;
         }
-        let mut led_to = None;
-        each_unit(&row.event.transition, |item, unit, version| {
+        let mut version_after = None;
+        for_each_unit(&row.event.transition, |item, unit, version| {
             if unit == self.unit && item == self.item {
-                led_to = Some(version);
+                version_after = Some(version);
             }
         });
-        let Some(version) = led_to else { return };
+        let Some(version) = version_after else { return };
         self.begun = version.is_none_or(|version| version == FIRST);
         self.moves.extend(version.map(|version| (version, row)));
     }
 
-    /// Whether older events add nothing.
-    pub fn is_whole(&self) -> bool {
-        self.begun || self.moves.len() >= UNIT_HISTORY
+    /// Whether no older event can belong to the history.
+    pub fn is_complete(&self) -> bool {
+        self.begun || self.moves.len() >= UNIT_HISTORY_LIMIT
     }
 
-    /// Whether each event leads from where the one before it led to.
+    /// Whether the versions of the unit follow each other without a gap.
     pub fn is_gapless(&self) -> bool {
         self.moves.windows(2).all(|two| matches!(two, [(newer, _), (older, _)] if *newer == older + 1))
     }
 
-    /// Its events, oldest first.
+    /// The events, oldest first.
     pub fn into_rows(self) -> Vec<EventRow> {
         self.moves.into_iter().rev().map(|(_, row)| row).collect()
     }
 }
 
-/// The version of a unit that was added and has not moved since.
+/// The version of a unit when it was added.
 const FIRST: u64 = 1;

@@ -1,16 +1,17 @@
-//! What an event may do to units with ids: every transition of one follows from the one before, and nobody has what another
-//! has. For whoever counts events again.
+//! Checks that an event changes units with ids correctly: each version of a unit follows from the one before, and no two
+//! reservations have the same unit. For audits that replay events.
 
 use stockhold_domain::{Hold, HoldChange, ItemKey, Pool, StockChange, Transition, UnitStatus, moved};
 
-/// What does not follow from where units stood before, which `pool` tells.
+/// Describes what is wrong with a transition, given the units before it, which `pool` returns. Empty when it is correct.
 pub fn violations<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &Transition) -> Vec<String> {
     match transition {
         Transition::Hold { change, hold, .. } => hold_violations(pool, change, hold),
         Transition::Stock { change: StockChange::UnitsAdded(units), item } => {
             let pool = pool(&item.key);
-            let there = units.iter().filter(|unit| pool.is_some_and(|pool| pool.get(&unit.id).is_some()));
-            there.map(|unit| format!("{:?}: unit {:?} was added twice", item.key, unit.id)).collect()
+            let duplicates =
+                units.iter().filter(|unit| pool.is_some_and(|pool| pool.get(&unit.id).is_some()));
+            duplicates.map(|unit| format!("{:?}: unit {:?} was added twice", item.key, unit.id)).collect()
         }
         Transition::Stock { change: StockChange::UnitRetired(id), item } => {
             let unit = pool(&item.key).and_then(|pool| pool.get(id));

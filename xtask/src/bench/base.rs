@@ -2,12 +2,12 @@
 //! Made once through `/v1/commands`, audited, and kept under the build folder for the next time, by the format of the files
 //! and by what is in them.
 
-use super::books::{COLD, GONE, HOT, PAST, SINGLE, figures};
+use super::counter_audit::{COLD, GONE, HOT, PAST, SINGLE, figures};
 use crate::clock::wall_millis;
 use crate::http::{Connection, Request};
 use crate::load::commands::{Commands, Keys};
 use crate::load::http::{Script, sku};
-use crate::load::reads::Figures;
+use crate::load::reads::ItemCounters;
 use crate::load::{Plan, SERVER_CPU, Traffic, closed, process_time};
 use crate::rng::Rng;
 use crate::spawn::{Launch, Readiness, Server, copy_dir, workspace};
@@ -161,7 +161,8 @@ pub(crate) fn fill(server: &Server, have: Contents, want: Contents) -> Outcome<(
     let seed = want.active ^ want.closed.rotate_left(20) ^ (have.active + have.closed).rotate_left(40);
     let mut rng = Rng::new(seed);
     let fork = |rng: &mut Rng| Rng::new(rng.next());
-    let mut before = [(HOT, Figures::default()), (COLD, Figures::default()), (PAST, Figures::default())];
+    let mut before =
+        [(HOT, ItemCounters::default()), (COLD, ItemCounters::default()), (PAST, ItemCounters::default())];
     if have.items == 0 {
         every(&mut stock(SINGLE.iter().map(|family| sku(family, 0))), 1)?;
     } else {
@@ -212,7 +213,7 @@ pub(crate) fn fill(server: &Server, have: Contents, want: Contents) -> Outcome<(
     ]) {
         let found = figures(server.address, family, skus)?;
         let expected =
-            Figures { held: before.held + held, sold: before.sold + sold, active: before.active + held };
+            ItemCounters { held: before.held + held, sold: before.sold + sold, active: before.active + held };
         if found != expected {
             return fail(format!("prepared {family}: {found:?} instead of {expected:?}"));
         }

@@ -1,8 +1,8 @@
 //! A crowd falling due: 100,000 holds whose deadlines lie in one second, while reserves go on at a steady rate on
 //! another SKU. Measured: how long until all are reclaimed, and what the reserves feel meanwhile.
 
-use super::books::{Books, DUE, HOT};
-use super::lab::{Lab, On, TTL_SECONDS};
+use super::counter_audit::{CounterAudit, DUE, HOT};
+use super::lab::{DataSet, Lab, TTL_SECONDS};
 use crate::clock::wall_millis;
 use crate::http::{Connection, Request};
 use crate::load::http::{Reserves, sku};
@@ -26,7 +26,7 @@ const GIVE_UP: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(10);
 
 /// What one round gave.
-pub(super) struct Reclaimed {
+pub(super) struct ExpiryRound {
     /// From the start of the second in which all fall due until none was active.
     pub(super) seconds: f64,
     /// Percentiles of the reserves from that start until a second after the end, from their intended send time.
@@ -35,11 +35,12 @@ pub(super) struct Reclaimed {
 }
 
 /// One round on a fresh copy of the prepared data.
-pub(super) fn measure(lab: &Lab, seed: u64) -> Outcome<Reclaimed> {
+pub(super) fn measure(lab: &Lab, seed: u64) -> Outcome<ExpiryRound> {
     let (holds, ahead) = (lab.scale.crowd, lab.scale.ahead);
-    let running = lab.serve(On::Usual, None)?;
+    let running = lab.serve(DataSet::Usual, None)?;
     let server = &running.server;
-    let (due_books, hot_books) = (Books::open(server.address, DUE, 1)?, Books::open(server.address, HOT, 1)?);
+    let (due_books, hot_books) =
+        (CounterAudit::open(server.address, DUE, 1)?, CounterAudit::open(server.address, HOT, 1)?);
     let due = wall_millis() + u64::try_from(ahead.as_millis())?;
     let start = Instant::now();
     let due_instant = start + ahead;
@@ -71,7 +72,7 @@ pub(super) fn measure(lab: &Lab, seed: u64) -> Outcome<Reclaimed> {
     running.stop()?;
 
     let latency = latency(&samples, due_instant)?;
-    Ok(Reclaimed {
+    Ok(ExpiryRound {
         seconds: (reclaimed - due_instant).as_secs_f64(),
         p50_millis: millis(&latency, 0.5),
         p99_millis: millis(&latency, 0.99),

@@ -12,7 +12,7 @@ pub(super) enum Measurement {
     Pairs64,
     Commands64,
     Commands8192,
-    Floor,
+    MinimalStore,
     Hello,
     Look64,
     Gone64,
@@ -49,7 +49,7 @@ impl Measurement {
             M::Pairs64 => "reserve and its confirm one by one, 64 connections",
             M::Commands64 => "the same in commands of 64, 64 connections",
             M::Commands8192 => "reserve in commands of 8192, 4 connections",
-            M::Floor => "floor: parse, update, write and sync batches of 8192",
+            M::MinimalStore => "floor: parse, update, write and sync batches of 8192",
             M::Hello => "hello world as JSON on hyper, 64 connections",
             M::Look64 => "availability, 64 connections",
             M::Gone64 => "reserve refused, sold out, 64 connections",
@@ -134,7 +134,7 @@ pub(super) enum Better {
 
 /// How a figure is made of measurements.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Made {
+pub(super) enum Formula {
     /// The first's value over the second's.
     Over(Measurement, Measurement),
     /// The 99th percentile in milliseconds.
@@ -145,7 +145,7 @@ pub(super) enum Made {
     P50Over(Measurement, [Measurement; 2]),
 }
 
-impl Made {
+impl Formula {
     pub(super) fn needs(self) -> Vec<Measurement> {
         match self {
             Self::Over(over, under) => vec![over, under],
@@ -176,7 +176,7 @@ pub(super) struct Figure {
     pub(super) better: Better,
     pub(super) must: f64,
     pub(super) goal: f64,
-    pub(super) made: Made,
+    pub(super) made: Formula,
 }
 
 impl Figure {
@@ -186,7 +186,7 @@ impl Figure {
     }
 }
 
-const fn ratio(id: &'static str, what: &'static str, bounds: (f64, f64), made: Made) -> Figure {
+const fn ratio(id: &'static str, what: &'static str, bounds: (f64, f64), made: Formula) -> Figure {
     let (must, goal) = bounds;
     Figure { id, what, unit: "×", better: Better::Higher, must, goal, made }
 }
@@ -196,7 +196,7 @@ const fn most(
     what: &'static str,
     unit: &'static str,
     bounds: (f64, f64),
-    made: Made,
+    made: Formula,
 ) -> Figure {
     let (must, goal) = bounds;
     Figure { id, what, unit, better: Better::Lower, must, goal, made }
@@ -205,27 +205,27 @@ const fn most(
 /// All of them, in their order.
 #[rustfmt::skip]
 pub(super) const FIGURES: &[Figure] = &[
-    ratio("G1a", "durable reserve/s ÷ Redis with no persistence", (1.2, 2.0), Made::Over(M::Hot64, M::RedisOff)),
-    ratio("G1b", "the same ÷ Redis without keys either, empty", (1.2, 2.0), Made::Over(M::Hot64, M::RedisBare)),
-    ratio("G2", "durable reserve/s ÷ Redis with appendfsync always", (1.6, 2.6), Made::Over(M::Hot64, M::RedisAlways)),
-    most("G3", "p99 of G1's reserves", "ms", (5.0, 2.0), Made::P99(M::Hot64)),
-    ratio("G4", "commands of 64, reserve then confirm ÷ one by one", (4.0, 8.0), Made::Over(M::Commands64, M::Pairs64)),
-    ratio("G5", "commands of 8192 ÷ a single-threaded floor", (0.5, 0.8), Made::Over(M::Commands8192, M::Floor)),
-    ratio("G8", "availability ÷ hello world as JSON on hyper", (0.8, 1.0), Made::Over(M::Look64, M::Hello)),
-    ratio("G9", "one hot SKU ÷ 10,000 SKUs evenly", (0.9, 1.0), Made::Over(M::Hot64, M::Spread64)),
-    ratio("G10a", "fsync on ÷ off, 64 connections", (0.85, 0.95), Made::Over(M::Hot64, M::SyncOff64)),
-    ratio("G10b", "1 ms added to every sync ÷ none, 512 connections", (0.7, 0.9), Made::Over(M::Delay512, M::Hot512)),
-    most("G11", "p50 of one connection ÷ (loopback round trip + one sync)", "×", (3.0, 1.5), Made::P50Over(M::One, [M::RoundTrip, M::Sync])),
-    ratio("G12a", "goodput of a quarter of a core, 4,096 connections ÷ 64", (0.8, 0.95), Made::Over(M::Quarter4096, M::Quarter64)),
-    ratio("G12b", "sold-out refusals/s ÷ availability reads/s", (0.6, 0.9), Made::Over(M::Gone64, M::Look64)),
-    most("G13a", "cost per reserve, 10 M holds and 1 M items ÷ 1,000, hot SKU", "×", (1.5, 1.2), Made::Over(M::SmallHot, M::LargeHot)),
-    most("G13b", "the same, over all items evenly", "×", (1.5, 1.2), Made::Over(M::SmallSpread, M::LargeSpread)),
-    most("G14a", "anonymous memory per active hold", "B", (500.0, 300.0), Made::Value(M::HoldBytes)),
-    most("G14b", "restart with 1 M active holds and 10 M closed", "s", (2.0, 1.0), Made::Value(M::Restart)),
-    most("promise", "reserve p99 at 1,400 reserves/s", "ms", (50.0, 25.0), Made::P99(M::PromiseReserve)),
-    most("promise", "availability p99 meanwhile", "ms", (10.0, 5.0), Made::P99(M::PromiseLook)),
-    most("due", "100,000 holds due in one second: all reclaimed", "s", (10.0, 2.0), Made::Value(M::DueReclaimed)),
-    most("due", "p99 of 1,000 reserves/s meanwhile", "ms", (50.0, 20.0), Made::P99(M::DueReserve)),
+    ratio("G1a", "durable reserve/s ÷ Redis with no persistence", (1.2, 2.0), Formula::Over(M::Hot64, M::RedisOff)),
+    ratio("G1b", "the same ÷ Redis without keys either, empty", (1.2, 2.0), Formula::Over(M::Hot64, M::RedisBare)),
+    ratio("G2", "durable reserve/s ÷ Redis with appendfsync always", (1.6, 2.6), Formula::Over(M::Hot64, M::RedisAlways)),
+    most("G3", "p99 of G1's reserves", "ms", (5.0, 2.0), Formula::P99(M::Hot64)),
+    ratio("G4", "commands of 64, reserve then confirm ÷ one by one", (4.0, 8.0), Formula::Over(M::Commands64, M::Pairs64)),
+    ratio("G5", "commands of 8192 ÷ a single-threaded floor", (0.5, 0.8), Formula::Over(M::Commands8192, M::MinimalStore)),
+    ratio("G8", "availability ÷ hello world as JSON on hyper", (0.8, 1.0), Formula::Over(M::Look64, M::Hello)),
+    ratio("G9", "one hot SKU ÷ 10,000 SKUs evenly", (0.9, 1.0), Formula::Over(M::Hot64, M::Spread64)),
+    ratio("G10a", "fsync on ÷ off, 64 connections", (0.85, 0.95), Formula::Over(M::Hot64, M::SyncOff64)),
+    ratio("G10b", "1 ms added to every sync ÷ none, 512 connections", (0.7, 0.9), Formula::Over(M::Delay512, M::Hot512)),
+    most("G11", "p50 of one connection ÷ (loopback round trip + one sync)", "×", (3.0, 1.5), Formula::P50Over(M::One, [M::RoundTrip, M::Sync])),
+    ratio("G12a", "goodput of a quarter of a core, 4,096 connections ÷ 64", (0.8, 0.95), Formula::Over(M::Quarter4096, M::Quarter64)),
+    ratio("G12b", "sold-out refusals/s ÷ availability reads/s", (0.6, 0.9), Formula::Over(M::Gone64, M::Look64)),
+    most("G13a", "cost per reserve, 10 M holds and 1 M items ÷ 1,000, hot SKU", "×", (1.5, 1.2), Formula::Over(M::SmallHot, M::LargeHot)),
+    most("G13b", "the same, over all items evenly", "×", (1.5, 1.2), Formula::Over(M::SmallSpread, M::LargeSpread)),
+    most("G14a", "anonymous memory per active hold", "B", (500.0, 300.0), Formula::Value(M::HoldBytes)),
+    most("G14b", "restart with 1 M active holds and 10 M closed", "s", (2.0, 1.0), Formula::Value(M::Restart)),
+    most("promise", "reserve p99 at 1,400 reserves/s", "ms", (50.0, 25.0), Formula::P99(M::PromiseReserve)),
+    most("promise", "availability p99 meanwhile", "ms", (10.0, 5.0), Formula::P99(M::PromiseLook)),
+    most("due", "100,000 holds due in one second: all reclaimed", "s", (10.0, 2.0), Formula::Value(M::DueReclaimed)),
+    most("due", "p99 of 1,000 reserves/s meanwhile", "ms", (50.0, 20.0), Formula::P99(M::DueReserve)),
 ];
 
 #[cfg(test)]

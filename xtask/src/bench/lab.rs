@@ -1,11 +1,11 @@
 //! Servers under measurement: each on a fresh copy of prepared data, driven, audited and stopped.
 
 use super::base::{Bases, Contents, launch, settle, start, until_idle};
-use super::books::{Books, COLD, HOT};
+use super::counter_audit::{COLD, CounterAudit, HOT};
 use crate::load::http::Reserves;
 use crate::load::{Plan, Run, Traffic, closed};
 use crate::rng::Rng;
-use crate::shim::{Shim, Trick};
+use crate::shim::{DiskFault, Shim};
 use crate::spawn::{Server, copy_dir};
 use crate::{Outcome, fail};
 use std::cell::OnceCell;
@@ -60,7 +60,7 @@ pub(crate) struct Lab {
 
 /// Which data a server runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum On {
+pub(crate) enum DataSet {
     Usual,
     Small,
     /// Not a copy: it is too large to be made for every run, and grows by what is measured.
@@ -70,35 +70,35 @@ pub(crate) enum On {
 /// One way to drive the server with reserves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    pub(crate) on: On,
+    pub(crate) on: DataSet,
     pub(crate) connections: usize,
     /// One hot SKU, or so many cold ones evenly.
     pub(crate) skus: usize,
-    pub(crate) disk: Option<Trick>,
+    pub(crate) disk: Option<DiskFault>,
 }
 
 impl Setup {
     /// One hot SKU among the usual.
     pub(crate) fn hot(connections: usize) -> Self {
-        Self { on: On::Usual, connections, skus: 1, disk: None }
+        Self { on: DataSet::Usual, connections, skus: 1, disk: None }
     }
 }
 
 /// What one way gave.
-pub(crate) struct Measured {
+pub(crate) struct RunResult {
     pub(crate) run: Run,
     pub(crate) request_bytes: usize,
     pub(crate) answer_bytes: usize,
 }
 
 /// A running server and its data, which goes with it unless it is kept for the next run.
-pub(crate) struct Running {
+pub(crate) struct ServerOnData {
     pub(crate) server: Server,
     pub(crate) data: PathBuf,
     pub(crate) folder: Option<tempfile::TempDir>,
 }
 
-impl Running {
+impl ServerOnData {
     /// Stops the server, then lets the data go.
     pub(crate) fn stop(self) -> Outcome<()> {
         let Self { server, folder, .. } = self;
@@ -136,11 +136,11 @@ impl Lab {
     }
 
     /// A server on such data.
-    pub(crate) fn serve(&self, on: On, disk: Option<&Shim>) -> Outcome<Running> {
+    pub(crate) fn serve(&self, on: DataSet, disk: Option<&Shim>) -> Outcome<ServerOnData> {
         let base = match on {
-            On::Usual => self.bases.get(self.scale.usual, None)?,
-            On::Small => self.bases.get(self.scale.small, None)?,
-            On::Large => {
+            DataSet::Usual => self.bases.get(self.scale.usual, None)?,
+            DataSet::Small => self.bases.get(self.scale.small, None)?,
+            DataSet::Large => {
                 let data = self.large()?;
                 settle(&data)?;
                 return self.serve_in(&data, None, disk);
@@ -154,7 +154,7 @@ impl Lab {
     }
 
     /// A server on an empty directory.
-    pub(crate) fn serve_empty(&self) -> Outcome<Running> {
+    pub(crate) fn serve_empty(&self) -> Outcome<ServerOnData> {
         let folder = tempfile::tempdir_in(&self.folder)?;
         self.serve_in(&folder.path().join("data"), Some(folder), None)
     }
@@ -164,17 +164,17 @@ impl Lab {
         data: &Path,
         folder: Option<tempfile::TempDir>,
         disk: Option<&Shim>,
-    ) -> Outcome<Running> {
+    ) -> Outcome<ServerOnData> {
         let mut launch = launch(&self.bases.binary, data);
         launch.env.extend(disk.map(Shim::env).unwrap_or_default());
         let server = start(&launch)?;
         // What a start leaves to the background is not what is measured next.
         until_idle(server.process.pid())?;
-        Ok(Running { server, data: data.to_owned(), folder })
+        Ok(ServerOnData { server, data: data.to_owned(), folder })
     }
 
     /// One run of reserves, audited.
-    pub(crate) fn reserves(&self, setup: Setup, plan: Plan, seed: u64) -> Outcome<Measured> {
+    pub(crate) fn reserves(&self, setup: Setup, plan: Plan, seed: u64) -> Outcome<RunResult> {
         let shim = setup.disk.map(|trick| Shim::prepare(&self.folder, trick)).transpose()?;
         let running = self.serve(setup.on, shim.as_ref())?;
         if let Some(shim) = &shim {
@@ -192,7 +192,7 @@ impl Lab {
         }
         running.stop()?;
         let (request_bytes, answer_bytes) = (reserves.request_bytes(), reserves.answer_bytes);
-        Ok(Measured { run, request_bytes, answer_bytes })
+        Ok(RunResult { run, request_bytes, answer_bytes })
     }
 
     /// One run on the hot SKU among the usual, audited by what the traffic says was reserved and confirmed.
@@ -203,7 +203,7 @@ impl Lab {
         traffic: &mut T,
         made: impl Fn(&T, &Run) -> (u64, u64),
     ) -> Outcome<Run> {
-        let running = self.serve(On::Usual, None)?;
+        let running = self.serve(DataSet::Usual, None)?;
         let run = run(&running.server, (HOT, 1), connections, plan, traffic, made)?;
         running.stop()?;
         Ok(run)
@@ -219,7 +219,7 @@ pub(crate) fn run<T: Traffic>(
     traffic: &mut T,
     made: impl Fn(&T, &Run) -> (u64, u64),
 ) -> Outcome<Run> {
-    let books = Books::open(server.address, family, skus)?;
+    let books = CounterAudit::open(server.address, family, skus)?;
     let run = closed(server.address, connections, plan, Some(server.process.pid()), traffic)?;
     let (reserved, confirmed) = made(traffic, &run);
     books.audit(reserved, confirmed)?;

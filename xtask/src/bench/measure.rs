@@ -1,18 +1,18 @@
 //! How each measurement is taken.
 
-use super::books::{Books, GONE, HOT};
+use super::counter_audit::{CounterAudit, GONE, HOT};
 use super::figures::{Measurement, Reading, Round};
-use super::lab::{Lab, On, Setup, TTL_SECONDS, run};
-use super::quarter::{Held, goodput};
-use super::redis::{Persistence, Script};
-use super::{Effort, base, due, floor, hello, probe, promise, redis, weight};
+use super::lab::{DataSet, Lab, Setup, TTL_SECONDS, run};
+use super::quarter::{ThrottledServer, goodput};
+use super::redis::{Persistence, RedisScript};
+use super::{Effort, base, due, hello, minimal_store, probe, promise, redis, weight};
 use crate::load::commands::Commands;
 use crate::load::http::{Reserves, sku};
 use crate::load::pairs::Pairs;
-use crate::load::reads::{Constant, Shed};
+use crate::load::reads::{Constant, OverloadReserves};
 use crate::load::{Run, closed};
 use crate::rng::Rng;
-use crate::shim::Trick;
+use crate::shim::DiskFault;
 use crate::{Outcome, fail};
 
 /// What G10 adds to every sync, in microseconds.
@@ -41,20 +41,20 @@ pub(super) fn take(
     let seed = Rng::new((number << 8) | measurement as u64).next();
     let rng = Rng::new(seed);
     let spread = |on| match on {
-        On::Usual => lab.scale.usual.items,
-        On::Small => lab.scale.small.items,
-        On::Large => lab.scale.large.items,
+        DataSet::Usual => lab.scale.usual.items,
+        DataSet::Small => lab.scale.small.items,
+        DataSet::Large => lab.scale.large.items,
     };
     let reserve = |setup| -> Outcome<Reading> { Ok(reading(&lab.reserves(setup, plan, seed)?.run)) };
     let hot = |connections| Setup::hot(connections);
     let redis = |what| redis::measure(lab, what, TTL_SECONDS, plan, seed).map(|run| reading(&run));
-    let keyed = Script::Keyed(lab.scale.usual);
+    let keyed = RedisScript::Keyed(lab.scale.usual);
     let look = Constant::get(&format!("/v1/inventory/{}/available", sku(HOT, 0)));
     let taken = match measurement {
         Measurement::Hot64 => reserve(hot(CONNECTIONS))?,
         Measurement::RedisOff => redis((Persistence::Off, keyed))?,
         Measurement::RedisAlways => redis((Persistence::Always, keyed))?,
-        Measurement::RedisBare => redis((Persistence::Off, Script::Bare))?,
+        Measurement::RedisBare => redis((Persistence::Off, RedisScript::Bare))?,
         Measurement::Pairs64 => {
             let reserves = Reserves::new(HOT, 1, TTL_SECONDS, Rng::new(!seed));
             let mut pairs = Pairs::new(reserves, CONNECTIONS, rng);
@@ -69,18 +69,18 @@ pub(super) fn take(
             let mut commands = Commands::new(MOST, (HOT, 1), TTL_SECONDS, MOST_CONNECTIONS, rng);
             reading(&lab.hot(MOST_CONNECTIONS, plan, &mut commands, by_commands)?)
         }
-        Measurement::Floor => reading(&floor::measure(lab, HOT, MOST, plan, seed)?),
+        Measurement::MinimalStore => reading(&minimal_store::measure(lab, HOT, MOST, plan, seed)?),
         Measurement::Hello => reading(&hello::measure(CONNECTIONS, plan, &mut Constant::get("/"))?),
         Measurement::Look64 => {
             let mut look = look;
             reading(&lab.hot(CONNECTIONS, plan, &mut look, |_, _| (0, 0))?)
         }
         Measurement::Gone64 => reading(&sold_out(lab, effort, rng)?),
-        Measurement::Spread64 => reserve(Setup { skus: spread(On::Usual), ..hot(CONNECTIONS) })?,
-        Measurement::SyncOff64 => reserve(Setup { disk: Some(Trick::SyncOff), ..hot(CONNECTIONS) })?,
+        Measurement::Spread64 => reserve(Setup { skus: spread(DataSet::Usual), ..hot(CONNECTIONS) })?,
+        Measurement::SyncOff64 => reserve(Setup { disk: Some(DiskFault::SyncOff), ..hot(CONNECTIONS) })?,
         Measurement::Hot512 => reserve(hot(512))?,
         Measurement::Delay512 => {
-            reserve(Setup { disk: Some(Trick::SyncDelay(ADDED_DELAY_MICROS)), ..hot(512) })?
+            reserve(Setup { disk: Some(DiskFault::SyncDelay(ADDED_DELAY_MICROS)), ..hot(512) })?
         }
         Measurement::One => {
             let measured = lab.reserves(hot(1), plan, seed)?;
@@ -96,13 +96,13 @@ pub(super) fn take(
         }
         Measurement::Quarter64 => quarter(lab, effort, CONNECTIONS, rng)?,
         Measurement::Quarter4096 => quarter(lab, effort, CROWD, rng)?,
-        Measurement::LargeHot => reserve(Setup { on: On::Large, ..hot(CONNECTIONS) })?,
-        Measurement::SmallHot => reserve(Setup { on: On::Small, ..hot(CONNECTIONS) })?,
+        Measurement::LargeHot => reserve(Setup { on: DataSet::Large, ..hot(CONNECTIONS) })?,
+        Measurement::SmallHot => reserve(Setup { on: DataSet::Small, ..hot(CONNECTIONS) })?,
         Measurement::LargeSpread => {
-            reserve(Setup { on: On::Large, skus: spread(On::Large), ..hot(CONNECTIONS) })?
+            reserve(Setup { on: DataSet::Large, skus: spread(DataSet::Large), ..hot(CONNECTIONS) })?
         }
         Measurement::SmallSpread => {
-            reserve(Setup { on: On::Small, skus: spread(On::Small), ..hot(CONNECTIONS) })?
+            reserve(Setup { on: DataSet::Small, skus: spread(DataSet::Small), ..hot(CONNECTIONS) })?
         }
         Measurement::HoldBytes => Reading::of(weight::active_hold(lab, lab.scale.weighed)?, " B"),
         Measurement::Restart => Reading::of(weight::restart(lab)?, " s"),
@@ -113,7 +113,7 @@ pub(super) fn take(
             steady(reserves)
         }
         Measurement::DueReclaimed => {
-            let due::Reclaimed { seconds, p50_millis, p99_millis } = due::measure(lab, seed)?;
+            let due::ExpiryRound { seconds, p50_millis, p99_millis } = due::measure(lab, seed)?;
             let steady = Reading::steady(due::STEADY_PER_SECOND, p50_millis, p99_millis);
             round.insert(Measurement::DueReserve, steady);
             Reading::of(seconds, " s")
@@ -144,12 +144,12 @@ fn reading(run: &Run) -> Reading {
 
 /// Reserves of a SKU whose last units somebody holds: all are refused, and nothing moves.
 fn sold_out(lab: &Lab, effort: &Effort, mut rng: Rng) -> Outcome<Run> {
-    let running = lab.serve(On::Usual, None)?;
+    let running = lab.serve(DataSet::Usual, None)?;
     let address = running.server.address;
     base::restock(address, GONE, SOLD)?;
     let mut last = Reserves::new(GONE, 1, TTL_SECONDS, Rng::new(rng.next())).keep(SOLD);
     closed(address, 1, crate::load::Plan::ALL, None, &mut last)?;
-    let books = Books::open(address, HOT, 1)?;
+    let books = CounterAudit::open(address, HOT, 1)?;
     let mut reserves = Reserves::new(GONE, 1, TTL_SECONDS, rng).refused();
     let none = |_: &Reserves, _: &Run| (0, 0);
     let run = run(&running.server, (GONE, 1), CONNECTIONS, effort.plan, &mut reserves, none)?;
@@ -160,9 +160,9 @@ fn sold_out(lab: &Lab, effort: &Effort, mut rng: Rng) -> Outcome<Run> {
 
 /// Reserves on a server that is held to a quarter of its core. It may shed what it can't do.
 fn quarter(lab: &Lab, effort: &Effort, connections: usize, rng: Rng) -> Outcome<Reading> {
-    let held = Held::start(lab.serve(On::Usual, None)?);
-    let mut shed = Shed::new(Reserves::new(HOT, 1, TTL_SECONDS, rng));
-    let made = |shed: &Shed, _: &Run| (shed.reserved, 0);
+    let held = ThrottledServer::start(lab.serve(DataSet::Usual, None)?);
+    let mut shed = OverloadReserves::new(Reserves::new(HOT, 1, TTL_SECONDS, rng));
+    let made = |shed: &OverloadReserves, _: &Run| (shed.reserved, 0);
     let run = run(held.server(), (HOT, 1), connections, effort.plan, &mut shed, made)?;
     println!(
         "held by {}: {} made, {} in time per second, {} shed",

@@ -2,7 +2,7 @@
 //! changes its mind hits numerator and denominator alike. What compares with a baseline starts the baseline itself.
 
 mod base;
-mod books;
+mod counter_audit;
 mod lab;
 
 mod figures;
@@ -14,8 +14,8 @@ mod promise;
 mod quarter;
 mod weight;
 
-mod floor;
 mod hello;
+mod minimal_store;
 mod probe;
 mod redis;
 
@@ -23,14 +23,14 @@ mod machine;
 mod report;
 
 pub(crate) use base::{Contents, fill, until_idle};
-pub(crate) use books::{COLD, HOT, figures as figures_of};
-pub(crate) use lab::{Lab, On, Running, Scale, Setup, TTL_SECONDS, run as drive};
+pub(crate) use counter_audit::{COLD, HOT, figures as figures_of};
+pub(crate) use lab::{DataSet, Lab, Scale, ServerOnData, Setup, TTL_SECONDS, run as drive};
 pub(crate) use machine::{describe, provenance};
 pub(crate) use report::write;
 pub(crate) use weight::{anonymous, timed_start};
 
 use crate::load::{LOAD_CPU, Plan, pin, raise_open_files};
-use crate::spawn::{scratch, server_binary, workspace};
+use crate::spawn::{Build, scratch, server_binary, workspace};
 use crate::{Outcome, fail};
 use clap::Args;
 use figures::{FIGURES, Figure, Measurement, Reading, Round};
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         (_, true) => TRIAL,
         _ => FULL,
     };
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Release)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-bench-")?;
     raise_open_files()?;
     pin(LOAD_CPU)?;

@@ -1,7 +1,7 @@
 //! What users are promised anywhere: reserves and looks at the stock at a steady rate, open loop, on one server.
 
-use super::books::{Books, HOT};
-use super::lab::{Lab, On, TTL_SECONDS};
+use super::counter_audit::{CounterAudit, HOT};
+use super::lab::{DataSet, Lab, TTL_SECONDS};
 use crate::load::http::{Reserves, sku};
 use crate::load::open::{Sample, latency, millis, open};
 use crate::load::reads::Constant;
@@ -21,7 +21,7 @@ const CONNECTIONS: usize = 64;
 
 /// 50th and 99th percentile in milliseconds from the intended send time, of reserves and of looks.
 pub(super) fn measure(lab: &Lab, plan: Plan, seed: u64) -> Outcome<[(f64, f64); 2]> {
-    let running = lab.serve(On::Usual, None)?;
+    let running = lab.serve(DataSet::Usual, None)?;
     let measured = on(&running.server, plan, seed)?;
     running.stop()?;
     Ok(measured)
@@ -30,7 +30,7 @@ pub(super) fn measure(lab: &Lab, plan: Plan, seed: u64) -> Outcome<[(f64, f64); 
 /// The same of a server that runs, and has the hot SKU.
 pub(super) fn on(server: &Server, plan: Plan, seed: u64) -> Outcome<[(f64, f64); 2]> {
     let address = server.address;
-    let books = Books::open(address, HOT, 1)?;
+    let books = CounterAudit::open(address, HOT, 1)?;
     let stop = AtomicBool::new(false);
     let begin = Instant::now() + plan.warm_up;
     let (reserves, looks) = std::thread::scope(|scope| {

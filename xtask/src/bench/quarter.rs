@@ -1,6 +1,6 @@
 //! A server held to a quarter of its core: by a control group where one can be made, else by stopping and continuing it.
 
-use super::lab::Running;
+use super::lab::ServerOnData;
 use crate::load::Run;
 use crate::spawn::Server;
 use crate::{Outcome, fail};
@@ -29,12 +29,12 @@ pub(super) fn goodput(run: &Run) -> f64 {
 
 /// A server and what holds it. It is killed in the end, before its data goes and before its group, which can't go while
 /// someone is in it.
-pub(super) struct Held {
-    running: Running,
-    hold: Hold,
+pub(super) struct ThrottledServer {
+    running: ServerOnData,
+    hold: Throttle,
 }
 
-enum Hold {
+enum Throttle {
     Group(Group),
     Pauses(Arc<AtomicBool>, Option<JoinHandle<()>>),
 }
@@ -42,10 +42,10 @@ enum Hold {
 /// A control group. It goes with its last member.
 struct Group(PathBuf);
 
-impl Held {
-    pub(super) fn start(running: Running) -> Self {
+impl ThrottledServer {
+    pub(super) fn start(running: ServerOnData) -> Self {
         let pid = running.server.process.pid();
-        let hold = second(pid).or_else(|_| first(pid)).map_or_else(|_| pauses(pid), Hold::Group);
+        let hold = second(pid).or_else(|_| first(pid)).map_or_else(|_| pauses(pid), Throttle::Group);
         Self { running, hold }
     }
 
@@ -56,19 +56,19 @@ impl Held {
     /// How it is held, in words.
     pub(super) fn how(&self) -> &'static str {
         match &self.hold {
-            Hold::Group(Group(folder)) if folder.starts_with(FIRST) => {
+            Throttle::Group(Group(folder)) if folder.starts_with(FIRST) => {
                 "control group, cfs_quota 2.5 of 10 ms"
             }
-            Hold::Group(_) => "control group, cpu.max 2.5 of 10 ms",
-            Hold::Pauses(..) => "SIGSTOP and SIGCONT, 2.5 of 10 ms",
+            Throttle::Group(_) => "control group, cpu.max 2.5 of 10 ms",
+            Throttle::Pauses(..) => "SIGSTOP and SIGCONT, 2.5 of 10 ms",
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for ThrottledServer {
     fn drop(&mut self) {
         // Before the server goes, since afterwards its number may be another's.
-        if let Hold::Pauses(stop, thread) = &mut self.hold {
+        if let Throttle::Pauses(stop, thread) = &mut self.hold {
             stop.store(true, Ordering::Relaxed);
             thread.take().map(JoinHandle::join);
         }
@@ -114,7 +114,7 @@ impl Drop for Group {
     }
 }
 
-fn pauses(pid: u32) -> Hold {
+fn pauses(pid: u32) -> Throttle {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let thread = std::thread::spawn(move || {
@@ -131,7 +131,7 @@ fn pauses(pid: u32) -> Hold {
             std::thread::sleep(SHARE);
         }
     });
-    Hold::Pauses(stop, Some(thread))
+    Throttle::Pauses(stop, Some(thread))
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
         spin.args(["-c", "while :; do :; done"]);
         let process = Process::start(spin, &folder.path().join("log")).unwrap();
         let pid = process.pid();
-        let Hold::Pauses(stop, thread) = pauses(pid) else { panic!("no pauses") };
+        let Throttle::Pauses(stop, thread) = pauses(pid) else { panic!("no pauses") };
         for _ in 0..3 {
             while state(pid) != "T" {}
             while state(pid) == "T" {}

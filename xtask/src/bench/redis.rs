@@ -50,7 +50,7 @@ pub(super) enum Persistence {
 
 /// What the baseline does, and on what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Script {
+pub(super) enum RedisScript {
     /// With an idempotency key, on as many holds and keys as the server under measurement has.
     Keyed(Contents),
     /// Without keys, on an empty server.
@@ -60,19 +60,19 @@ pub(super) enum Script {
 /// Measures a reserve script on a fresh server and audits it.
 pub(super) fn measure(
     lab: &Lab,
-    (persistence, script): (Persistence, Script),
+    (persistence, script): (Persistence, RedisScript),
     ttl: u64,
     plan: Plan,
     seed: u64,
 ) -> Outcome<Run> {
     let folder = tempfile::tempdir_in(&lab.folder)?;
     let (keyed, text, held) = match script {
-        Script::Keyed(contents) => {
+        RedisScript::Keyed(contents) => {
             let data = lab.bases.redis(contents, |folder| fill(folder, contents))?;
             std::fs::copy(data.join(DUMP), folder.path().join(DUMP))?;
             (true, KEYED, contents.active.div_ceil(2))
         }
-        Script::Bare => (false, BARE, 0),
+        RedisScript::Bare => (false, BARE, 0),
     };
     let server = Redis::start(folder.path())?;
     let mut client = server.client()?;

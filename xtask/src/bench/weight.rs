@@ -1,8 +1,8 @@
 //! What a hold weighs in memory, and how long a start takes.
 
 use super::base::{Contents, PREPARED_TTL_SECONDS, START, fill, launch, start, until_idle};
-use super::books::HOT;
-use super::lab::{Lab, Running};
+use super::counter_audit::HOT;
+use super::lab::{Lab, ServerOnData};
 use crate::Outcome;
 use crate::load::commands::Commands;
 use crate::load::{Plan, closed};
@@ -26,7 +26,7 @@ pub(crate) fn anonymous(pid: u32) -> Outcome<u64> {
 /// Bytes of anonymous memory for each of so many active holds with owners and keys of 36 bytes: what a server has more than
 /// before it had them, the larger of while they are new and after a restart.
 pub(super) fn active_hold(lab: &Lab, holds: u64) -> Outcome<f64> {
-    let Running { server, data, folder } = lab.serve_empty()?;
+    let ServerOnData { server, data, folder } = lab.serve_empty()?;
     let few = Contents { items: 1, ..Contents::default() };
     fill(&server, Contents::default(), few)?;
     until_idle(server.process.pid())?;

@@ -4,7 +4,7 @@
 use super::{Harness, Options};
 use crate::clock::servers_are_ahead;
 use crate::shim::Clock;
-use crate::spawn::{Launch, Server, server_binary, verify};
+use crate::spawn::{Build, Launch, Server, server_binary, verify};
 use crate::workload::Tolerance;
 use crate::{Outcome, fail};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ const HOUR: i64 = 3_600;
 const LOAD_MILLIS: (u64, u64) = (50, 800);
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let result = jumps(&mut harness, options.jumps);
-    let server = harness.kept(result)?;
+    let server = harness.keep_folder_on_error(result)?;
     let ended = harness.end(server, &format!("{} starts with a clock that jumps", options.jumps));
     servers_are_ahead(0);
     ended

@@ -1,10 +1,10 @@
 //! Disks that fail at a random write or sync under load, run full, or lose the process in the middle of a write. A server
 //! whose sync has failed ends; one whose write has failed ends or goes on without it; nothing acknowledged is lost.
 
-use super::{Fate, Harness, Options, ended_in_order, fate};
+use super::{Harness, Options, ServerFate, ended_in_order, fate};
 use crate::rng::Rng;
-use crate::shim::{Shim, Trick};
-use crate::spawn::{Server, server_binary, verify};
+use crate::shim::{DiskFault, Shim};
+use crate::spawn::{Build, Server, server_binary, verify};
 use crate::workload::Tolerance;
 use crate::{Outcome, fail};
 use std::collections::BTreeMap;
@@ -21,10 +21,10 @@ const NTH: u64 = 400;
 const ROOM_BYTES: u64 = 6_000_000;
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let result = rounds(&mut harness, options.disk_faults);
-    let (server, counts) = harness.kept(result)?;
+    let (server, counts) = harness.keep_folder_on_error(result)?;
     for (what, [ended, served]) in &counts {
         println!("disk, {what}: the server ended {ended} times and went on {served} times");
     }
@@ -53,21 +53,21 @@ fn rounds(harness: &mut Harness, count: u64) -> Outcome<(Server, Counts)> {
     Ok((server, counts))
 }
 
-fn pick(round: u64, rng: &mut Rng) -> (&'static str, Trick) {
+fn pick(round: u64, rng: &mut Rng) -> (&'static str, DiskFault) {
     let nth = rng.between(1, NTH);
     match round % 7 {
-        0 => ("a sync fails once", Trick::SyncFailsOnce(nth)),
-        1 => ("a write fails", Trick::WriteFails(nth)),
-        2 => ("killed in a write", Trick::KilledAtWrite(nth)),
-        3 => ("no room", Trick::NoSpaceAfter(rng.between(1, ROOM_BYTES))),
-        4 => ("killed at a sync", Trick::KilledAtSync(nth)),
-        5 => ("a write fails once", Trick::WriteFailsOnce(nth)),
-        _ => ("syncs fail", Trick::SyncFails(nth)),
+        0 => ("a sync fails once", DiskFault::SyncFailsOnce(nth)),
+        1 => ("a write fails", DiskFault::WriteFails(nth)),
+        2 => ("killed in a write", DiskFault::KilledAtWrite(nth)),
+        3 => ("no room", DiskFault::NoSpaceAfter(rng.between(1, ROOM_BYTES))),
+        4 => ("killed at a sync", DiskFault::KilledAtSync(nth)),
+        5 => ("a write fails once", DiskFault::WriteFailsOnce(nth)),
+        _ => ("syncs fail", DiskFault::SyncFails(nth)),
     }
 }
 
 /// Whether the server ended.
-fn hurt(harness: &mut Harness, trick: Trick) -> Outcome<bool> {
+fn hurt(harness: &mut Harness, trick: DiskFault) -> Outcome<bool> {
     let shim = Shim::prepare(harness.folder.path(), trick)?;
     let launch = harness.hurting(shim.env());
     let mut server = Server::start(&launch)?;
@@ -85,14 +85,14 @@ fn hurt(harness: &mut Harness, trick: Trick) -> Outcome<bool> {
         std::thread::sleep(AFTER);
         fate(server)
     })?;
-    let killed = matches!(trick, Trick::KilledAtWrite(_) | Trick::KilledAtSync(_));
-    let synced = matches!(trick, Trick::SyncFails(_) | Trick::SyncFailsOnce(_));
+    let killed = matches!(trick, DiskFault::KilledAtWrite(_) | DiskFault::KilledAtSync(_));
+    let synced = matches!(trick, DiskFault::SyncFails(_) | DiskFault::SyncFailsOnce(_));
     match fate {
-        Fate::Ended(status) if killed && status.code().is_none() => Ok(true),
-        Fate::Ended(status) if !killed => ended_in_order(&server, status, false).map(|()| true),
-        Fate::Ended(status) => fail(format!("ended with {status}\n{}", server.process.log_tail())),
-        Fate::Serves if synced => fail("a sync failed, and the server goes on"),
-        Fate::Serves | Fate::Killed => {
+        ServerFate::Ended(status) if killed && status.code().is_none() => Ok(true),
+        ServerFate::Ended(status) if !killed => ended_in_order(&server, status, false).map(|()| true),
+        ServerFate::Ended(status) => fail(format!("ended with {status}\n{}", server.process.log_tail())),
+        ServerFate::Serves if synced => fail("a sync failed, and the server goes on"),
+        ServerFate::Serves | ServerFate::Killed => {
             server.process.kill()?;
             Ok(false)
         }

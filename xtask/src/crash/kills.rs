@@ -2,7 +2,7 @@
 
 use super::{Harness, Options};
 use crate::rng::Rng;
-use crate::spawn::{Launch, Server, server_binary, verify};
+use crate::spawn::{Build, Launch, Server, server_binary, verify};
 use crate::workload::Tolerance;
 use crate::{Outcome, fail};
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ const VERIFY_EVERY: u64 = 50;
 const PROGRESS_EVERY: u64 = 100;
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let mut early = 0;
     let result = kills(&mut harness, options.kills, &mut early);
-    let server = harness.kept(result)?;
+    let server = harness.keep_folder_on_error(result)?;
     harness.end(server, &format!("{} kills, {early} more before ready", options.kills))
 }
 

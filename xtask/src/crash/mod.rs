@@ -62,9 +62,8 @@ pub(crate) struct Options {
 impl Options {
     /// A run of `cargo xtask prove`.
     pub(crate) fn of(
-        kills: u64,
-        disk_faults: u64,
-        jumps: u64,
+        only: &str,
+        (kills, disk_faults, jumps): (u64, u64, u64),
         short: bool,
         seed: u64,
         server: &Path,
@@ -74,7 +73,7 @@ impl Options {
             disk_faults,
             jumps,
             short,
-            only: Vec::new(),
+            only: vec![only.to_owned()],
             point: String::new(),
             seed: Some(seed),
             connections: CLIENTS,
@@ -147,13 +146,13 @@ impl Harness {
             .and_then(|()| server.stop())
             .and_then(|()| verify(&self.launch.binary, &self.launch.data));
         let (known, counts) = (self.fleet.known(), self.fleet.counts());
-        self.kept(ended)?;
+        self.keep_folder_on_error(ended)?;
         println!("{name}: {} s; {known} reservations known; {counts}", self.began.elapsed().as_secs());
         Ok(())
     }
 
     /// Keeps the data and says where when something was wrong.
-    fn kept<T>(&mut self, result: Outcome<T>) -> Outcome<T> {
+    fn keep_folder_on_error<T>(&mut self, result: Outcome<T>) -> Outcome<T> {
         result.map_err(|error| {
             self.folder.disable_cleanup(true);
             format!("data and log kept in {}:\n{error}", self.folder.path().display()).into()
@@ -188,14 +187,14 @@ impl Harness {
         }
         self.fleet.resolve(server.address)?;
         self.fleet.audit(server.address, Depth::Recent)?;
-        self.fleet.works(server.address, AFTERWARDS)?;
+        self.fleet.answers_everything(server.address, AFTERWARDS)?;
         Ok(server)
     }
 }
 
 /// What became of a server that was hurt and may live on.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum ServerFate {
     Ended(ExitStatus),
     /// It says that it is ready.
     Serves,
@@ -204,15 +203,15 @@ enum Fate {
 }
 
 /// Waits until a server has ended or is well.
-fn fate(server: &mut Server) -> Outcome<Fate> {
+fn fate(server: &mut Server) -> Outcome<ServerFate> {
     let deadline = Instant::now() + DECIDE_TIMEOUT;
     loop {
         if let Some(status) = server.process.ended()? {
-            return Ok(Fate::Ended(status));
+            return Ok(ServerFate::Ended(status));
         }
         // A store that failed says so at once, and its process ends half a second later.
         if server.is_ready() {
-            return Ok(Fate::Serves);
+            return Ok(ServerFate::Serves);
         }
         if Instant::now() > deadline {
             return fail(format!("neither serves nor ends\n{}", server.process.log_tail()));

@@ -1,13 +1,10 @@
 //! Every named fault point of the sources (`stockhold_store::fault`), with every action that it knows: kill, panic, pause,
-//! and error where the step can fail. The server is one that was built with the points in it; the one that is shipped must
-//! not have a single name of them. A point that is never reached, or where an action never happened, fails the run.
+//! and error where the step can fail. The server has to be built with the points. A point that is never reached, or where an action never happened, fails the run.
 
-use super::{AFTERWARDS, Fate, Harness, Options, ended_in_order, fate};
+use super::{AFTERWARDS, Harness, Options, ServerFate, ended_in_order, fate};
 use crate::rng::Rng;
-use crate::source::{Place, literals, words_in};
-use crate::spawn::{
-    Launch, Readiness, START_TIMEOUT, STOP_TIMEOUT, Server, server_binary, server_with, verify,
-};
+use crate::source::{fault_points, has_all_fault_points};
+use crate::spawn::{Build, Launch, Readiness, START_TIMEOUT, STOP_TIMEOUT, Server, server_binary, verify};
 use crate::workload::{Depth, Tolerance};
 use crate::{Outcome, fail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,30 +46,18 @@ impl Action {
 }
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let points = literals("fault")?;
+    let points = fault_points()?;
     if !points.keys().any(|name| name.starts_with(&options.point)) {
         return fail(format!("no fault point begins with {:?}", options.point));
     }
-    let shipped = server_binary(options.server.as_deref())?;
-    let names = || points.keys().map(String::as_str).chain(["FAULT_POINTS"]);
-    let found = words_in(&shipped, names())?;
-    if !found.is_empty() {
-        return fail(format!("the server that is shipped has fault points in it: {found:?}"));
-    }
-    let binary = server_with("faults")?;
-    let there = words_in(&binary, names())?.len();
-    if there != points.len() + 1 {
-        return fail(format!(
-            "only {there} of {} names are in the server with fault points",
-            points.len() + 1
-        ));
-    }
+    let binary = server_binary(None, Build::Proof)?;
+    has_all_fault_points(&binary, &points)?;
     // Few clients: most of the time goes into starts, and audits grow with the history.
     let options = &Options { connections: options.connections.min(CLIENTS), ..options.clone() };
     let mut harness = Harness::new(options, seed, &binary)?;
-    let mut noted = Seen { file: harness.folder.path().join("hits"), ..Seen::default() };
+    let mut noted = FaultHits { file: harness.folder.path().join("hits"), ..FaultHits::default() };
     let result = rounds(&mut harness, options, &points, &mut noted);
-    let server = harness.kept(result)?;
+    let server = harness.keep_folder_on_error(result)?;
     noted.take();
     let reached: BTreeSet<&str> = noted.reached.keys().map(String::as_str).collect();
     let never: Vec<&String> = points
@@ -94,13 +79,13 @@ pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
 fn rounds(
     harness: &mut Harness,
     options: &Options,
-    points: &BTreeMap<String, Place>,
-    seen: &mut Seen,
+    points: &BTreeMap<String, String>,
+    seen: &mut FaultHits,
 ) -> Outcome<Server> {
     let mut server = harness.begin()?;
-    for (point, place) in points.iter().filter(|(name, _)| name.starts_with(&options.point)) {
+    for (point, rest) in points.iter().filter(|(name, _)| name.starts_with(&options.point)) {
         let mut actions = vec![Action::Kill, Action::Panic, Action::Pause];
-        if place.rest.starts_with(" =>") {
+        if rest.starts_with(" =>") {
             actions.push(Action::Error);
         }
         if options.short {
@@ -108,7 +93,7 @@ fn rounds(
         }
         for action in actions {
             // So that the start after the kill has something to apply.
-            harness.fleet.works(server.address, FRESH)?;
+            harness.fleet.answers_everything(server.address, FRESH)?;
             server.process.kill()?;
             let hurt = hurt(harness, point, action, seen).and_then(|()| {
                 let launch = Launch { env: seen.env(""), ..harness.launch.clone() };
@@ -121,7 +106,7 @@ fn rounds(
 }
 
 /// Starts servers that are to be hurt at the point until one is.
-fn hurt(harness: &mut Harness, point: &str, action: Action, seen: &mut Seen) -> Outcome<()> {
+fn hurt(harness: &mut Harness, point: &str, action: Action, seen: &mut FaultHits) -> Outcome<()> {
     for attempt in 0..TRIES {
         let starts = point.starts_with("start.");
         let often = attempt == 0 && !starts;
@@ -131,7 +116,7 @@ fn hurt(harness: &mut Harness, point: &str, action: Action, seen: &mut Seen) -> 
         if attempt > 0 {
             let launch = Launch { env: seen.env(""), ..harness.launch.clone() };
             let mut server = harness.recover(&launch)?;
-            harness.fleet.works(server.address, FRESH)?;
+            harness.fleet.answers_everything(server.address, FRESH)?;
             server.process.kill()?;
         }
         let old = harness.launch.data.clone();
@@ -158,7 +143,7 @@ fn hurt(harness: &mut Harness, point: &str, action: Action, seen: &mut Seen) -> 
     fail(format!("it was not reached in {TRIES} tries"))
 }
 
-fn restarts(harness: &Harness, seen: &Seen) -> Outcome<()> {
+fn restarts(harness: &Harness, seen: &FaultHits) -> Outcome<()> {
     Server::start(&Launch { env: seen.env(""), ..harness.launch.clone() })?.stop()?;
     verify(&harness.launch.binary, &harness.launch.data)
 }
@@ -168,7 +153,7 @@ fn attempt_once(
     action: Action,
     order: &str,
     point: &str,
-    seen: &Seen,
+    seen: &FaultHits,
     fresh: bool,
 ) -> Outcome<()> {
     let launch = harness.hurting(seen.env(order));
@@ -185,21 +170,21 @@ fn attempt_once(
                 let until = Instant::now() + if soon { BRIEFLY } else { PATIENCE };
                 while Instant::now() < until && !seen.happened_now(point, action) {
                     if let Some(status) = server.process.ended()? {
-                        return Ok(Some(Fate::Ended(status)));
+                        return Ok(Some(ServerFate::Ended(status)));
                     }
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 if starts && !seen.happened_now(point, action) {
                     // The next start has something to apply then.
                     server.process.kill()?;
-                    return Ok(Some(Fate::Killed));
+                    return Ok(Some(ServerFate::Killed));
                 }
                 after(server, action, seen.happened_now(point, action), rng)
             })?;
             match fate {
-                Some(Fate::Ended(status)) => return ended_as_ordered(&server, status, action),
-                Some(Fate::Killed) => return Ok(()),
-                Some(Fate::Serves) | None => {}
+                Some(ServerFate::Ended(status)) => return ended_as_ordered(&server, status, action),
+                Some(ServerFate::Killed) => return Ok(()),
+                Some(ServerFate::Serves) | None => {}
             }
             if action == Action::Pause || !seen.happened_now(point, action) {
                 // Nothing came between requests and their answers.
@@ -208,7 +193,7 @@ fn attempt_once(
             if seen.happened_now(point, action) && action != Action::Pause {
                 // It goes on: then it has to do its work.
                 harness.fleet.resolve(address)?;
-                harness.fleet.works(address, AFTERWARDS)?;
+                harness.fleet.answers_everything(address, AFTERWARDS)?;
                 harness.fleet.audit(address, Depth::Recent)?;
             }
         }
@@ -232,14 +217,14 @@ fn tolerance(action: Action) -> Tolerance {
 }
 
 /// What is done once the point was reached, or patience has come to its end.
-fn after(server: &mut Server, action: Action, happened: bool, rng: &mut Rng) -> Outcome<Option<Fate>> {
+fn after(server: &mut Server, action: Action, happened: bool, rng: &mut Rng) -> Outcome<Option<ServerFate>> {
     match action {
         _ if !happened => Ok(None),
         Action::Pause => {
             std::thread::sleep(Duration::from_millis(rng.between(AFTER_PAUSE.0, AFTER_PAUSE.1)));
             Ok(None)
         }
-        Action::Kill => server.process.wait(STOP_TIMEOUT).map(|status| Some(Fate::Ended(status))),
+        Action::Kill => server.process.wait(STOP_TIMEOUT).map(|status| Some(ServerFate::Ended(status))),
         Action::Panic | Action::Error => {
             // A store that is in trouble says so before long.
             std::thread::sleep(Duration::from_millis(100));
@@ -259,7 +244,7 @@ fn ended_as_ordered(server: &Server, status: std::process::ExitStatus, action: A
 
 /// What the servers say of the points that they reached.
 #[derive(Default)]
-struct Seen {
+struct FaultHits {
     file: PathBuf,
     /// By point: processes that reached it.
     reached: BTreeMap<String, u64>,
@@ -267,7 +252,7 @@ struct Seen {
     happened: BTreeMap<String, u64>,
 }
 
-impl Seen {
+impl FaultHits {
     fn env(&self, order: &str) -> Vec<(String, String)> {
         vec![
             ("FAULT_HITS".to_owned(), self.file.display().to_string()),

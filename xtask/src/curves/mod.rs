@@ -6,7 +6,7 @@ mod sweep;
 
 use crate::bench::{Lab, Scale, describe, provenance, write};
 use crate::load::{LOAD_CPU, Plan, pin, raise_open_files};
-use crate::spawn::{scratch, server_binary, workspace};
+use crate::spawn::{Build, scratch, server_binary, workspace};
 use crate::{Outcome, fail};
 use clap::Args;
 use plot::Curve;
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         _ => (Ranges::FULL, Scale::FULL, Duration::from_secs(4)),
     };
     let plan = Plan { warm_up: measure / 4, measure };
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Release)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-curves-")?;
     raise_open_files()?;
     pin(LOAD_CPU)?;
@@ -98,14 +98,14 @@ fn publish(page: &Path, plots: &Path, about: &str, curves: &[Curve]) -> Outcome<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plot::{Panel, Series};
+    use plot::{Panel, PlotSeries};
 
     #[test]
     fn a_page_shows_its_plots() {
         let folder = tempfile::tempdir().unwrap();
         let page = folder.path().join("page.md");
         std::fs::write(&page, "<!-- curves:begin -->\n<!-- curves:end -->\n").unwrap();
-        let series = Series { name: "reserves".to_owned(), values: vec![Some(1.0), Some(2.0)] };
+        let series = PlotSeries { name: "reserves".to_owned(), values: vec![Some(1.0), Some(2.0)] };
         let panel = Panel { title: "per second", log: false, series: vec![series] };
         let curve = Curve {
             name: "holds",

@@ -21,11 +21,11 @@ pub(super) struct Panel {
     pub(super) title: &'static str,
     /// Whether it goes up by powers of ten, and not from 0.
     pub(super) log: bool,
-    pub(super) series: Vec<Series>,
+    pub(super) series: Vec<PlotSeries>,
 }
 
 /// One line: a value for each point, if there is one.
-pub(super) struct Series {
+pub(super) struct PlotSeries {
     pub(super) name: String,
     pub(super) values: Vec<Option<f64>>,
 }
@@ -100,7 +100,7 @@ impl Curve {
 
     /// The same in numbers, as a Markdown table.
     pub(super) fn table(&self) -> String {
-        let columns: Vec<(String, &Series)> = self
+        let columns: Vec<(String, &PlotSeries)> = self
             .panels
             .iter()
             .flat_map(|panel| {
@@ -110,7 +110,7 @@ impl Curve {
         let heads = columns.iter().map(|(head, _)| head.as_str()).collect::<Vec<_>>().join(" | ");
         let mut out = format!("| {} | {heads} |\n|---:{}|\n", self.along, "|---:".repeat(columns.len()));
         for (nth, point) in self.points.iter().enumerate() {
-            let cell = |series: &Series| {
+            let cell = |series: &PlotSeries| {
                 series.values.get(nth).copied().flatten().map_or_else(|| "–".to_owned(), long)
             };
             let cells = columns.iter().map(|(_, series)| cell(series)).collect::<Vec<_>>().join(" | ");
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn curve(log: bool, values: &[Option<f64>]) -> Curve {
-        let series = |name: &str| Series { name: name.to_owned(), values: values.to_vec() };
+        let series = |name: &str| PlotSeries { name: name.to_owned(), values: values.to_vec() };
         Curve {
             name: "name",
             title: "title",

@@ -1,15 +1,15 @@
 //! What is swept, and how each point is measured.
 
-use super::plot::{Curve, Panel, Series};
+use super::plot::{Curve, Panel, PlotSeries};
 use crate::Outcome;
 use crate::bench::{
-    COLD, Contents, HOT, Lab, On, Running, Setup, TTL_SECONDS, anonymous, drive, fill, timed_start,
+    COLD, Contents, DataSet, HOT, Lab, ServerOnData, Setup, TTL_SECONDS, anonymous, drive, fill, timed_start,
     until_idle,
 };
 use crate::load::http::{Baskets, Reserves};
 use crate::load::{Plan, Run};
 use crate::rng::Rng;
-use crate::shim::Trick;
+use crate::shim::DiskFault;
 
 const CONNECTIONS: usize = 64;
 
@@ -83,8 +83,8 @@ impl Sweep {
 }
 
 /// A line of values as they come.
-fn series(name: impl Into<String>, values: &[f64]) -> Series {
-    Series { name: name.into(), values: values.iter().map(|value| Some(*value)).collect() }
+fn series(name: impl Into<String>, values: &[f64]) -> PlotSeries {
+    PlotSeries { name: name.into(), values: values.iter().map(|value| Some(*value)).collect() }
 }
 
 /// Rate above, latency below.
@@ -139,7 +139,7 @@ fn connections(lab: &Lab, points: &[usize], plan: Plan) -> Outcome<Vec<Curve>> {
 
 /// One server that is given more and more; what is measured stays in it.
 fn holds(lab: &Lab, points: &[u64], plan: Plan) -> Outcome<Vec<Curve>> {
-    let Running { mut server, data, folder: _folder } = lab.serve_empty()?;
+    let ServerOnData { mut server, data, folder: _folder } = lab.serve_empty()?;
     let mut have = Contents::default();
     let (mut runs, mut fresh, mut loaded, mut seconds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for point in points {
@@ -218,7 +218,7 @@ fn items(lab: &Lab, points: &[usize], plan: Plan) -> Outcome<Vec<Curve>> {
 fn basket(lab: &Lab, points: &[usize], plan: Plan) -> Outcome<Vec<Curve>> {
     let mut runs = Vec::new();
     for lines in points {
-        let running = lab.serve(On::Usual, None)?;
+        let running = lab.serve(DataSet::Usual, None)?;
         let mut baskets = Baskets::new(COLD, *lines, TTL_SECONDS, Rng::new(*lines as u64));
         let made = |_: &Baskets, run: &Run| (run.answered * *lines as u64, 0);
         let run = drive(&running.server, (COLD, *lines), CONNECTIONS, plan, &mut baskets, made)?;
@@ -243,7 +243,7 @@ fn delay(lab: &Lab, points: &[u64], plan: Plan) -> Outcome<Vec<Curve>> {
     let mut runs = crowds.map(|_| Vec::new());
     for millis in points {
         for (connections, runs) in crowds.into_iter().zip(&mut runs) {
-            let disk = (*millis > 0).then_some(Trick::SyncDelay(millis * 1_000));
+            let disk = (*millis > 0).then_some(DiskFault::SyncDelay(millis * 1_000));
             let run = lab.reserves(Setup { disk, ..Setup::hot(connections) }, plan, *millis)?.run;
             say("delay", format_args!("{millis} ms, {connections} connections"), &run);
             runs.push(run);

@@ -2,9 +2,9 @@
 //! servers know an address that moves. Every other primary goes with its machine, so that its connections stay open.
 
 use super::forward::Forwarder;
-use super::{Loss, Pair};
+use super::{Pair, PrimaryLoss};
 use crate::database::{Account, PATIENCE, done, program, until};
-use crate::ends::end;
+use crate::process_end::end;
 use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use rustix::process::Signal;
@@ -45,7 +45,7 @@ const SETTINGS: [&str; 24] = [
 ];
 
 /// See the module.
-pub(super) struct MariaDb {
+pub(super) struct MariaDbPair {
     server: PathBuf,
     client: PathBuf,
     account: Account,
@@ -69,7 +69,7 @@ impl Node {
     }
 }
 
-impl MariaDb {
+impl MariaDbPair {
     /// A primary that nobody stands by.
     pub(super) fn start(folder: &Path) -> Outcome<Self> {
         let packaged = ["/usr/sbin", "/usr/bin", "/usr/libexec"].map(PathBuf::from);
@@ -161,7 +161,7 @@ impl MariaDb {
     }
 }
 
-impl Pair for MariaDb {
+impl Pair for MariaDbPair {
     fn url(&self) -> String {
         format!("mariadb://{USER}@{}/{USER}", self.forwarder.address)
     }
@@ -170,10 +170,10 @@ impl Pair for MariaDb {
         &self.name
     }
 
-    fn kill(&mut self) -> Outcome<Loss> {
+    fn kill(&mut self) -> Outcome<PrimaryLoss> {
         self.kills += 1;
-        let loss = if self.kills.is_multiple_of(2) { Loss::Machine } else { Loss::Process };
-        if loss == Loss::Machine {
+        let loss = if self.kills.is_multiple_of(2) { PrimaryLoss::Machine } else { PrimaryLoss::Process };
+        if loss == PrimaryLoss::Machine {
             self.forwarder.go_silent();
         }
         if let Some(mut process) = self.nodes[self.primary].process.take() {

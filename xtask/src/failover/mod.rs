@@ -11,16 +11,16 @@ mod mariadb;
 mod postgres;
 
 use crate::clock::wall_millis;
-use crate::database::let_in;
+use crate::database::make_readable;
 use crate::http::{Connection, Request};
 use crate::rng::Rng;
-use crate::spawn::{Launch, Readiness, START_TIMEOUT, Server, scratch, server_binary, verify_store};
-use crate::workload::{Depth, Fleet, Tolerance, Watch};
+use crate::spawn::{Build, Launch, Readiness, START_TIMEOUT, Server, scratch, server_binary, verify_store};
+use crate::workload::{Depth, Fleet, RecoveryWatch, Tolerance};
 use crate::{Outcome, fail};
 use clap::{Args, ValueEnum, value_parser};
 use events::Events;
-use mariadb::MariaDb;
-use postgres::Postgres;
+use mariadb::MariaDbPair;
+use postgres::PostgresPair;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,7 +83,7 @@ trait Pair {
     fn name(&self) -> &str;
 
     /// The primary is gone, all of its processes at once.
-    fn kill(&mut self) -> Outcome<Loss>;
+    fn kill(&mut self) -> Outcome<PrimaryLoss>;
 
     /// Makes the standby the primary, and has it take commits though nobody stands by.
     fn promote(&mut self) -> Outcome<()>;
@@ -94,7 +94,7 @@ trait Pair {
 
 /// How a primary goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Loss {
+enum PrimaryLoss {
     /// Its machine stays and closes its connections.
     Process,
     /// Its machine goes as well: connections to it stay open and silent for ever.
@@ -103,7 +103,7 @@ enum Loss {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let seed = options.seed.unwrap_or_else(wall_millis);
     println!("seed {seed}, {CLIENTS} connections to {SERVERS} servers");
     for kind in [Kind::Postgres, Kind::Mariadb] {
@@ -117,14 +117,14 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
 
 fn rounds(options: &Options, kind: Kind, seed: u64, binary: &Path) -> Outcome<()> {
     let mut folder = scratch(options.disk.as_deref(), "stockhold-failover-")?;
-    let_in(folder.path())?;
+    make_readable(folder.path())?;
     let began = Instant::now();
     let result = (|| {
         let pair: Box<dyn Pair> = match kind {
-            Kind::Postgres => Box::new(Postgres::start(folder.path())?),
-            Kind::Mariadb => Box::new(MariaDb::start(folder.path())?),
+            Kind::Postgres => Box::new(PostgresPair::start(folder.path())?),
+            Kind::Mariadb => Box::new(MariaDbPair::start(folder.path())?),
         };
-        let mut bench = Bench::start(pair, folder.path(), seed, binary)?;
+        let mut bench = FailoverTest::start(pair, folder.path(), seed, binary)?;
         let mut times = Times::default();
         for round in 1..=options.rounds {
             bench.round(&mut times).map_err(|error| format!("round {round}: {error}"))?;
@@ -146,7 +146,7 @@ struct Times(Vec<Time>);
 
 #[derive(Clone, Copy, Debug)]
 struct Time {
-    loss: Loss,
+    loss: PrimaryLoss,
     /// From the kill until the standby was the primary.
     promoted: Duration,
     /// From the kill to the first success.
@@ -156,7 +156,7 @@ struct Time {
 }
 
 /// A database, its servers and their buyers.
-struct Bench {
+struct FailoverTest {
     pair: Box<dyn Pair>,
     servers: Vec<Server>,
     addresses: Vec<SocketAddr>,
@@ -166,7 +166,7 @@ struct Bench {
     binary: PathBuf,
 }
 
-impl Bench {
+impl FailoverTest {
     fn start(mut pair: Box<dyn Pair>, folder: &Path, seed: u64, binary: &Path) -> Outcome<Self> {
         pair.stand_by()?;
         let mut servers = Vec::new();
@@ -208,11 +208,11 @@ impl Bench {
 
     fn kill_under_load(&mut self, times: &mut Times) -> Outcome<()> {
         let before = Duration::from_millis(self.rng.between(LOAD_MILLIS.0, LOAD_MILLIS.1));
-        let (stop, watch) = (AtomicBool::new(false), Watch::new(SERVERS));
+        let (stop, watch) = (AtomicBool::new(false), RecoveryWatch::new(SERVERS));
         let (fleet, events, pair, addresses) =
             (&mut self.fleet, &mut self.events, &mut self.pair, &self.addresses);
         std::thread::scope(|scope| {
-            let load = scope.spawn(|| fleet.endure(addresses, &stop, &watch));
+            let load = scope.spawn(|| fleet.load_through_failover(addresses, &stop, &watch));
             let reader = scope.spawn(|| events.follow(addresses, &stop));
             let result = (|| {
                 std::thread::sleep(before);
@@ -241,9 +241,10 @@ impl Bench {
         }
         verify_store(&self.binary, &self.pair.url())?;
         println!("{}: {} rounds in {} s", self.pair.name(), times.0.len(), began.elapsed().as_secs());
-        for (loss, words) in
-            [(Loss::Process, "processes killed"), (Loss::Machine, "machines gone without a word")]
-        {
+        for (loss, words) in [
+            (PrimaryLoss::Process, "processes killed"),
+            (PrimaryLoss::Machine, "machines gone without a word"),
+        ] {
             let of: Vec<Time> = times.0.iter().filter(|time| time.loss == loss).copied().collect();
             if !of.is_empty() {
                 println!(
@@ -266,7 +267,7 @@ impl Bench {
 }
 
 /// How long each server took.
-fn until_well(watch: &Watch) -> Outcome<Vec<Duration>> {
+fn until_well(watch: &RecoveryWatch) -> Outcome<Vec<Duration>> {
     let deadline = Instant::now() + RECOVER_TIMEOUT;
     loop {
         let firsts = watch.firsts();

@@ -1,10 +1,10 @@
 //! PostgreSQL with a synchronous standby. The servers know both by one address, `target_session_attrs=read-write`, and find
 //! out for themselves which of them is the primary.
 
-use super::{Loss, Pair};
+use super::{Pair, PrimaryLoss};
 use crate::Outcome;
 use crate::database::{Account, done, program, until};
-use crate::ends::{end, kill_all};
+use crate::process_end::{end, kill_tree};
 use crate::spawn::{Process, free_address};
 use rustix::process::Signal;
 use std::fmt::Write;
@@ -26,7 +26,7 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// See the module.
-pub(super) struct Postgres {
+pub(super) struct PostgresPair {
     binaries: PathBuf,
     account: Account,
     nodes: [Node; 2],
@@ -56,7 +56,7 @@ impl Drop for Node {
     }
 }
 
-impl Postgres {
+impl PostgresPair {
     /// A primary that nobody stands by.
     pub(super) fn start(folder: &Path) -> Outcome<Self> {
         let mut packaged: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
@@ -118,7 +118,7 @@ impl Postgres {
     }
 }
 
-impl Pair for Postgres {
+impl Pair for PostgresPair {
     fn url(&self) -> String {
         let hosts = self.nodes.each_ref().map(|node| format!("127.0.0.1:{}", node.port)).join(",");
         format!("postgres://{USER}@{hosts}/{USER}?target_session_attrs=read-write")
@@ -128,11 +128,11 @@ impl Pair for Postgres {
         &self.name
     }
 
-    fn kill(&mut self) -> Outcome<Loss> {
+    fn kill(&mut self) -> Outcome<PrimaryLoss> {
         if let Some(mut process) = self.nodes[self.primary].process.take() {
-            kill_all(&mut process)?;
+            kill_tree(&mut process)?;
         }
-        Ok(Loss::Process)
+        Ok(PrimaryLoss::Process)
     }
 
     fn promote(&mut self) -> Outcome<()> {

@@ -1,8 +1,8 @@
 //! A disk that stops working under load. The batch that hits it is answered `outcome_unknown`, everything after it
 //! `unavailable`, nothing is acknowledged that is gone after the restart, and the process ends with an error.
 
-use super::Bench;
-use crate::shim::{Shim, Trick};
+use super::FaultTest;
+use crate::shim::{DiskFault, Shim};
 use crate::spawn::{Launch, STOP_TIMEOUT, Server, verify};
 use crate::workload::{CLIENTS, Counts, Depth, Fleet, Tolerance};
 use crate::{Outcome, fail as failed};
@@ -15,7 +15,7 @@ const HEALTHY: Duration = Duration::from_millis(150);
 const AFTERWARDS: usize = 50;
 
 /// One disk that fails in one way; what the clients saw.
-pub(super) fn fail(bench: &Bench<'_>, name: &str, trick: Trick) -> Outcome<Counts> {
+pub(super) fn fail(bench: &FaultTest<'_>, name: &str, trick: DiskFault) -> Outcome<Counts> {
     let folder = bench.room(name)?;
     let shim = Shim::prepare(&folder, trick)?;
     let healthy = Launch::new(bench.binary, &folder.join("data"));
@@ -48,7 +48,7 @@ pub(super) fn fail(bench: &Bench<'_>, name: &str, trick: Trick) -> Outcome<Count
     let recovered = fleet
         .resolve(server.address)
         .and_then(|()| fleet.audit(server.address, Depth::Everything))
-        .and_then(|()| fleet.works(server.address, AFTERWARDS))
+        .and_then(|()| fleet.answers_everything(server.address, AFTERWARDS))
         .and_then(|()| fleet.audit(server.address, Depth::Everything))
         .and_then(|()| server.stop())
         .and_then(|()| verify(bench.binary, &healthy.data));

@@ -3,7 +3,7 @@
 //! server that ends with a message. What must never come of it: a wrong figure, something lost in silence, a panic, an end
 //! by a signal.
 
-use super::Bench;
+use super::FaultTest;
 use crate::http::Request;
 use crate::load::http::{Reserves, Script, sku};
 use crate::load::{Plan, closed};
@@ -48,21 +48,21 @@ enum Image {
 
 /// What became of a flip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum FlipResult {
     Refused,
-    Withheld,
+    RefusedAnswers,
     /// All answers were right, and `stockhold verify` finds the damage in what was not asked for.
     Verified,
     /// All answers were right, and the books too.
     Harmless,
 }
 
-/// Flips `flips` bytes of every file of both images.
-pub(super) fn run(bench: &Bench<'_>, flips: u64) -> Outcome<()> {
+/// Flips `flips` bytes of every file of each image; `short` leaves out the aged one.
+pub(super) fn run(bench: &FaultTest<'_>, flips: u64, short: bool) -> Outcome<()> {
     let mut rng = Rng::new(bench.seed);
     let images =
         [("flip-stopped", Image::Stopped), ("flip-killed", Image::Killed), ("flip-aged", Image::Aged)];
-    for (name, kind) in images {
+    for (name, kind) in images.into_iter().filter(|(_, kind)| !short || *kind != Image::Aged) {
         let folder = bench.room(name)?;
         let image = folder.join("image");
         let mut fleet = prepare(bench, &image, kind)?;
@@ -80,7 +80,7 @@ pub(super) fn run(bench: &Bench<'_>, flips: u64) -> Outcome<()> {
                 let (fate, words) = flip
                     .attempt(bench, &folder, &image, &mut fleet)
                     .map_err(|error| format!("{name}: {flip:?} of {bytes}: {error}"))?;
-                if fate == Fate::Refused {
+                if fate == FlipResult::Refused {
                     said = words;
                 }
                 fates.push(fate);
@@ -89,10 +89,10 @@ pub(super) fn run(bench: &Bench<'_>, flips: u64) -> Outcome<()> {
             println!(
                 "{name}: {} ({bytes} bytes): {} refused at start, {} withheld, {} found by verify, {} harmless{}",
                 file.display(),
-                count(Fate::Refused),
-                count(Fate::Withheld),
-                count(Fate::Verified),
-                count(Fate::Harmless),
+                count(FlipResult::Refused),
+                count(FlipResult::RefusedAnswers),
+                count(FlipResult::Verified),
+                count(FlipResult::Harmless),
                 if said.is_empty() { said } else { format!("; the last refusal: {said}") },
             );
         }
@@ -101,15 +101,15 @@ pub(super) fn run(bench: &Bench<'_>, flips: u64) -> Outcome<()> {
 }
 
 /// A data directory with a known history. All clients have been answered, so nothing about it is uncertain.
-fn prepare(bench: &Bench<'_>, image: &Path, kind: Image) -> Outcome<Fleet> {
+fn prepare(bench: &FaultTest<'_>, image: &Path, kind: Image) -> Outcome<Fleet> {
     let launch = Launch::new(bench.binary, image);
     let mut server = Server::start(&launch)?;
     let mut fleet = Fleet::new(bench.seed, CLIENTS, false);
     fleet.set_stock(server.address)?;
-    fleet.works(server.address, OPERATIONS)?;
+    fleet.answers_everything(server.address, OPERATIONS)?;
     if kind == Image::Aged {
         bury(server.address)?;
-        fleet.works(server.address, LATE_OPERATIONS)?;
+        fleet.answers_everything(server.address, LATE_OPERATIONS)?;
         fleet.audit(server.address, Depth::Everything)?;
     }
     if kind == Image::Killed {
@@ -156,11 +156,11 @@ impl Flip<'_> {
     /// Starts a server on a damaged copy and asks it about everything.
     fn attempt(
         &self,
-        bench: &Bench<'_>,
+        bench: &FaultTest<'_>,
         folder: &Path,
         image: &Path,
         fleet: &mut Fleet,
-    ) -> Outcome<(Fate, String)> {
+    ) -> Outcome<(FlipResult, String)> {
         let data = folder.join("damaged");
         let launch = Launch::new(bench.binary, &data);
         for old in [&data, &launch.log] {
@@ -182,7 +182,7 @@ impl Flip<'_> {
                 if !ended_in_order(status, &server.process.log()) {
                     return fail(format!("refused with {status}\n{}", server.process.log_tail()));
                 }
-                Fate::Refused
+                FlipResult::Refused
             }
             Readiness::Ready => {
                 let withheld = fleet.compare(server.address)?;
@@ -197,9 +197,9 @@ impl Flip<'_> {
                     return fail("ended by itself as if nothing were wrong");
                 }
                 match withheld.any() {
-                    false if verify(bench.binary, &data).is_ok() => Fate::Harmless,
-                    false => Fate::Verified,
-                    true => Fate::Withheld,
+                    false if verify(bench.binary, &data).is_ok() => FlipResult::Harmless,
+                    false => FlipResult::Verified,
+                    true => FlipResult::RefusedAnswers,
                 }
             }
         };

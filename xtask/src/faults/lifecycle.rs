@@ -1,6 +1,6 @@
 //! What an operator does: a second server on the same data, and a stop under load.
 
-use super::Bench;
+use super::FaultTest;
 use crate::rng::Rng;
 use crate::spawn::{Launch, Readiness, STOP_TIMEOUT, Server};
 use crate::workload::{CLIENTS, Depth, Fleet, Tolerance};
@@ -17,7 +17,7 @@ const STOPS: u64 = 20;
 const LOAD_MILLIS: (u64, u64) = (20, 200);
 
 /// A second server on the same data is refused with a message, and the first goes on.
-pub(super) fn second_server(bench: &Bench<'_>) -> Outcome<()> {
+pub(super) fn second_server(bench: &FaultTest<'_>) -> Outcome<()> {
     let folder = bench.room("second")?;
     let launch = Launch::new(bench.binary, &folder.join("data"));
     let first = Server::start(&launch)?;
@@ -32,7 +32,7 @@ pub(super) fn second_server(bench: &Bench<'_>) -> Outcome<()> {
     if status.code().is_none_or(|code| code == 0) || said.contains("panicked") || !said.contains("data") {
         return fail(format!("the second server ended with {status} and said: {said}"));
     }
-    fleet.works(first.address, AFTERWARDS)?;
+    fleet.answers_everything(first.address, AFTERWARDS)?;
     fleet.audit(first.address, Depth::Everything)?;
     first.stop()?;
     println!("second: refused with {status}: {said}; the first went on");
@@ -40,7 +40,7 @@ pub(super) fn second_server(bench: &Bench<'_>) -> Outcome<()> {
 }
 
 /// A server that is told to stop answers everything that was sent before, ends with 0, and has kept it all.
-pub(super) fn drain(bench: &Bench<'_>) -> Outcome<()> {
+pub(super) fn drain(bench: &FaultTest<'_>) -> Outcome<()> {
     let folder = bench.room("drain")?;
     let launch = Launch::new(bench.binary, &folder.join("data"));
     let mut fleet = Fleet::new(bench.seed, CLIENTS, false);
@@ -75,7 +75,7 @@ pub(super) fn drain(bench: &Bench<'_>) -> Outcome<()> {
     }
     let server = Server::start(&launch)?;
     fleet.resolve(server.address)?;
-    fleet.works(server.address, AFTERWARDS)?;
+    fleet.answers_everything(server.address, AFTERWARDS)?;
     fleet.audit(server.address, Depth::Everything)?;
     server.stop()?;
     println!("drain: {STOPS} stops under load, the slowest {slowest:?}; {}; nothing lost", fleet.counts());

@@ -5,8 +5,8 @@ mod disk;
 mod flip;
 mod lifecycle;
 
-use crate::shim::Trick;
-use crate::spawn::{scratch, server_binary};
+use crate::shim::DiskFault;
+use crate::spawn::{Build, scratch, server_binary};
 use crate::workload::Counts;
 use crate::{Outcome, fail};
 use clap::{Args, value_parser};
@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// Bytes flipped in each file of each image of the data directory
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..))]
     flips: u64,
+    /// Leave out flips of aged data, which takes a minute to make
+    #[arg(long)]
+    short: bool,
     /// Repeats a run's choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -39,19 +42,19 @@ pub(crate) struct Options {
 
 impl Options {
     /// A run of `cargo xtask prove`.
-    pub(crate) fn of(flips: u64, seed: u64, server: &Path) -> Self {
-        Self { flips, seed, only: Vec::new(), disk: None, server: Some(server.to_owned()) }
+    pub(crate) fn of(flips: u64, short: bool, seed: u64, server: &Path) -> Self {
+        Self { flips, short, seed, only: Vec::new(), disk: None, server: Some(server.to_owned()) }
     }
 }
 
 /// What every fault works with.
-struct Bench<'a> {
+struct FaultTest<'a> {
     binary: &'a Path,
     folder: &'a Path,
     seed: u64,
 }
 
-impl Bench<'_> {
+impl FaultTest<'_> {
     /// A folder of its own for one try.
     fn room(&self, name: &str) -> Outcome<PathBuf> {
         let room = self.folder.join(name);
@@ -62,14 +65,14 @@ impl Bench<'_> {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut folder = scratch(options.disk.as_deref(), "stockhold-faults-")?;
     let path = folder.path().to_owned();
-    let bench = Bench { binary: &binary, folder: &path, seed: options.seed };
+    let bench = FaultTest { binary: &binary, folder: &path, seed: options.seed };
     let faults: [(&str, &dyn Fn() -> Outcome<()>); 5] = [
         ("sync", &|| failing_syncs(&bench)),
         ("full", &|| full_disks(&bench)),
-        ("flip", &|| flip::run(&bench, options.flips)),
+        ("flip", &|| flip::run(&bench, options.flips, options.short)),
         ("second", &|| lifecycle::second_server(&bench)),
         ("drain", &|| lifecycle::drain(&bench)),
     ];
@@ -93,18 +96,18 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     fail(format!("{} (data and logs kept in {})", failed.join(", "), path.display()))
 }
 
-fn failing_syncs(bench: &Bench<'_>) -> Outcome<()> {
+fn failing_syncs(bench: &FaultTest<'_>) -> Outcome<()> {
     let mut unknown = 0;
     for nth in FAILING_SYNCS {
-        unknown += disk::fail(bench, &format!("sync-{nth}"), Trick::SyncFails(nth))?.outcome_unknown;
+        unknown += disk::fail(bench, &format!("sync-{nth}"), DiskFault::SyncFails(nth))?.outcome_unknown;
     }
     some_unknown(unknown)
 }
 
-fn full_disks(bench: &Bench<'_>) -> Outcome<()> {
+fn full_disks(bench: &FaultTest<'_>) -> Outcome<()> {
     let mut unknown = 0;
     for bytes in ROOM_BYTES {
-        let counts: Counts = disk::fail(bench, &format!("full-{bytes}"), Trick::NoSpaceAfter(bytes))?;
+        let counts: Counts = disk::fail(bench, &format!("full-{bytes}"), DiskFault::NoSpaceAfter(bytes))?;
         unknown += counts.outcome_unknown;
     }
     some_unknown(unknown)

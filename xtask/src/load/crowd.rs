@@ -57,19 +57,19 @@ pub(crate) fn crowd(
 
 /// Reserves of what most buyers come too late for: each is made, or refused because there is no more.
 #[derive(Debug)]
-pub(crate) struct Rush {
+pub(crate) struct LastUnitsReserves {
     reserves: Reserves,
     pub(crate) held: u64,
     pub(crate) refused: u64,
 }
 
-impl Rush {
+impl LastUnitsReserves {
     pub(crate) fn new(reserves: Reserves) -> Self {
         Self { reserves, held: 0, refused: 0 }
     }
 }
 
-impl Traffic for Rush {
+impl Traffic for LastUnitsReserves {
     fn request(&mut self, connection: usize, out: &mut Vec<u8>) -> bool {
         self.reserves.request(connection, out)
     }
@@ -97,7 +97,7 @@ mod tests {
         let answer = |status: &str, body: &str| {
             format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
         };
-        let mut rush = Rush::new(Reserves::new("pair", 1, 600, Rng::new(1)));
+        let mut rush = LastUnitsReserves::new(Reserves::new("pair", 1, 600, Rng::new(1)));
         assert!(rush.answer(0, &answer("200 OK", "{}")).unwrap().is_some());
         let none = answer("409 Conflict", r#"{"reason":"insufficient_inventory"}"#);
         assert!(rush.answer(0, &none[..30]).unwrap().is_none());

@@ -30,7 +30,7 @@ impl Traffic for Constant {
 
 /// Figures of items, summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
+pub(crate) struct ItemCounters {
     pub(crate) held: u64,
     pub(crate) sold: u64,
     pub(crate) active: u64,
@@ -38,24 +38,24 @@ pub(crate) struct Figures {
 
 /// Every SKU of a family is read once.
 #[derive(Debug)]
-pub(crate) struct Sum {
+pub(crate) struct CountersSum {
     template: Vec<u8>,
     digits_at: usize,
     skus: usize,
     next: usize,
-    pub(crate) figures: Figures,
+    pub(crate) figures: ItemCounters,
 }
 
-impl Sum {
+impl CountersSum {
     pub(crate) fn new(family: &str, skus: usize) -> Self {
         let path = format!("/v1/inventory/{}", sku(family, 0));
         let digits_at = "GET ".len() + path.len() - SKU_DIGITS;
         let template = Request::get(path).render();
-        Self { template, digits_at, skus, next: 0, figures: Figures::default() }
+        Self { template, digits_at, skus, next: 0, figures: ItemCounters::default() }
     }
 }
 
-impl Traffic for Sum {
+impl Traffic for CountersSum {
     fn request(&mut self, _connection: usize, out: &mut Vec<u8>) -> bool {
         if self.next == self.skus {
             return false;
@@ -89,7 +89,7 @@ fn number(answer: &[u8], name: &str) -> Outcome<u64> {
 
 /// Reserves of which the server may shed some: only those that are made count.
 #[derive(Debug)]
-pub(crate) struct Shed {
+pub(crate) struct OverloadReserves {
     pub(crate) reserves: Reserves,
     made: bool,
     /// Reserves that were made.
@@ -98,13 +98,13 @@ pub(crate) struct Shed {
     pub(crate) sent_away: u64,
 }
 
-impl Shed {
+impl OverloadReserves {
     pub(crate) fn new(reserves: Reserves) -> Self {
         Self { reserves, made: false, reserved: 0, sent_away: 0 }
     }
 }
 
-impl Traffic for Shed {
+impl Traffic for OverloadReserves {
     fn request(&mut self, connection: usize, out: &mut Vec<u8>) -> bool {
         self.reserves.request(connection, out)
     }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn every_sku_is_read_once_and_summed() {
-        let mut sum = Sum::new("hue", 2);
+        let mut sum = CountersSum::new("hue", 2);
         let mut out = Vec::new();
         assert!(sum.request(0, &mut out));
         assert!(sum.request(0, &mut out));
@@ -150,13 +150,13 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(sum.answer(0, &item).unwrap(), Some(item.len()));
         }
-        assert_eq!(sum.figures, Figures { held: 40, sold: 6, active: 22 });
+        assert_eq!(sum.figures, ItemCounters { held: 40, sold: 6, active: 22 });
         assert!(sum.answer(0, &answer("200 OK", r#"{"held_units":20}"#)).is_err());
     }
 
     #[test]
     fn only_what_is_made_counts() {
-        let mut shed = Shed::new(Reserves::new("hot", 1, 600, Rng::new(1)));
+        let mut shed = OverloadReserves::new(Reserves::new("hot", 1, 600, Rng::new(1)));
         assert!(shed.answer(0, &answer("200 OK", "{}")).unwrap().is_some() && shed.counts());
         assert!(
             shed.answer(0, &answer("503 Service Unavailable", "{}")).unwrap().is_some() && !shed.counts()

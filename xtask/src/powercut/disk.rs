@@ -20,7 +20,7 @@ const DATABASES: [&str; 2] = ["log.db", "index.db"];
 
 /// What a power cut keeps of what was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(super) enum KeepPolicy {
     Nothing,
     Everything,
     /// All up to some moment, in the order of asking, and a torn piece of what came then.
@@ -32,14 +32,14 @@ pub(super) enum Keep {
 }
 
 /// Every policy, in turn.
-pub(super) const POLICIES: [Keep; 7] = [
-    Keep::Nothing,
-    Keep::Sectors(50),
-    Keep::Beginning,
-    Keep::Files,
-    Keep::Sectors(10),
-    Keep::Sectors(90),
-    Keep::Everything,
+pub(super) const POLICIES: [KeepPolicy; 7] = [
+    KeepPolicy::Nothing,
+    KeepPolicy::Sectors(50),
+    KeepPolicy::Beginning,
+    KeepPolicy::Files,
+    KeepPolicy::Sectors(10),
+    KeepPolicy::Sectors(90),
+    KeepPolicy::Everything,
 ];
 
 /// See the module.
@@ -51,7 +51,7 @@ pub(super) struct Disk {
     /// Names as the process saw them.
     seen: BTreeMap<String, u64>,
     /// Changes of names that no sync of the folder has followed.
-    renamings: Vec<(usize, Naming)>,
+    renamings: Vec<(usize, NameChange)>,
     folder: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ enum Change {
 }
 
 #[derive(Clone, Debug)]
-enum Naming {
+enum NameChange {
     Is(String, u64),
     Gone(String),
 }
@@ -107,7 +107,7 @@ impl Disk {
                     if self.seen.get(&name) != Some(&inode) {
                         self.files.insert(inode, Content::default());
                         self.seen.insert(name.clone(), inode);
-                        self.renamings.push((now, Naming::Is(name, inode)));
+                        self.renamings.push((now, NameChange::Is(name, inode)));
                     }
                 }
                 Step::Written { inode, at, data } => self.ask(inode, now, Change::Write(index(at), data)),
@@ -124,13 +124,13 @@ impl Disk {
                 }
                 Step::Removed { name } => {
                     self.seen.remove(&name);
-                    self.renamings.push((now, Naming::Gone(name)));
+                    self.renamings.push((now, NameChange::Gone(name)));
                 }
                 Step::Renamed { from, to } => {
                     if let Some(inode) = self.seen.remove(&from) {
                         self.seen.insert(to.clone(), inode);
-                        self.renamings.push((now, Naming::Gone(from)));
-                        self.renamings.push((now, Naming::Is(to, inode)));
+                        self.renamings.push((now, NameChange::Gone(from)));
+                        self.renamings.push((now, NameChange::Is(to, inode)));
                     }
                 }
             }
@@ -165,15 +165,15 @@ impl Disk {
     }
 
     /// Writes an image into a folder that is not there.
-    pub(super) fn image(&self, folder: &Path, keep: Keep, rng: &mut Rng) -> Outcome<()> {
+    pub(super) fn image(&self, folder: &Path, keep: KeepPolicy, rng: &mut Rng) -> Outcome<()> {
         std::fs::create_dir_all(folder)?;
         let moments = self.files.values().flat_map(|content| content.asked.iter().map(|(asked, _)| *asked));
         let (first, last) = moments.fold((usize::MAX, 0), |(a, b), asked| (a.min(asked), b.max(asked)));
         let until = if first > last { 0 } else { first + rng.index(last - first + 1) };
         let mut names = self.names.clone();
         let kept_names = match keep {
-            Keep::Nothing => 0,
-            Keep::Everything => self.renamings.len(),
+            KeepPolicy::Nothing => 0,
+            KeepPolicy::Everything => self.renamings.len(),
             // A journal keeps them in their order.
             _ => rng.index(self.renamings.len() + 1),
         };
@@ -195,20 +195,20 @@ impl Disk {
 }
 
 impl Content {
-    fn kept(&self, keep: Keep, until: usize, rng: &mut Rng) -> Vec<u8> {
+    fn kept(&self, keep: KeepPolicy, until: usize, rng: &mut Rng) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         let whole_file = rng.percent(50);
         for (asked, change) in &self.asked {
             let percent = match keep {
-                Keep::Nothing => 0,
-                Keep::Everything => 100,
-                Keep::Files => 100 * u64::from(whole_file),
-                Keep::Beginning => match asked.cmp(&until) {
+                KeepPolicy::Nothing => 0,
+                KeepPolicy::Everything => 100,
+                KeepPolicy::Files => 100 * u64::from(whole_file),
+                KeepPolicy::Beginning => match asked.cmp(&until) {
                     Ordering::Less => 100,
                     Ordering::Equal => 50,
                     Ordering::Greater => 0,
                 },
-                Keep::Sectors(percent) => percent,
+                KeepPolicy::Sectors(percent) => percent,
             };
             match percent {
                 100 => apply(&mut bytes, change),
@@ -223,12 +223,12 @@ fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn rename(names: &mut BTreeMap<String, u64>, naming: Naming) {
+fn rename(names: &mut BTreeMap<String, u64>, naming: NameChange) {
     match naming {
-        Naming::Is(name, inode) => {
+        NameChange::Is(name, inode) => {
             names.insert(name, inode);
         }
-        Naming::Gone(name) => {
+        NameChange::Gone(name) => {
             names.remove(&name);
         }
     }
@@ -301,7 +301,7 @@ mod tests {
         Step::Written { inode, at, data: data.as_bytes().to_vec() }
     }
 
-    fn image(disk: &Disk, keep: Keep) -> BTreeMap<String, Vec<u8>> {
+    fn image(disk: &Disk, keep: KeepPolicy) -> BTreeMap<String, Vec<u8>> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         disk.image(&path, keep, &mut Rng::new(1)).unwrap();
@@ -334,10 +334,10 @@ mod tests {
     #[test]
     fn what_was_synced_is_kept_and_what_was_asked_while_it_was_synced_need_not_be() {
         let disk = played();
-        assert_eq!(image(&disk, Keep::Nothing), BTreeMap::from([("a".to_owned(), b"old".to_vec())]));
+        assert_eq!(image(&disk, KeepPolicy::Nothing), BTreeMap::from([("a".to_owned(), b"old".to_vec())]));
         let all =
             BTreeMap::from([("a".to_owned(), b"oldbetween".to_vec()), ("b".to_owned(), b"new".to_vec())]);
-        assert_eq!(image(&disk, Keep::Everything), all);
+        assert_eq!(image(&disk, KeepPolicy::Everything), all);
         assert_eq!(disk.unsynced(), 3);
     }
 
@@ -351,7 +351,7 @@ mod tests {
         let mut torn = 0;
         for number in 0..20 {
             let path = folder.path().join(number.to_string());
-            disk.image(&path, Keep::Sectors(50), &mut Rng::new(number)).unwrap();
+            disk.image(&path, KeepPolicy::Sectors(50), &mut Rng::new(number)).unwrap();
             let bytes = std::fs::read(path.join("a")).unwrap();
             assert!(bytes[..100].iter().all(|byte| *byte == 1) && bytes.len() == 4 * SECTOR);
             let whole = |part: &[u8]| part.iter().all(|byte| *byte == part[0]);

@@ -11,11 +11,11 @@ mod record;
 use crate::clock::wall_millis;
 use crate::rng::Rng;
 use crate::shim::library;
-use crate::spawn::{Launch, Server, scratch, server_binary, verify};
+use crate::spawn::{Build, Launch, Server, scratch, server_binary, verify};
 use crate::workload::{Depth, Fleet, Tolerance};
 use crate::{Outcome, fail};
 use clap::{Args, value_parser};
-use disk::{Disk, Keep, POLICIES};
+use disk::{Disk, KeepPolicy, POLICIES};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -70,11 +70,11 @@ struct Counts {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let seed = options.seed.unwrap_or_else(wall_millis);
     println!("seed {seed}: {} images", options.images);
     let mut folder = scratch(options.disk.as_deref(), "stockhold-powercut-")?;
-    let mut bench = Bench {
+    let mut bench = PowerCutTest {
         library: library(folder.path(), "diskshim", SOURCE)?,
         launch: Launch::new(&binary, &folder.path().join("data")),
         folder: folder.path().to_owned(),
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-struct Bench {
+struct PowerCutTest {
     library: PathBuf,
     launch: Launch,
     folder: PathBuf,
@@ -111,7 +111,7 @@ struct Bench {
     counts: Counts,
 }
 
-impl Bench {
+impl PowerCutTest {
     fn cuts(&mut self, fleet: &mut Fleet, images: u64) -> Outcome<()> {
         let server = Server::start(&self.launch)?;
         fleet.set_stock(server.address)?;
@@ -172,7 +172,7 @@ impl Bench {
         for image in 0..IMAGES_PER_CUT {
             let policy = POLICIES[usize::try_from(self.counts.images)? % POLICIES.len()];
             last = fleet.clone();
-            self.held_to(&disk, policy, &mut last, early).map_err(|error| {
+            self.audit_image(&disk, policy, &mut last, early).map_err(|error| {
                 format!("image {image}, {policy:?}, {} unsynced: {error}", disk.unsynced())
             })?;
             self.counts.images += 1;
@@ -200,7 +200,7 @@ impl Bench {
     }
 
     /// Starts an image, asks it about everything that was told, and has it do its work.
-    fn held_to(&mut self, disk: &Disk, keep: Keep, fleet: &mut Fleet, empty: bool) -> Outcome<()> {
+    fn audit_image(&mut self, disk: &Disk, keep: KeepPolicy, fleet: &mut Fleet, empty: bool) -> Outcome<()> {
         let data = &self.launch.data;
         remove(data)?;
         disk.image(data, keep, &mut self.rng)?;
@@ -211,7 +211,7 @@ impl Bench {
         fleet.resolve(server.address)?;
         let depth = if self.rng.percent(20) { Depth::Everything } else { Depth::Recent };
         fleet.audit(server.address, depth)?;
-        fleet.works(server.address, AFTERWARDS)?;
+        fleet.answers_everything(server.address, AFTERWARDS)?;
         fleet.audit(server.address, Depth::Recent)?;
         if self.rng.percent(50) {
             server.stop()?;

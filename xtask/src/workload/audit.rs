@@ -1,7 +1,7 @@
 //! The audit: every reservation is as acknowledged, and every item's figures are the sums over all of them.
 
 use super::client::{Client, Tolerance};
-use super::known::State;
+use super::known_reservation::ReservationState;
 use super::{Fleet, Stock};
 use crate::clock::wall_millis;
 use crate::http::{Answer, Connection, Request};
@@ -32,14 +32,14 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a server kept back rather than give a doubtful answer.
 #[derive(Debug, Default)]
-pub(crate) struct Withheld {
+pub(crate) struct RefusedAnswers {
     /// Answers that were server errors.
     errors: AtomicU64,
     /// Requests that were not answered at all, which only a server that ends may do.
     cut: AtomicU64,
 }
 
-impl Withheld {
+impl RefusedAnswers {
     /// Whether anything was.
     pub(crate) fn any(&self) -> bool {
         self.errors.load(Ordering::Relaxed) > 0 || self.ends()
@@ -54,7 +54,7 @@ impl Withheld {
     fn counts(&self, answer: &std::io::Result<Answer>) -> bool {
         let count = match answer {
             Ok(answer) if answer.status >= 500 => &self.errors,
-            Err(error) if Tolerance::None.takes(error) => &self.cut,
+            Err(error) if Tolerance::None.tolerates(error) => &self.cut,
             _ => return false,
         };
         count.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Fleet {
         if depth == Depth::Everything {
             self.ids_are_different()?;
         }
-        self.seats_are_had_once()?;
+        self.no_seat_is_held_twice()?;
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let (told, summed) = (self.told(address)?, self.summed());
@@ -98,9 +98,9 @@ impl Fleet {
 
     /// Compares everything with what was acknowledged where damage is possible: an answer is right, or it is withheld
     /// with a server error; anything else is a wrong figure. Gives what was withheld.
-    pub(crate) fn compare(&mut self, address: SocketAddr) -> Outcome<Withheld> {
+    pub(crate) fn compare(&mut self, address: SocketAddr) -> Outcome<RefusedAnswers> {
         self.all_answered()?;
-        let withheld = Withheld::default();
+        let withheld = RefusedAnswers::default();
         let items = self.summed();
         let mut connection = Connection::open(address)?;
         for (stock, sum) in self.stock.iter().zip(&items) {
@@ -142,12 +142,13 @@ impl Fleet {
                 for line in &known.lines {
                     let sum = &mut sums[line.sku];
                     match known.state {
-                        State::Active => {
+                        ReservationState::Active => {
                             sum.held += line.quantity;
                             sum.active += 1;
                         }
-                        State::Confirmed => sum.sold += line.quantity - line.returned,
-                        State::Cancelled | State::Expired | State::Ended => {}
+                        ReservationState::Confirmed => sum.sold += line.quantity - line.returned,
+                        ReservationState::Cancelled | ReservationState::Expired | ReservationState::Ended => {
+                        }
                     }
                 }
             }
@@ -156,14 +157,14 @@ impl Fleet {
     }
 
     /// Nobody has a unit that another has: by sales, and by holds that can't have fallen due.
-    fn seats_are_had_once(&self) -> Outcome<()> {
+    fn no_seat_is_held_twice(&self) -> Outcome<()> {
         let soon = due_soon_at();
         let mut had = BTreeMap::new();
         for known in self.clients.iter().flat_map(|client| &client.known) {
             let has = match known.state {
-                State::Active => known.expires_at >= soon,
-                State::Confirmed => true,
-                State::Cancelled | State::Expired | State::Ended => false,
+                ReservationState::Active => known.expires_at >= soon,
+                ReservationState::Confirmed => true,
+                ReservationState::Cancelled | ReservationState::Expired | ReservationState::Ended => false,
             };
             let units = known.lines.iter().flat_map(|line| &line.units).filter(|unit| !unit.returned);
             for unit in units.filter(|_| has) {
@@ -216,7 +217,7 @@ fn due_soon_at() -> i64 {
 
 impl Client {
     /// See [`Fleet::compare`]: every reservation, then a sample of keys.
-    fn compare(&mut self, address: SocketAddr, withheld: &Withheld) -> Outcome<()> {
+    fn compare(&mut self, address: SocketAddr, withheld: &RefusedAnswers) -> Outcome<()> {
         let keys: Vec<usize> = (0..KEY_SAMPLE).filter_map(|_| self.any()).collect();
         let reads = (0..self.known.len())
             .map(|at| (at, Request::get(format!("/v1/reservations/{}", self.known[at].id)), 200));
@@ -266,13 +267,13 @@ impl Client {
         let mut connection = Connection::open(address)?;
         for at in asked {
             let answer = connection.call(&Request::get(format!("/v1/reservations/{}", self.known[at].id)))?;
-            self.agrees(at, &answer)?;
+            self.check_answer(at, &answer)?;
         }
         self.touched.clear();
         Ok(())
     }
 
-    fn agrees(&mut self, at: usize, answer: &Answer) -> Outcome<()> {
+    fn check_answer(&mut self, at: usize, answer: &Answer) -> Outcome<()> {
         let checked = if answer.status == 200 { self.check(at, answer) } else { Err("lost".to_owned()) };
         checked.map_err(|error| format!("{error}: {:?} → {}", self.known[at], answer.brief()).into())
     }

@@ -2,7 +2,7 @@
 //! kept and asked again later; until then nothing is assumed about it.
 
 use super::Stock;
-use super::known::{Known, State, millis};
+use super::known_reservation::{KnownReservation, ReservationState, millis};
 use super::op::{Op, Reserve};
 use crate::clock::wall_millis;
 use crate::http::{Answer, Connection, Request};
@@ -29,7 +29,7 @@ pub(crate) enum Tolerance {
 
 impl Tolerance {
     /// Whether an answer that did not come says no more than that the server, or what is behind it, went away.
-    pub(super) fn takes(self, error: &std::io::Error) -> bool {
+    pub(super) fn tolerates(self, error: &std::io::Error) -> bool {
         match error.kind() {
             ErrorKind::InvalidData => false,
             ErrorKind::WouldBlock => self == Self::Failover,
@@ -38,7 +38,7 @@ impl Tolerance {
     }
 
     /// Whether a command that is sent for the first time may be left without an outcome.
-    fn takes_unknown(self) -> bool {
+    fn tolerates_unknown(self) -> bool {
         matches!(self, Self::Failure | Self::Failover)
     }
 }
@@ -58,7 +58,7 @@ pub(super) struct Client {
     pub(super) stock: Arc<[Stock]>,
     short_holds: bool,
     next_number: u64,
-    pub(super) known: Vec<Known>,
+    pub(super) known: Vec<KnownReservation>,
     /// Indices of what was active when last heard of.
     pub(super) active: Vec<usize>,
     sold: Vec<usize>,
@@ -283,7 +283,7 @@ impl Client {
         if !self.known.is_empty() && self.rng.percent(10) {
             // Again, of something that ended: success, nothing comes back twice.
             let at = self.rng.index(self.known.len());
-            return matches!(self.known[at].state, State::Cancelled | State::Expired)
+            return matches!(self.known[at].state, ReservationState::Cancelled | ReservationState::Expired)
                 .then_some(Op::Release { at });
         }
         self.pick_active().map(|at| Op::Release { at })
@@ -331,7 +331,7 @@ impl Client {
                     format!("{} {} {:?} → {}", request.method, request.path, request.body, answer.brief());
                 self.settle(op, &answer, retry, tolerance).map_err(|error| format!("{error}: {asked}").into())
             }
-            Err(error) if !tolerance.takes(&error) => {
+            Err(error) if !tolerance.tolerates(&error) => {
                 fail(format!("{error}: {} {}", request.method, request.path))
             }
             Err(_) => {
@@ -345,7 +345,7 @@ impl Client {
     fn settle(&mut self, op: Op, answer: &Answer, retry: bool, tolerance: Tolerance) -> Result<Flow, String> {
         if answer.status == 503 {
             return match answer.reason().as_str() {
-                "outcome_unknown" if !retry && !tolerance.takes_unknown() => {
+                "outcome_unknown" if !retry && !tolerance.tolerates_unknown() => {
                     Err("an outcome that is unknown for no reason".to_owned())
                 }
                 "outcome_unknown" => {
@@ -383,16 +383,16 @@ impl Client {
             }
             Op::Confirm { at, .. } if answer.status == 200 => {
                 self.counts.confirmed += 1;
-                if self.known[at].state == State::Active {
-                    self.known[at].state = State::Confirmed;
+                if self.known[at].state == ReservationState::Active {
+                    self.known[at].state = ReservationState::Confirmed;
                     self.sold.push(at);
                 }
                 self.check(at, answer)
             }
             Op::Release { at } if answer.status == 204 => {
                 self.counts.released += 1;
-                if self.known[at].state == State::Active {
-                    self.known[at].state = State::Ended;
+                if self.known[at].state == ReservationState::Active {
+                    self.known[at].state = ReservationState::Ended;
                     self.touch(at);
                 }
                 Ok(())
@@ -434,9 +434,9 @@ impl Client {
             return Err("an answer that was not expected".to_owned());
         }
         *(if reserve.basket { &mut self.counts.baskets } else { &mut self.counts.reserved }) += 1;
-        let known = Known::new(reserve, &answer.json(), &self.stock)?;
+        let known = KnownReservation::new(reserve, &answer.json(), &self.stock)?;
         let at = self.known.len();
-        if known.state == State::Active {
+        if known.state == ReservationState::Active {
             self.active.push(at);
         }
         self.known.push(known);
@@ -469,8 +469,8 @@ impl Client {
                 if now + CLOCK_SLACK_MILLIS < self.known[at].expires_at {
                     return Err("expired before its deadline".to_owned());
                 }
-                if matches!(self.known[at].state, State::Active | State::Expired) {
-                    self.known[at].state = State::Expired;
+                if matches!(self.known[at].state, ReservationState::Active | ReservationState::Expired) {
+                    self.known[at].state = ReservationState::Expired;
                     self.touch(at);
                     return Ok(());
                 }
@@ -489,7 +489,7 @@ impl Client {
 
     fn touch(&mut self, at: usize) {
         self.touched.push(at);
-        if self.known[at].state != State::Active
+        if self.known[at].state != ReservationState::Active
             && let Some(index) = self.active.iter().rposition(|active| *active == at)
         {
             self.active.swap_remove(index);

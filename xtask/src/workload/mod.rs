@@ -4,8 +4,8 @@
 
 mod audit;
 mod client;
-mod endure;
-mod known;
+mod failover_load;
+mod known_reservation;
 mod op;
 mod operator;
 
@@ -15,7 +15,7 @@ use crate::{Outcome, fail};
 pub(crate) use audit::Depth;
 use client::Client;
 pub(crate) use client::{Counts, Tolerance};
-pub(crate) use endure::Watch;
+pub(crate) use failover_load::RecoveryWatch;
 use operator::Operator;
 use serde_json::json;
 use std::fmt::Write;
@@ -110,7 +110,7 @@ impl Fleet {
     }
 
     /// A server that is well does its work: so many operations of each client, every one of them answered.
-    pub(crate) fn works(&mut self, address: SocketAddr, operations: usize) -> Outcome<()> {
+    pub(crate) fn answers_everything(&mut self, address: SocketAddr, operations: usize) -> Outcome<()> {
         self.each(|client| client.work(address, operations))
     }
 
@@ -197,10 +197,10 @@ mod tests {
     #[test]
     fn a_server_that_is_well_answers_everything() {
         let fleet = || Fleet::new(1, 2, false);
-        assert!(wrong(fleet().works(server(UNKNOWN), 1)).contains("for no reason"));
-        assert!(wrong(fleet().works(server(None), 1)).contains("never answered"));
+        assert!(wrong(fleet().answers_everything(server(UNKNOWN), 1)).contains("for no reason"));
+        assert!(wrong(fleet().answers_everything(server(None), 1)).contains("never answered"));
         let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-        assert!(wrong(fleet().works(nobody, 1)).contains("refused"));
+        assert!(wrong(fleet().answers_everything(nobody, 1)).contains("refused"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a client asks, and how it is written down. An operation renders to the same request each time, which is what
 //! makes it safe to repeat.
 
-use super::known::Known;
+use super::known_reservation::KnownReservation;
 use super::{Stock, seat};
 use crate::http::Request;
 use crate::rng::uuid;
@@ -54,7 +54,7 @@ pub(super) struct Reserve {
 
 impl Op {
     /// The request, by a client whose keys start with `client`.
-    pub(super) fn request(&self, client: u64, stock: &[Stock], known: &[Known]) -> Request {
+    pub(super) fn request(&self, client: u64, stock: &[Stock], known: &[KnownReservation]) -> Request {
         let key = |number: u64| Some(uuid(client, number));
         let on = |at: usize, verb: &str| format!("/v1/reservations/{}{verb}", known[at].id);
         let post =

@@ -55,7 +55,7 @@ impl Operator {
                 // An invariant alarm: nothing was done.
                 Ok(Answer { status: 500, .. }) if tolerance == Tolerance::Failure => return Ok(()),
                 Ok(answer) => return fail(format!("{method} {}: {}", request.path, answer.brief())),
-                Err(error) if tolerance.takes(&error) => return Ok(()),
+                Err(error) if tolerance.tolerates(&error) => return Ok(()),
                 Err(error) => return fail(format!("{method} {}: {error}", request.path)),
             }
         }

@@ -1,32 +1,11 @@
+//! Arrows between crates, the purity of the rules, and the form of files.
+
+use crate::tree::{root, sources};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// Longest source file. Past it a file has grown two purposes.
 const LINES: usize = 600;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-fn files(dir: &Path, ends: &str, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.is_dir() {
-            files(&entry, ends, found);
-        } else if entry.to_string_lossy().ends_with(ends) {
-            found.push(entry);
-        }
-    }
-}
-
-fn sources() -> Vec<(PathBuf, String)> {
-    let mut found = Vec::new();
-    for place in ["crates", "xtask"] {
-        files(&root().join(place), ".rs", &mut found);
-    }
-    assert!(found.len() > 50, "sources were not found");
-    found.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
-}
 
 /// Names in `[dependencies]` of a crate's manifest.
 fn dependencies(krate: &str) -> BTreeSet<String> {
@@ -62,9 +41,8 @@ fn the_rules_are_pure() {
     assert_eq!(dependencies("domain"), BTreeSet::new(), "the rules depend on nothing");
     let lib = fs::read_to_string(root().join("crates/domain/src/lib.rs")).unwrap();
     assert!(lib.contains("#![no_std]"), "the rules can't reach a clock, a file or a thread");
-    for (path, text) in
-        sources().iter().filter(|(path, _)| path.starts_with(root().join("crates/domain/src")))
-    {
+    for source in sources().iter().filter(|source| source.krate() == "domain" && source.is_product()) {
+        let (path, text) = (&source.path, &source.text);
         // Mistakes for tests ask the environment which of them is wanted; without their feature there are none.
         if path.ends_with("bug.rs") {
             for (at, _) in text.match_indices("std") {
@@ -92,13 +70,12 @@ fn what_carries_the_rules_carries_little_else() {
 
 #[test]
 fn files_stay_small_and_open_with_what_they_are_for() {
-    for (path, text) in sources() {
+    for source in sources() {
+        let (place, text) = (source.place(), &source.text);
         let lines = text.lines().count();
-        assert!(lines <= LINES, "{} has {lines} lines", path.display());
-        assert!(text.ends_with('\n'), "{} does not end with a newline", path.display());
-        let place = path.strip_prefix(root()).unwrap();
-        let is_source = place.iter().any(|folder| folder == "src");
-        if is_source {
+        assert!(lines <= LINES, "{} has {lines} lines", place.display());
+        assert!(text.ends_with('\n'), "{} does not end with a newline", place.display());
+        if source.is_product() {
             assert!(text.starts_with("//! "), "{} does not open with what it is for", place.display());
         }
     }
@@ -113,9 +90,9 @@ fn nothing_is_left_open() {
         "unimplemented".to_owned() + "!(",
     ];
     let skipped = ["#[ign".to_owned() + "ore", "assert!(tr".to_owned() + "ue"];
-    for (path, text) in sources() {
+    for source in sources() {
         for word in open.iter().chain(&skipped) {
-            assert!(!text.contains(word.as_str()), "{}: {word}", path.display());
+            assert!(!source.text.contains(word.as_str()), "{}: {word}", source.place().display());
         }
     }
 }

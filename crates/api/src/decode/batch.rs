@@ -8,7 +8,7 @@ use super::field::FulfilmentWord;
 use super::field::{
     Delta, Flag, Id, Key, ModeWord, Object, Op, Quantity, Stock, Text, Together, Ttl, given, setting,
 };
-use super::metadata::Metadata;
+use super::terms::{self, body_with_terms};
 use super::units::{AttributesField, Wish};
 use super::{DEFAULT_LOCATION, Invalid, Keyed, basket, both, path, single};
 use serde::Deserialize;
@@ -16,7 +16,9 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::{AdjustStock, Command, Confirm, Extend, ItemKey, Patch, Release, Reserve, SetStock};
+use stockhold_domain::{
+    AdjustStock, Command, Confirm, Extend, ItemKey, OptionalTerms, Patch, Release, Reserve, ReserveTerms, SetStock,
+};
 
 /// Longest body of `POST /v1/commands` in bytes.
 pub const COMMANDS_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -158,9 +160,8 @@ struct ItemBody {
     location: Option<Text>,
 }
 
-/// The fields of all commands: which of them belong to one, its `op` says.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+// The fields of all commands. `op` says which of them a command has.
+body_with_terms! {
 struct CommandBody<'a> {
     op: Op,
     #[serde(default, deserialize_with = "given")]
@@ -192,16 +193,6 @@ struct CommandBody<'a> {
     #[serde(default, deserialize_with = "given")]
     attributes: Option<AttributesField>,
     #[serde(default, deserialize_with = "given")]
-    channel: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pool: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    customer_id: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    session_id: Option<Text>,
-    #[serde(default, deserialize_with = "setting")]
-    metadata: Patch<Metadata>,
-    #[serde(default, deserialize_with = "given")]
     order_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
     reason: Option<Text>,
@@ -217,6 +208,7 @@ struct CommandBody<'a> {
     max_hold_seconds: Patch<Ttl>,
     #[serde(default, deserialize_with = "given")]
     delta: Option<Delta>,
+}
 }
 
 impl CommandBody<'_> {
@@ -239,6 +231,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
     let is_reserve = op == Op::Reserve;
     let names_item = matches!(op, Op::Reserve | Op::SetStock | Op::AdjustStock);
     let sets_stock = op == Op::SetStock;
+    let terms = body.take_terms();
     let selection = wish.given().into_iter().map(|(name, given)| (name, given, is_reserve));
     // Each field, whether it was given, and whether this command has it.
     let fields = [
@@ -247,13 +240,10 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         ("sku", body.sku.is_some(), names_item),
         ("location", body.location.is_some(), names_item),
     ];
-    let fields = fields.into_iter().chain(selection).chain([
+    let terms_given = terms::present(&terms)
+        .map(|(name, given)| (name, given, is_reserve || (sets_stock && name == "metadata")));
+    let fields = fields.into_iter().chain(selection).chain(terms_given).chain([
         ("fulfilment", body.fulfilment.is_some(), is_reserve),
-        ("channel", body.channel.is_some(), is_reserve),
-        ("pool", body.pool.is_some(), is_reserve),
-        ("customer_id", body.customer_id.is_some(), is_reserve),
-        ("session_id", body.session_id.is_some(), is_reserve),
-        ("metadata", is_given(&body.metadata), is_reserve || sets_stock),
         ("reservation_id", body.reservation_id.is_some(), !names_item),
         ("ttl_seconds", body.ttl_seconds.is_some(), matches!(op, Op::Reserve | Op::Extend)),
         ("order_id", body.order_id.is_some(), op == Op::Confirm),
@@ -276,7 +266,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         ));
     }
     let command = match op {
-        Op::Reserve => return reserve(body, wish),
+        Op::Reserve => return reserve(body, wish, terms),
         Op::Confirm => {
             let order_id = body.order_id.map(|text| text.0);
             Command::Confirm(Confirm { id: required(body.reservation_id, "/reservation_id")?.0, order_id })
@@ -296,7 +286,8 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
             safety_stock: body.safety_stock.map(|units| units.0),
             default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
             max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
-            metadata: body.metadata.map(|metadata| metadata.0),
+            // Null is not read here: only the single route clears the metadata of an item.
+            metadata: terms.metadata.map_or(Patch::Keep, Patch::Set),
             expected: None,
         }),
         Op::AdjustStock => Command::AdjustStock(AdjustStock {
@@ -317,12 +308,7 @@ fn item(sku: Option<Text>, location: Option<&Text>) -> Result<ItemKey, Invalid> 
     Ok(super::key_at(location.map(|text| &text.0), &required(sku, "/sku")?.0))
 }
 
-fn reserve(body: CommandBody<'_>, wish: Wish) -> Result<Keyed<'_>, Invalid> {
-    let metadata = match body.metadata {
-        Patch::Keep => None,
-        Patch::Clear => return Err(Invalid::new("/metadata", "must be a JSON object, found null")),
-        Patch::Set(metadata) => Some(metadata.0),
-    };
+fn reserve(body: CommandBody<'_>, wish: Wish, terms: OptionalTerms) -> Result<Keyed<'_>, Invalid> {
     let owner_id = required(body.owner_id, "/owner_id")?.0;
     let basket = match (body.lines, body.sku) {
         (Some(_), Some(_)) => {
@@ -340,15 +326,10 @@ fn reserve(body: CommandBody<'_>, wish: Wish) -> Result<Keyed<'_>, Invalid> {
         (None, Some(sku)) => single(super::key_at(body.location.as_ref().map(|text| &text.0), &sku.0), wish)?,
     };
     let command = Command::Reserve(Reserve {
-        owner_id,
         basket,
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
-        pool: body.pool.map(|text| text.0),
-        channel: body.channel.map(|text| text.0),
-        customer_id: body.customer_id.map(|text| text.0),
-        session_id: body.session_id.map(|text| text.0),
-        metadata,
+        terms: ReserveTerms::new(owner_id, terms),
     });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }

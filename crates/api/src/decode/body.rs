@@ -7,12 +7,12 @@ use super::field::{
     Delta, Flag, FulfilmentWord, Key, ModeWord, Object, Quantity, Stock, Text, Together, Ttl, given, setting,
 };
 use super::metadata::Metadata;
+use super::terms::body_with_terms;
 use super::units::AttributesField;
 use serde::Deserialize;
 use stockhold_domain::Patch;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+body_with_terms! {
 pub(super) struct ReserveBody<'a> {
     pub(super) owner_id: Text,
     #[serde(default, deserialize_with = "given")]
@@ -33,20 +33,9 @@ pub(super) struct ReserveBody<'a> {
     pub(super) min_together: Option<Together>,
     #[serde(default, deserialize_with = "given")]
     pub(super) attributes: Option<AttributesField>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) channel: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) pool: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) customer_id: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) session_id: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) metadata: Option<Metadata>,
-}
+}}
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+body_with_terms! {
 pub(super) struct BasketBody<'a> {
     pub(super) owner_id: Text,
     pub(super) lines: Vec<Object<LineBody>>,
@@ -56,17 +45,7 @@ pub(super) struct BasketBody<'a> {
     pub(super) idempotency_key: Option<Key<'a>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) fulfilment: Option<FulfilmentWord>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) channel: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) pool: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) customer_id: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) session_id: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) metadata: Option<Metadata>,
-}
+}}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

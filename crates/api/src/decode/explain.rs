@@ -12,8 +12,6 @@ use std::fmt::Write;
 
 /// Longest piece of a caller's text that a detail or a pointer repeats, in bytes.
 const CLIP_BYTES: usize = 64;
-/// Fields that are understood, to say why they can't be used, and offered to nobody.
-const NOT_OFFERED: [&str; 1] = ["`pool`"];
 const TWO_TO_THE_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// Reads the body a second time, slowly. `error` is what the first time said, for want of a better explanation.
@@ -97,7 +95,7 @@ fn detail(error: &serde_json::Error, pointer: &mut String, ends_in: Option<&str>
     {
         at(name);
         let fields = fields.strip_prefix("one of ").unwrap_or(fields).split(", ");
-        let fields = fields.filter(|field| !NOT_OFFERED.contains(field)).collect::<Vec<_>>().join(", ");
+        let fields = fields.collect::<Vec<_>>().join(", ");
         return format!("is not a field here; the fields are {fields}");
     }
     let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));

@@ -5,7 +5,7 @@ use super::explain::clip;
 use super::path;
 use crate::{cursor, encode};
 use stockhold_domain::{Label, Status};
-use stockhold_store::{Filter, ItemPageRequest};
+use stockhold_store::{ItemPageRequest, ReservationFilter};
 
 /// Most entries of a page.
 pub const PAGE_LIMIT: usize = 1_000;
@@ -13,8 +13,8 @@ pub const PAGE_LIMIT: usize = 1_000;
 pub const PAGE_DEFAULT: usize = 50;
 
 /// `GET /v1/reservations?owner_id=&sku=&location=&status=&limit=&starting_after=`
-pub fn reservations(query: Option<&str>) -> Result<Filter, Invalid> {
-    let mut filter = Filter { limit: PAGE_DEFAULT, ..Filter::default() };
+pub fn reservations(query: Option<&str>) -> Result<ReservationFilter, Invalid> {
+    let mut filter = ReservationFilter { limit: PAGE_DEFAULT, ..ReservationFilter::default() };
     let names = ["owner_id", "sku", "location", "status", "limit", "starting_after"];
     path::parameters(query, &names, |at, text| {
         match at {

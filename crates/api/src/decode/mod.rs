@@ -13,6 +13,7 @@ mod header;
 mod lists;
 mod metadata;
 mod path;
+mod terms;
 mod units;
 
 pub use batch::{COMMANDS, COMMANDS_BODY_BYTES, ITEMS, availability, commands};
@@ -32,7 +33,7 @@ use std::sync::LazyLock;
 use stockhold_domain::limits::BASKET_LINES;
 use stockhold_domain::{
     AdjustStock, Basket, BasketError, Command, Confirm, Extend, FieldError, ItemKey, Label, Release,
-    RequestedLine, ReservationId, Reserve, Return, ReturnSelection, Scope, SetSale, SetStock,
+    RequestedLine, ReservationId, Reserve, ReserveTerms, Return, ReturnSelection, Scope, SetSale, SetStock,
 };
 
 /// Longest body of most routes in bytes.
@@ -67,7 +68,8 @@ pub struct Keyed<'a> {
 /// `POST /v1/inventory/{sku}/reserve?location=`
 pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let body = body::read::<ReserveBody<'a>>(body).map_err(location_in_the_query);
-    let (item, body) = both(item(sku, query), body)?;
+    let (item, mut body) = both(item(sku, query), body)?;
+    let terms = body.take_terms();
     let wish = Wish {
         quantity: body.quantity,
         units: body.units,
@@ -78,15 +80,10 @@ pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Res
     };
     let basket = single(item, wish)?;
     let command = Command::Reserve(Reserve {
-        owner_id: body.owner_id.0,
         basket,
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
-        pool: body.pool.map(|text| text.0),
-        channel: body.channel.map(|text| text.0),
-        customer_id: body.customer_id.map(|text| text.0),
-        session_id: body.session_id.map(|text| text.0),
-        metadata: body.metadata.map(|metadata| metadata.0),
+        terms: ReserveTerms::new(body.owner_id.0, terms),
     });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
@@ -109,18 +106,14 @@ pub fn no_body(body: &[u8]) -> Result<(), Invalid> {
 
 /// `POST /v1/reservations`
 pub fn reserve_basket<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
-    let ((), body) = both(path::no_query(query), body::read::<BasketBody<'a>>(body))?;
+    let ((), mut body) = both(path::no_query(query), body::read::<BasketBody<'a>>(body))?;
+    let terms = body.take_terms();
     let basket = basket(body.lines)?;
     let command = Command::Reserve(Reserve {
-        owner_id: body.owner_id.0,
         basket,
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
-        pool: body.pool.map(|text| text.0),
-        channel: body.channel.map(|text| text.0),
-        customer_id: body.customer_id.map(|text| text.0),
-        session_id: body.session_id.map(|text| text.0),
-        metadata: body.metadata.map(|metadata| metadata.0),
+        terms: ReserveTerms::new(body.owner_id.0, terms),
     });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }

@@ -1,6 +1,7 @@
 //! Events as JSON: what happened, to what, who asked, and what things are after it.
 
 use super::json::{Object, array, put_text};
+use super::terms::put_optional_terms;
 use super::{item, status, text_of, units};
 use stockhold_domain::{
     Event, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, StockCounters, Trace,
@@ -77,7 +78,7 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
 
 fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[StockCounters]) {
     object.uuid("reservation_id", hold.id.as_u128());
-    object.text("owner_id", hold.terms.owner_id.as_str());
+    object.text("owner_id", hold.terms.reserve.owner_id.as_str());
     object.word("status", status(hold.status));
     object.number("quantity", hold.quantity());
     array(object.value("lines"), hold.lines.iter().zip(figures), put_line);
@@ -86,14 +87,7 @@ fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[S
     match change {
         HoldChange::Created => {
             object.time("max_expires_at", hold.terms.max_expires_at);
-            if let Some(extras) = &hold.terms.extras {
-                object.optional_text("channel", extras.channel.as_ref().map(Label::as_str));
-                object.optional_text("customer_id", extras.customer_id.as_ref().map(Label::as_str));
-                object.optional_text("session_id", extras.session_id.as_ref().map(Label::as_str));
-                if let Some(metadata) = &extras.metadata {
-                    object.raw("metadata", metadata);
-                }
-            }
+            put_optional_terms(object, hold.terms.reserve.optional.as_deref());
         }
         HoldChange::Extended | HoldChange::Expired => {}
         HoldChange::Confirmed => {

@@ -7,6 +7,7 @@ pub(crate) mod json;
 
 mod event;
 mod list;
+mod terms;
 mod units;
 
 pub use event::{event, event_type, traceparent};
@@ -15,13 +16,14 @@ pub use units::{added, map_etag, seat_map, unit};
 
 use json::{Object, array};
 use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Line, Mode, Scope, Status};
+use terms::put_optional_terms;
 
 /// A reservation.
 pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
     let mut object = Object::open(out);
     object.uuid("reservation_id", hold.id.as_u128());
     object.word("status", status(hold.status));
-    object.text("owner_id", hold.terms.owner_id.as_str());
+    object.text("owner_id", hold.terms.reserve.owner_id.as_str());
     array(object.value("lines"), &*hold.lines, line);
     object.number("quantity", hold.quantity());
     object.time("created_at", hold.terms.created_at);
@@ -35,14 +37,7 @@ pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
         object.optional_text("close_reason", closing.reason.as_ref().map(Label::as_str));
         object.optional_text("order_id", closing.order_id.as_ref().map(Label::as_str));
     }
-    if let Some(extras) = &hold.terms.extras {
-        object.optional_text("channel", extras.channel.as_ref().map(Label::as_str));
-        object.optional_text("customer_id", extras.customer_id.as_ref().map(Label::as_str));
-        object.optional_text("session_id", extras.session_id.as_ref().map(Label::as_str));
-        if let Some(metadata) = &extras.metadata {
-            object.raw("metadata", metadata);
-        }
-    }
+    put_optional_terms(&mut object, hold.terms.reserve.optional.as_deref());
     object.close();
 }
 

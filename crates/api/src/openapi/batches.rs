@@ -1,6 +1,6 @@
 //! The operations that take many at once.
 
-use super::operation::{Answer, Operation};
+use super::operation::Operation;
 use super::problems;
 use super::requests::{adjust_members, basket, order, single, stock_members, ttl};
 use super::reservations::example;
@@ -8,9 +8,10 @@ use super::samples::{at, cart, item, item_key, request_id, written};
 use super::schema::{
     Member, always, array, closed, flag, integer, key, label, location, maybe, named, object, uuid, with,
 };
-use crate::decode::{BASKET_BODY_BYTES, COMMANDS, COMMANDS_BODY_BYTES, ITEMS};
+use crate::decode::{COMMANDS, ITEMS};
 use crate::encode;
 use crate::problem::Reason;
+use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// What may stand against one command of a batch.
@@ -212,42 +213,25 @@ fn commands() -> Operation {
         );
         list.close(out);
     });
-    Operation::new("post", "/v1/commands", "run_commands", "Reservations")
-        .does(
-            "Run many commands in one call",
-            "Up to 8,192 commands: reserve, confirm, release, extend, set_stock and adjust_stock. They are decided in their order, \
-             each on its own: one that is refused, or that can't be understood, does not touch the others. The idempotency \
-             key of each is in its body; the header is refused. `set_stock` takes no key, because setting the same values \
-             twice changes nothing. Preconditions (If-Match) exist only on the single routes.",
-        )
-        .takes_up_to(
-            COMMANDS_BODY_BYTES,
-            "CommandsRequest",
-            json!({
-                "mixed": example("A stock that is set, one that is adjusted, a reserve of one item, one of several, a confirm, a release and an extend", json!({
-                    "commands": [
-                        { "op": "set_stock", "sku": "tea", "total_units": 120 },
-                        { "op": "adjust_stock", "sku": "tea", "delta": -3, "reason": "broken", "idempotency_key": "count-7" },
-                        { "op": "reserve", "owner_id": "cart-8", "sku": "tea", "idempotency_key": "cart-8-1" },
-                        { "op": "reserve", "owner_id": "cart-9", "ttl_seconds": 300, "lines": [
-                            { "sku": "tea", "quantity": 2 }, { "sku": "cup", "location": "hub-9" },
-                        ] },
-                        { "op": "confirm", "reservation_id": ID, "order_id": "order-1001" },
-                        { "op": "release", "reservation_id": OTHER_ID, "reason": "cart emptied" },
-                        { "op": "extend", "reservation_id": OTHER_ID, "ttl_seconds": 600 },
-                    ],
-                })),
-            }),
-        )
-        .answers(
-            Answer::new(200, "What became of each.").json(
-                "CommandsAnswer",
-                json!({
-                    "mixed": example("A reserve that holds, a release that was replayed, a reserve that is refused", results),
-                }),
-            ),
-        )
-        .writes()
+    Operation::of(RouteId::RunCommands)
+        .requests(json!({
+            "mixed": example("A stock that is set, one that is adjusted, two reserves, an extend, a confirm and a release", json!({
+                "commands": [
+                    { "op": "set_stock", "sku": "tea", "total_units": 120 },
+                    { "op": "adjust_stock", "sku": "tea", "delta": -3, "reason": "broken", "idempotency_key": "count-7" },
+                    { "op": "reserve", "owner_id": "cart-8", "sku": "tea", "idempotency_key": "cart-8-1" },
+                    { "op": "reserve", "owner_id": "cart-9", "ttl_seconds": 300, "lines": [
+                        { "sku": "tea", "quantity": 2 }, { "sku": "cup", "location": "hub-9" },
+                    ] },
+                    { "op": "extend", "reservation_id": ID, "ttl_seconds": 600 },
+                    { "op": "confirm", "reservation_id": ID, "order_id": "order-1001" },
+                    { "op": "release", "reservation_id": OTHER_ID, "reason": "cart emptied" },
+                ],
+            })),
+        }))
+        .responds(json!({
+            "mixed": example("A reserve that holds, a release that is a replay, a reserve that is refused", results),
+        }))
 }
 
 const ID: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
@@ -260,22 +244,11 @@ fn availability() -> Operation {
         encode::unknown_item(list.entry(out), &item_key("hub-9", "cup"));
         list.close(out);
     });
-    Operation::new("post", "/v1/availability", "get_availabilities", "Inventory")
-        .does("Read the availability of many items", "Up to 1,000 items in one call.")
-        .takes_up_to(
-            BASKET_BODY_BYTES,
-            "AvailabilityRequest",
-            json!({
-                "two": example("Two items", json!({
-                    "items": [{ "sku": "tea" }, { "sku": "cup", "location": "hub-9" }],
-                })),
-            }),
-        )
-        .answers(Answer::new(200, "One entry for each item, in the same order.").json(
-            "AvailabilityAnswer",
-            json!({
-                "two": example("One that there is and one that there is not", shown),
-            }),
-        ))
-        .reads()
+    Operation::of(RouteId::GetAvailabilities)
+        .requests(json!({
+            "two": example("Two items", json!({
+                "items": [{ "sku": "tea" }, { "sku": "cup", "location": "hub-9" }],
+            })),
+        }))
+        .responds(json!({ "two": example("One item that exists and one that does not", shown) }))
 }

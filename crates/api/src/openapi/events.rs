@@ -1,7 +1,7 @@
 //! The operations on events, and what events look like.
 
 use super::lists::limit;
-use super::operation::{Answer, Operation, component, in_query};
+use super::operation::{Operation, component, in_query};
 use super::reservations::{example, on_one};
 use super::samples::{cart, event_id, happened, history, item, item_key, label as made_label};
 use super::schema::{
@@ -9,11 +9,10 @@ use super::schema::{
     word,
 };
 use crate::encode;
+use crate::routes::RouteId;
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
 use stockhold_domain::{Scope, StockChange, Transition};
-
-const TAG: &str = "Events";
 
 const OF_RESERVATIONS: [&str; 6] = [
     "reservation.created",
@@ -197,14 +196,8 @@ fn figures(description: &str, own: Vec<Member>) -> Value {
 
 fn of_one() -> Operation {
     let rows: Vec<_> = history().iter().map(shown).collect();
-    on_one("get", "/v1/reservations/{reservation_id}/events", "get_reservation_events")
-        .tagged(TAG)
-        .does("Read a reservation's history", "All that happened to it, the oldest first.")
-        .answers(
-            Answer::new(200, "Its events.")
-                .json("History", json!({ "history": example("Made and sold", json!({ "data": rows })) })),
-        )
-        .reads()
+    on_one(RouteId::GetReservationEvents)
+        .responds(json!({ "history": example("Created and confirmed", json!({ "data": rows })) }))
 }
 
 fn all() -> Operation {
@@ -218,20 +211,10 @@ fn all() -> Operation {
     ];
     let data: Vec<_> = rows.iter().map(shown).collect();
     let page = json!({ "data": data, "has_more": true, "next_cursor": "9" });
-    Operation::new("get", "/v1/events", "list_events", TAG)
-        .does(
-            "Read events",
-            "Everything that happened, in the order of commits. Positions are without gaps, so a reader that goes on after \
-             the last one it has misses nothing. A position beyond the newest event is refused: whoever has one has seen \
-             another history, as after a restore.",
-        )
-        .parameter(after("Only events after this position; 0, or none, is from the first."))
+    Operation::of(RouteId::ListEvents)
+        .parameter(after("Only events after this position. Default: 0, from the first event."))
         .parameter(limit())
-        .answers(Answer::new(200, "A page.").json(
-            "EventPage",
-            json!({ "page": example("A delivery, a reserve, a pause", page) }),
-        ))
-        .reads()
+        .responds(json!({ "page": example("A delivery, a reserve, a pause", page) }))
 }
 
 fn stream() -> Operation {
@@ -241,26 +224,12 @@ fn stream() -> Operation {
     });
     let begins = "retry: 1000\nid: 7\n\n".to_owned();
     let stream: String = std::iter::once(begins).chain(stream).collect();
-    Operation::new("get", "/v1/events/stream", "stream_events", TAG)
-        .does(
-            "Follow events",
-            "Server-sent events: each event as it is committed, its position as the `id`, so that a client that comes \
-             back goes on where it was. It begins at the newest event unless it is told where; the first block has no \
-             data and says where that is. Lines that begin with a colon keep the connection open and mean nothing. A \
-             client that does not read what it is sent for 15 seconds is cut off. There is no gap to tell it of: nothing is \
-             dropped, and with the last id that it has seen it gets what it has not. A position beyond the newest event is \
-             refused.",
-        )
-        .parameter(after("Begin after this position; 0 is from the first."))
+    Operation::of(RouteId::StreamEvents)
+        .parameter(after(
+            "Begin after this position; 0 is from the first event. Default: after the newest event.",
+        ))
         .parameter(component("parameters", "LastEventId"))
-        .answers(
-            Answer::new(200, "Events, until one side hangs up.").header("Cache-Control", "NoStore").content(
-                "text/event-stream",
-                json!({ "type": "string", "description": "Each `data` line is an `Event`." }),
-                json!({ "events": example("Two events", stream.into()) }),
-            ),
-        )
-        .reads()
+        .responds(json!({ "events": example("Two events", stream.into()) }))
 }
 
 fn after(description: &str) -> Value {

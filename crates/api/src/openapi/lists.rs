@@ -4,7 +4,7 @@ use super::operation::in_query;
 use super::schema::{Member, always, array, flag, integer, maybe, named, object, text, with};
 use crate::decode::{PAGE_DEFAULT, PAGE_LIMIT};
 use serde_json::{Value, json};
-use stockhold_store::UNIT_HISTORY;
+use stockhold_store::UNIT_HISTORY_LIMIT;
 
 /// Their schemas, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -22,7 +22,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                     array(
                         named("Event"),
                         0,
-                        UNIT_HISTORY,
+                        UNIT_HISTORY_LIMIT,
                         "The newest events that moved it, the oldest of them first. Of units that were added together only this \
                          one is shown.",
                     ),

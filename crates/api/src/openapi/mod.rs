@@ -31,6 +31,7 @@ pub use docs::docs_html;
 pub(crate) use docs::{answered_by, html};
 
 use crate::problem::Reason;
+use crate::routes::Tag;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
@@ -52,7 +53,6 @@ pub fn text() -> &'static str {
 }
 
 fn made() -> Value {
-    let mut paths: Map<String, Value> = Map::new();
     let operations = [
         reservations::operations(),
         batches::of_reservations(),
@@ -63,13 +63,19 @@ fn made() -> Value {
         events::operations(),
         pages::operations(),
     ];
-    for operation in operations.into_iter().flatten() {
-        let (path, method) = (operation.path, operation.method);
+    let mut operations: Vec<_> = operations.into_iter().flatten().collect();
+    operations.sort_by_key(|operation| operation.route.id as usize);
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations {
+        let (path, method) = (operation.route.path, operation.route.method.name().to_ascii_lowercase());
         paths.entry(path).or_insert_with(|| json!({}))[method] = operation.document();
     }
     for (path, item) in pages::admin() {
         paths.insert(path.to_owned(), item);
     }
+    let mut tags: Vec<_> =
+        Tag::ALL.iter().map(|tag| json!({ "name": tag.name(), "description": tag.description() })).collect();
+    tags.push(json!({ "name": pages::ADMIN, "description": "Health and metrics, on the admin listener." }));
     json!({
         "openapi": "3.1.1",
         "info": {
@@ -80,14 +86,7 @@ fn made() -> Value {
             "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
         },
         "servers": [{ "url": "/", "description": "This server." }],
-        "tags": [
-            { "name": "Reservations", "description": "Hold units for a time; sell them or give them back." },
-            { "name": "Inventory", "description": "Items: what exists, and what of it is to be had." },
-            { "name": "Sale", "description": "Stop and go on selling." },
-            { "name": "Events", "description": "What happened, in order." },
-            { "name": "About", "description": "The contract and the pages of reasons." },
-            { "name": "Admin", "description": "Health and metrics, on a listener of their own." },
-        ],
+        "tags": tags,
         "paths": paths,
         "components": {
             "schemas": schemas(),

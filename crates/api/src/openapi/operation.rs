@@ -1,64 +1,30 @@
-//! One operation of the document: what is asked, what is answered, and every reason that may stand against it.
+//! One operation of the document: its row of the route table, with parameters, examples and links.
 
 use super::problems;
-use super::schema::{etag, header_key, named};
-use crate::decode::BODY_BYTES;
+use super::schema::{etag, header_key, named, with};
 use crate::problem::{self, Reason, grouped};
+use crate::routes::{self, Body, Content, Preconditions, RouteId, RouteSpec};
 use serde_json::{Map, Value, json};
-
-/// Reasons that stand in front of every route: a body that it does not take, that does not come or that there is no room
-/// for, and what breaks.
-const EVERYWHERE: [Reason; 6] = [
-    Reason::InvalidRequest,
-    Reason::RequestTimeout,
-    Reason::TooLarge,
-    Reason::UnsupportedMediaType,
-    Reason::Internal,
-    Reason::Overloaded,
-];
 
 /// See the module.
 pub(super) struct Operation {
-    /// In lower case.
-    pub(super) method: &'static str,
-    pub(super) path: &'static str,
-    id: &'static str,
-    tag: &'static str,
-    summary: &'static str,
-    description: &'static str,
+    pub(super) route: &'static RouteSpec,
     parameters: Vec<Value>,
-    body: Option<Value>,
-    answers: Vec<Answer>,
-    reasons: Vec<Reason>,
+    body_examples: Value,
+    response_examples: Value,
+    links: Option<Value>,
 }
 
 impl Operation {
-    /// With the place where it is, and what it is called.
-    pub(super) fn new(method: &'static str, path: &'static str, id: &'static str, tag: &'static str) -> Self {
+    /// The operation of a route.
+    pub(super) fn of(route: RouteId) -> Self {
         Self {
-            method,
-            path,
-            id,
-            tag,
-            summary: "",
-            description: "",
+            route: route.spec(),
             parameters: Vec::new(),
-            body: None,
-            answers: Vec::new(),
-            reasons: Vec::new(),
+            body_examples: json!({}),
+            response_examples: json!({}),
+            links: None,
         }
-    }
-
-    /// Under another heading than its path's.
-    pub(super) fn tagged(mut self, tag: &'static str) -> Self {
-        self.tag = tag;
-        self
-    }
-
-    /// What it does in a few words, and in more.
-    pub(super) fn does(mut self, summary: &'static str, description: &'static str) -> Self {
-        (self.summary, self.description) = (summary, description);
-        self
     }
 
     /// A parameter of the path or the query.
@@ -67,96 +33,45 @@ impl Operation {
         self
     }
 
-    /// The command may carry an idempotency key.
-    pub(super) fn keyed(mut self) -> Self {
-        self.reasons.push(Reason::IdempotencyMismatch);
-        self.parameter(component("parameters", "IdempotencyKey"))
-    }
-
-    /// The change may name the item's version.
-    pub(super) fn conditional(mut self) -> Self {
-        self.reasons.push(Reason::PreconditionFailed);
-        self.parameter(component("parameters", "IfMatch"))
-    }
-
-    /// The change may be meant for an item that is not there yet.
-    pub(super) fn creating(self) -> Self {
-        self.parameter(component("parameters", "IfNoneMatch"))
-    }
-
-    /// It takes a body of this schema.
-    pub(super) fn takes(self, schema: &str, examples: Value) -> Self {
-        self.body(schema, true, BODY_BYTES, &examples)
-    }
-
-    /// It takes a body of this schema, or none.
-    pub(super) fn may_take(self, schema: &str, examples: Value) -> Self {
-        self.body(schema, false, BODY_BYTES, &examples)
-    }
-
-    /// It takes a body of this schema and at most so many bytes.
-    pub(super) fn takes_up_to(self, bytes: usize, schema: &str, examples: Value) -> Self {
-        self.body(schema, true, bytes, &examples)
-    }
-
-    fn body(mut self, schema: &str, required: bool, bytes: usize, examples: &Value) -> Self {
-        let or_none = if required { "" } else { " May be left out." };
-        self.body = Some(json!({
-            "description": format!("UTF-8 JSON of at most {} bytes, uncompressed.{or_none}", grouped(bytes as u64)),
-            "required": required,
-            "content": { "application/json": { "schema": named(schema), "examples": examples } },
-        }));
+    /// Examples of the request's body, by name.
+    pub(super) fn requests(mut self, examples: Value) -> Self {
+        self.body_examples = examples;
         self
     }
 
-    /// What it is answered with when it goes well.
-    pub(super) fn answers(mut self, answer: Answer) -> Self {
-        self.answers.push(answer);
+    /// Examples of the response's body, by name.
+    pub(super) fn responds(mut self, examples: Value) -> Self {
+        self.response_examples = examples;
         self
     }
 
-    /// What may stand against it beside what may always.
-    pub(super) fn refuses(mut self, reasons: &[Reason]) -> Self {
-        self.reasons.extend_from_slice(reasons);
+    /// The operations that can follow, and what they take from the response.
+    pub(super) fn links(mut self, links: Value) -> Self {
+        self.links = Some(links);
         self
-    }
-
-    /// It changes something: the store may be unable to say whether.
-    pub(super) fn writes(self) -> Self {
-        self.reads().refuses(&[Reason::OutcomeUnknown])
-    }
-
-    /// It asks the store.
-    pub(super) fn reads(self) -> Self {
-        self.refuses(&[Reason::Unavailable])
     }
 
     /// As the document has it.
     pub(super) fn document(self) -> Value {
+        let route = self.route;
         let mut operation = json!({
-            "operationId": self.id,
-            "tags": [self.tag],
-            "summary": self.summary,
-            "description": self.description,
+            "operationId": route.operation,
+            "tags": [route.tag.name()],
+            "summary": route.summary,
+            "description": route.description,
         });
         let mut parameters = self.parameters;
-        parameters.extend(["RequestId", "TraceParent"].map(|name| component("parameters", name)));
+        parameters.extend(headers_of(route).into_iter().map(|name| component("parameters", name)));
         operation["parameters"] = parameters.into();
-        if let Some(body) = self.body {
+        if let Some(body) = request_body(route.body, &self.body_examples) {
             operation["requestBody"] = body;
         }
         let mut responses = Map::new();
-        for answer in self.answers {
-            responses.insert(answer.status.to_string(), answer.document());
+        for one in route.responses {
+            responses
+                .insert(one.status.to_string(), response(one, &self.response_examples, self.links.as_ref()));
         }
-        let changes = self.method != "get";
-        let may = |reason: &Reason| {
-            EVERYWHERE.contains(reason)
-                || self.reasons.contains(reason)
-                || (changes && *reason == Reason::Forbidden)
-        };
-        let reasons: Vec<_> = Reason::ALL.iter().copied().filter(may).collect();
-        for with_status in reasons.chunk_by(|a, b| a.status() == b.status()) {
+        for with_status in route.reasons().chunk_by(|a, b| a.status() == b.status()) {
             if let Some(first) = with_status.first() {
                 responses.insert(first.status().to_string(), answer_of(with_status));
             }
@@ -166,54 +81,64 @@ impl Operation {
     }
 }
 
-/// An answer of something that went well.
-pub(super) struct Answer {
-    status: u16,
-    response: Value,
+/// The headers that a route reads, by the names of their components.
+fn headers_of(route: &RouteSpec) -> Vec<&'static str> {
+    let mut headers = Vec::new();
+    if route.idempotency_key {
+        headers.push("IdempotencyKey");
+    }
+    match route.preconditions {
+        Preconditions::None => {}
+        Preconditions::IfMatch => headers.push("IfMatch"),
+        Preconditions::IfMatchOrAbsent => headers.extend(["IfMatch", "IfNoneMatch"]),
+        Preconditions::Cached => headers.push("MapIfNoneMatch"),
+    }
+    headers.extend(["RequestId", "TraceParent"]);
+    headers
 }
 
-impl Answer {
-    /// With its status.
-    pub(super) fn new(status: u16, description: &str) -> Self {
-        let headers = json!({ "X-Request-Id": component("headers", "RequestId") });
-        Self { status, response: json!({ "description": description, "headers": headers }) }
-    }
+fn request_body(body: Body, examples: &Value) -> Option<Value> {
+    let (schema, limit, required) = match body {
+        Body::None => return None,
+        Body::Optional { schema, limit } => (schema, limit, false),
+        Body::Required { schema, limit } => (schema, limit, true),
+    };
+    let or_none = if required { "" } else { " Optional." };
+    Some(json!({
+        "description": format!("UTF-8 JSON of at most {} bytes, uncompressed.{or_none}", grouped(limit as u64)),
+        "required": required,
+        "content": { "application/json": { "schema": named(schema), "examples": examples } },
+    }))
+}
 
-    /// JSON of this schema.
-    pub(super) fn json(self, schema: &str, examples: Value) -> Self {
-        self.content("application/json", named(schema), examples)
+/// A response of a request that succeeds.
+fn response(response: &routes::Response, examples: &Value, links: Option<&Value>) -> Value {
+    let mut headers = json!({ "X-Request-Id": component("headers", "RequestId") });
+    for (name, component_name) in response.headers {
+        headers[name] = component("headers", component_name);
     }
-
-    /// A body of any type.
-    pub(super) fn content(mut self, kind: &str, schema: Value, examples: Value) -> Self {
-        let mut media = json!({ "schema": schema });
-        if examples.as_object().is_some_and(|examples| !examples.is_empty()) {
-            media["examples"] = examples;
+    let mut document = json!({ "description": response.description, "headers": headers });
+    let text = || json!({ "type": "string" });
+    let (kind, schema) = match response.content {
+        Content::None => return document,
+        Content::Json(schema) => ("application/json", named(schema)),
+        Content::OpenApi => {
+            ("application/json", json!({ "type": "object", "required": ["openapi", "info", "paths"] }))
         }
-        self.response["content"] = json!({ kind: media });
-        self
+        Content::Text(kind) if kind == routes::EVENT_STREAM => {
+            (kind, with(text(), "description", "Each `data` line is an `Event`."))
+        }
+        Content::Text(kind) => (kind, text()),
+    };
+    let mut media = json!({ "schema": schema });
+    if examples.as_object().is_some_and(|examples| !examples.is_empty()) {
+        media["examples"] = examples.clone();
     }
-
-    /// A header of its own.
-    pub(super) fn header(mut self, name: &str, component_name: &str) -> Self {
-        self.response["headers"][name] = component("headers", component_name);
-        self
+    document["content"] = json!({ kind: media });
+    if let Some(links) = links {
+        document["links"] = links.clone();
     }
-
-    /// It may be a replay under an idempotency key.
-    pub(super) fn replayable(self) -> Self {
-        self.header("Idempotent-Replayed", "Replayed")
-    }
-
-    /// What can be asked next, with what of this answer.
-    pub(super) fn links(mut self, links: Value) -> Self {
-        self.response["links"] = links;
-        self
-    }
-
-    fn document(self) -> Value {
-        self.response
-    }
+    document
 }
 
 /// The answers that have a status in common.
@@ -309,46 +234,45 @@ pub(super) fn parameters() -> Value {
     json!({
         "IdempotencyKey": {
             "name": "Idempotency-Key", "in": "header", "required": false, "schema": header_key(),
-            "description": "Makes a retry safe: the same request under the same key takes effect once, and the retry is \
-                answered with what the first one made, as it is now, and `Idempotent-Replayed: true`. Another request \
-                under the same key is `idempotency_mismatch`. Bare or quoted. Keys are kept for 24 hours or longer; \
-                refusals are not remembered.",
+            "description": "Makes a retry safe: the same request with the same key takes effect once. The answer to a retry \
+                shows the resource as it is now, with `Idempotent-Replayed: true`. A different request with the same key \
+                is `idempotency_mismatch`. Bare or quoted. Keys are kept for 24 hours or longer. Refusals are not kept.",
             "example": "order-1001",
         },
         "IfMatch": {
             "name": "If-Match", "in": "header", "required": false,
             "schema": { "type": "string", "pattern": r#"^(\*|(W/)?"[!#-~]*"(, (W/)?"[!#-~]*")*)$"# },
-            "description": "The `ETag` of the item that the change is meant for, several of them, or `*` for any: if \
-                somebody changed the item in between, or there is none, it is `precondition_failed`.",
+            "description": "The `ETag` of the item that the change is meant for, or a list of them, or `*` for any. If the \
+                item has changed since, or does not exist, the answer is `precondition_failed`.",
             "example": "\"4\"",
         },
         "IfNoneMatch": {
             "name": "If-None-Match", "in": "header", "required": false,
-            "schema": { "type": "string", "const": "*" },
-            "description": "`*` creates the item and never overwrites one: if there is one, it is \
-                `precondition_failed`. Not together with `If-Match`.",
+            "schema": { "type": "string", "pattern": r"^\*$" },
+            "description": "`*` creates the item and never overwrites one. If the item exists, the answer is \
+                `precondition_failed`. Do not send it together with `If-Match`.",
         },
         "MapIfNoneMatch": {
             "name": "If-None-Match", "in": "header", "required": false, "schema": { "type": "string" },
-            "description": "The `ETag` of the map that the caller has: if it is that still, the answer is 304.",
+            "description": "The `ETag` of the map that the caller has. If the map has not changed, the answer is 304.",
             "example": "\"4-1207\"",
         },
         "LastEventId": {
             "name": "Last-Event-ID", "in": "header", "required": false,
             "schema": { "type": "string", "pattern": "^[0-9]{1,19}$" },
-            "description": "Begin after this position. Clients of server-sent events send it by themselves when they come \
-                back; it goes before `after`.",
+            "description": "Begin after this position. Clients of server-sent events send it when they reconnect. It \
+                overrides `after`.",
         },
         "RequestId": {
             "name": "X-Request-Id", "in": "header", "required": false, "schema": { "type": "string" },
-            "description": "What the caller calls the request: 1 to 128 bytes of printable ASCII, shown in the answer, in \
-                problems, events and the log. Anything else is passed over and a UUID takes its place.",
+            "description": "The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in \
+                problems, in events and in the log. Any other value is ignored and replaced by a UUID.",
             "example": "checkout-7-1",
         },
         "TraceParent": {
             "name": "traceparent", "in": "header", "required": false, "schema": { "type": "string" },
-            "description": "The caller's W3C trace context, kept in the events that the request makes. What is not well \
-                formed is passed over.",
+            "description": "The caller's W3C trace context. It is stored in the events of the request. A malformed value is \
+                ignored.",
             "example": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         },
     })
@@ -358,8 +282,8 @@ pub(super) fn parameters() -> Value {
 pub(super) fn headers() -> Value {
     json!({
         "RequestId": {
-            "required": true, "schema": super::schema::label("What the request is called."),
-            "description": "What the request is called: as the caller said in `X-Request-Id`, or a UUID.",
+            "required": true, "schema": super::schema::label("The request's name."),
+            "description": "The request's name: the caller's `X-Request-Id`, or a UUID.",
         },
         "ETag": {
             "required": true, "schema": etag(),
@@ -367,7 +291,7 @@ pub(super) fn headers() -> Value {
         },
         "MapETag": {
             "required": true, "schema": { "type": "string", "pattern": "^\"[0-9]{1,19}-[0-9]{1,20}s?\"$" },
-            "description": "Another one whenever a unit has moved, come or gone; for `If-None-Match`.",
+            "description": "Changes whenever a unit is added, retired, held, sold or released. For `If-None-Match`.",
         },
         "Location": {
             "required": true, "schema": { "type": "string", "pattern": "^/v1/reservations/[0-9a-f-]{36}$" },
@@ -375,15 +299,15 @@ pub(super) fn headers() -> Value {
         },
         "Replayed": {
             "required": false, "schema": { "type": "string", "const": "true" },
-            "description": "`true` when the idempotency key was used before: nothing was done again.",
+            "description": "`true` when the idempotency key was used before. Nothing was changed by this request.",
         },
         "NoStore": {
             "required": true, "schema": { "type": "string", "const": "no-store" },
-            "description": "What lies between must not keep it.",
+            "description": "Proxies must not store the response.",
         },
         "RetryAfter": {
             "required": true, "schema": { "type": "integer", "minimum": 1 },
-            "description": "Seconds to wait before the same request is worth another try.",
+            "description": "Seconds to wait before sending the same request again.",
         },
         "Allow": {
             "required": true, "schema": { "type": "string" },

@@ -5,9 +5,9 @@ use crate::encode;
 use serde_json::Value;
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Event, EventId, Extras, Hold, HoldChange, Instant, Item, ItemKey, Label,
-    Line, LineUnit, LineUnits, Mode, Origin, Place, Pool, RequestId, ReservationId, Seconds, Settings,
-    Status, StockChange, StockCounters, Terms, Trace, Transition, Unit, UnitStatus,
+    Attribute, Attributes, Closing, Event, EventId, Hold, HoldChange, HoldTerms, Instant, Item, ItemKey,
+    Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin, Place, Pool, RequestId, ReservationId,
+    ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters, Trace, Transition, Unit, UnitStatus,
 };
 use stockhold_store::EventRow;
 
@@ -47,7 +47,7 @@ fn seconds(seconds: u64) -> Option<Seconds> {
 
 /// An active reservation of one item.
 pub(super) fn cart() -> Hold {
-    let extras = Extras {
+    let optional = OptionalTerms {
         channel: Some(label("web")),
         customer_id: Some(label("customer-41")),
         session_id: None,
@@ -57,11 +57,10 @@ pub(super) fn cart() -> Hold {
         id: id(),
         status: Status::Active,
         expires_at: at(300),
-        terms: Arc::new(Terms {
-            owner_id: label("cart-7"),
+        terms: Arc::new(HoldTerms {
+            reserve: ReserveTerms::new(label("cart-7"), optional),
             created_at: at(0),
             max_expires_at: at(1_800),
-            extras: Some(Box::new(extras)),
         }),
         lines: [line("default", "tea", 2, 41)].into(),
         closing: None,

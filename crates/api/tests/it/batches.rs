@@ -6,8 +6,8 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::wire;
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, Patch, Release, RequestId,
-    RequestedLine, Reserve, Seconds, SetStock,
+    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, OptionalTerms, Patch, Release, RequestId,
+    RequestedLine, Reserve, ReserveTerms, Seconds, SetStock,
 };
 
 fn all(body: &str) -> Vec<Result<Keyed<'_>, Invalid>> {
@@ -28,7 +28,7 @@ fn commands_as_they_are_meant() {
     let body = format!(
         r#" {{ "commands" : [
             {{"op":"reserve","owner_id":"o","lines":[{{"sku":"a","quantity":2}},{{"sku":"b","location":"hub"}},{{"sku":"a"}}],
-              "ttl_seconds":60,"fulfilment":"partial","channel":"web","pool":"vip","customer_id":"c","session_id":"s",
+              "ttl_seconds":60,"fulfilment":"partial","channel":"web","customer_id":"c","session_id":"s",
               "metadata":{{"b":1,"a":[]}},"idempotency_key":"k\"1"}},
             {{"sku":"a","owner_id":"o","location":"hub","quantity":3,"op":"reserve"}},
             {{"op":"confirm","reservation_id":"{ID}","order_id":"7","idempotency_key":"k2"}},
@@ -36,7 +36,7 @@ fn commands_as_they_are_meant() {
             {{"op":"extend","reservation_id":"{ID}","ttl_seconds":5}},
             {{"op":"set_stock","sku":"a","location":"hub","total_units":9,"mode":"counted","safety_stock":1,
               "default_ttl_seconds":null,"max_hold_seconds":60,"metadata":{{"a":1}}}},
-            {{"op":"set_stock","sku":"a","total_units":9,"metadata":null}},
+            {{"op":"set_stock","sku":"a","total_units":9}},
             {{"op":"adjust_stock","sku":"a","delta":-3,"reason":"broken","idempotency_key":"k3"}}
         ] }} "#,
         ID.to_uppercase()
@@ -45,26 +45,24 @@ fn commands_as_they_are_meant() {
         |location: &str, sku: &str, quantity: u64| RequestedLine { item: key(location, sku), quantity };
     let basket = |wants: Vec<RequestedLine>| Basket::new(wants).unwrap();
     let full = Reserve {
-        owner_id: label("o"),
         basket: basket(vec![want("default", "a", 3), want("hub", "b", 1)]),
         ttl: Some(Seconds::new(60).unwrap()),
         fulfilment: Fulfilment::Partial,
-        pool: Some(label("vip")),
-        channel: Some(label("web")),
-        customer_id: Some(label("c")),
-        session_id: Some(label("s")),
-        metadata: Some(r#"{"a":[],"b":1}"#.into()),
+        terms: ReserveTerms::new(
+            label("o"),
+            OptionalTerms {
+                channel: Some(label("web")),
+                customer_id: Some(label("c")),
+                session_id: Some(label("s")),
+                metadata: Some(r#"{"a":[],"b":1}"#.into()),
+            },
+        ),
     };
     let short = Reserve {
         basket: basket(vec![want("hub", "a", 3)]),
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
-        ..full.clone()
+        terms: ReserveTerms { optional: None, ..full.terms.clone() },
     };
     let expected = [
         (Command::Reserve(full), Some("k\"1")),
@@ -93,7 +91,7 @@ fn commands_as_they_are_meant() {
                 safety_stock: None,
                 default_ttl: Patch::Keep,
                 max_hold: Patch::Keep,
-                metadata: Patch::Clear,
+                metadata: Patch::Keep,
                 expected: None,
             }),
             None,

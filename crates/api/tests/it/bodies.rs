@@ -204,7 +204,7 @@ fn words() {
 #[test]
 fn every_label_is_checked() {
     for value in ["null", "7", "[]", "{}", "false"] {
-        for field in ["owner_id", "channel", "pool", "customer_id", "session_id"] {
+        for field in ["owner_id", "channel", "customer_id", "session_id"] {
             let owner = if field == "owner_id" { "" } else { r#""owner_id":"o","# };
             reserve(format!(r#"{{{owner}"{field}":{value}}}"#), &format!("/{field}"), NAME);
         }

@@ -3,8 +3,9 @@
 use crate::samples::{ID, id, key, label};
 use stockhold_api::decode::{self, Keyed, Match};
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, Patch, Precondition, Release,
-    RequestedLine, Reserve, Return, ReturnSelection, Scope, Seconds, SetSale, SetStock,
+    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, OptionalTerms, Patch, Precondition,
+    Release, RequestedLine, Reserve, ReserveTerms, Return, ReturnSelection, Scope, Seconds, SetSale,
+    SetStock,
 };
 
 fn seconds(n: u64) -> Seconds {
@@ -21,15 +22,10 @@ fn basket(wants: &[(&str, &str, u64)]) -> Basket {
 
 fn plain(owner: &str, basket: Basket) -> Reserve {
     Reserve {
-        owner_id: label(owner),
         basket,
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
+        terms: ReserveTerms { owner_id: label(owner), optional: None },
     }
 }
 
@@ -40,17 +36,21 @@ fn reserves() {
     assert_eq!(key, None);
 
     let body = br#"{"owner_id":"o \u00e9","quantity":18446744073709551615,"ttl_seconds":60,
-        "idempotency_key":"k\"1","fulfilment":"partial","channel":"web","pool":"vip","customer_id":"c",
+        "idempotency_key":"k\"1","fulfilment":"partial","channel":"web","customer_id":"c",
         "session_id":"s","metadata":{"b": [1, 2.50 , true],"a":{"z":null,"y":"\u0041\n/"}}}"#;
     let Keyed { command, key } = decode::reserve_single("tea", Some("location=hub"), body).unwrap();
     let full = Reserve {
         ttl: Some(seconds(60)),
         fulfilment: Fulfilment::Partial,
-        pool: Some(label("vip")),
-        channel: Some(label("web")),
-        customer_id: Some(label("c")),
-        session_id: Some(label("s")),
-        metadata: Some(r#"{"a":{"y":"A\n/","z":null},"b":[1,2.50,true]}"#.into()),
+        terms: ReserveTerms::new(
+            label("o é"),
+            OptionalTerms {
+                channel: Some(label("web")),
+                customer_id: Some(label("c")),
+                session_id: Some(label("s")),
+                metadata: Some(r#"{"a":{"y":"A\n/","z":null},"b":[1,2.50,true]}"#.into()),
+            },
+        ),
         ..plain("o é", basket(&[("hub", "tea", u64::MAX)]))
     };
     assert_eq!(command, Command::Reserve(full));

@@ -2,7 +2,7 @@
 //! panic. The long form, guided by coverage, is in `fuzz/`.
 
 use crate::parsers::PARSERS;
-use stockhold_store::mangle::mangle;
+use stockhold_store::mutate::mutate;
 
 const ROUNDS: u64 = 10_000;
 
@@ -30,6 +30,6 @@ const EXAMPLES: [&str; 16] = [
 fn requests_are_read_or_refused_with_words() {
     let examples: Vec<Vec<u8>> = EXAMPLES.map(|text| text.as_bytes().to_vec()).into();
     for parser in PARSERS {
-        mangle(parser, &examples, ROUNDS);
+        mutate(parser, &examples, ROUNDS);
     }
 }

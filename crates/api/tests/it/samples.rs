@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use stockhold_api::decode::Invalid;
 use stockhold_domain::{
-    Closing, EventId, Extras, Hold, Instant, Item, ItemKey, Label, Line, Mode, ReservationId, Seconds,
-    Settings, Status, StockCounters, Terms,
+    Closing, EventId, Hold, HoldTerms, Instant, Item, ItemKey, Label, Line, Mode, OptionalTerms,
+    ReservationId, ReserveTerms, Seconds, Settings, Status, StockCounters,
 };
 
 pub(crate) const ID: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
@@ -31,11 +31,10 @@ pub(crate) fn hold() -> Hold {
         id: id(),
         status: Status::Active,
         expires_at: at(600_000),
-        terms: Arc::new(Terms {
-            owner_id: label("cart \"7\" \\ é"),
+        terms: Arc::new(HoldTerms {
+            reserve: ReserveTerms { owner_id: label("cart \"7\" \\ é"), optional: None },
             created_at: at(0),
             max_expires_at: at(1_800_000),
-            extras: None,
         }),
         lines: vec![
             Line {
@@ -64,7 +63,7 @@ pub(crate) fn hold() -> Hold {
 /// A confirmed reservation with every optional part.
 pub(crate) fn full_hold() -> Hold {
     let bare = hold();
-    let extras = Extras {
+    let optional = OptionalTerms {
         channel: Some(label("web")),
         customer_id: Some(label("c-1")),
         session_id: Some(label("s-1")),
@@ -72,7 +71,10 @@ pub(crate) fn full_hold() -> Hold {
     };
     Hold {
         status: Status::Confirmed,
-        terms: Arc::new(Terms { extras: Some(Box::new(extras)), ..(*bare.terms).clone() }),
+        terms: Arc::new(HoldTerms {
+            reserve: ReserveTerms::new(bare.terms.reserve.owner_id.clone(), optional),
+            ..(*bare.terms).clone()
+        }),
         closing: Some(Box::new(Closing {
             at: at(1_234),
             reason: Some(label("changed mind")),

@@ -81,7 +81,7 @@ fn readers_read_what_is_written() {
         let json = written(|out| encode::reservation(out, &written_hold));
         let read: wire::Reservation = serde_json::from_str(&json).unwrap();
         assert_eq!((read.reservation_id, read.status), (id(), status));
-        assert_eq!((&*read.owner_id, read.quantity), (written_hold.terms.owner_id.as_str(), 3));
+        assert_eq!((&*read.owner_id, read.quantity), (written_hold.terms.reserve.owner_id.as_str(), 3));
         assert_eq!(
             (read.created_at, read.expires_at, read.max_expires_at),
             (at(0), at(600_000), at(1_800_000))

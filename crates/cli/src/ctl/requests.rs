@@ -81,9 +81,6 @@ pub(super) struct ReserveArgs {
     /// Sales channel
     #[arg(long)]
     channel: Option<String>,
-    /// Pool to draw from
-    #[arg(long)]
-    pool: Option<String>,
     /// The buyer
     #[arg(long, value_name = "CUSTOMER")]
     customer: Option<String>,
@@ -111,7 +108,6 @@ impl ReserveArgs {
             "ttl_seconds": self.ttl,
             "fulfilment": self.partial.then_some("partial"),
             "channel": self.channel,
-            "pool": self.pool,
             "customer_id": self.customer,
             "session_id": self.session,
             "metadata": self.metadata,

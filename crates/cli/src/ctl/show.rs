@@ -8,7 +8,7 @@ use std::fmt::Write;
 use stockhold_api::wire::SeatMap;
 use stockhold_domain::Label;
 
-const RESERVATION: [(&str, &str); 14] = [
+const RESERVATION: [(&str, &str); 13] = [
     ("owner", "owner_id"),
     ("created", "created_at"),
     ("expires", "expires_at"),
@@ -18,7 +18,6 @@ const RESERVATION: [(&str, &str); 14] = [
     ("because", "close_reason"),
     ("order", "order_id"),
     ("channel", "channel"),
-    ("pool", "pool"),
     ("customer", "customer_id"),
     ("session", "session_id"),
     ("metadata", "metadata"),

@@ -61,7 +61,6 @@ impl CsvColumns {
             "close_reason",
             "order_id",
             "channel",
-            "pool",
             "customer_id",
             "session_id",
             "metadata",

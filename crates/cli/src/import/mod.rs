@@ -359,7 +359,7 @@ impl ItemImport<'_> {
                     self.under_way.insert(line);
                     self.paused += u64::from(row.paused);
                     self.blank_ended += u64::from(row.sku.trim() != row.sku);
-                    if self.rules.can_batch() {
+                    if self.rules.can_batch() && !row.clears_metadata() {
                         self.batch_bytes += row.bytes;
                         self.batch.push(row);
                         if self.batch.len() >= ROWS_PER_REQUEST || self.batch_bytes >= REQUEST_BYTES {

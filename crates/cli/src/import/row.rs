@@ -102,6 +102,11 @@ impl ItemRow {
         item_path(&self.sku, &self.location, "")
     }
 
+    /// Whether it clears the metadata, which a batch of commands can't do.
+    pub(super) fn clears_metadata(&self) -> bool {
+        self.settings.get("metadata").is_some_and(Value::is_null)
+    }
+
     /// Whether its item's units have ids.
     pub(super) fn is_of_units(&self) -> bool {
         is_of_units(&self.settings)

@@ -1,16 +1,17 @@
-//! The rules. Each command's own are in a file of theirs; what all share is here.
+//! The rules: one file per group of commands. This file holds what all of them share.
 
 mod footprint;
 mod hold;
 mod reserve;
+mod returns;
 mod stock;
 mod units;
 
-use crate::bug;
 use crate::command::{Command, Envelope, GeneratedIds, IdempotencyKey, Origin};
 use crate::event::{Event, HoldChange, KeyRecord, KeyTarget, Transition};
+use crate::hold::Line;
 use crate::id::EventId;
-use crate::item::Mode;
+use crate::item::{Mode, StockCounters};
 use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH, HoldLimits};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
@@ -47,7 +48,7 @@ impl Effects {
 /// Why a command could not be decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecideError {
-    /// The state lacks something: load it and run the batch again.
+    /// The state has not loaded a resource: load it and run the batch again.
     NotLoaded(NotLoaded),
     /// The state contradicts itself. Nothing may be committed on top of it.
     InvariantViolated(&'static str),
@@ -73,7 +74,7 @@ pub fn decide<S: State>(
     effects: &mut Effects,
 ) -> Result<Outcome, DecideError> {
     let key = envelope.key_in_use();
-    if let Some(known) = known_key(state, key)?.filter(|_| !bug!("a-replay-acts-again")) {
+    if let Some(known) = known_key(state, key)? {
         return Ok(known);
     }
     let mut context = CommandContext {
@@ -89,7 +90,7 @@ pub fn decide<S: State>(
         Command::Confirm(confirm) => hold::confirm(&mut context, confirm, now),
         Command::Release(release) => hold::release(&mut context, release, now),
         Command::Extend(extend) => hold::extend(&mut context, extend, now),
-        Command::Return(returned) => hold::return_units(&mut context, returned, now),
+        Command::Return(returned) => returns::return_units(&mut context, returned, now),
         Command::SetStock(set) => stock::set(&mut context, set, now),
         Command::AdjustStock(adjust) => stock::adjust(&mut context, adjust, now),
         Command::AddUnits(add) => units::add(&mut context, add, now),
@@ -99,24 +100,24 @@ pub fn decide<S: State>(
     }
 }
 
-/// A key that was used before is answered before any rule is asked.
+/// Answers a key that was used before, ahead of any rule.
 fn known_key<S: State>(state: &S, key: Option<IdempotencyKey>) -> Result<Option<Outcome>, DecideError> {
     let Some(key) = key else { return Ok(None) };
     let Some(record) = state.key(key.hash)? else { return Ok(None) };
-    if record.fingerprint != key.fingerprint && !bug!("fingerprints-are-ignored") {
+    if record.fingerprint != key.fingerprint {
         return Ok(Some(Outcome::Refused(Rejection::IdempotencyMismatch)));
     }
     let reply = match &record.target {
         KeyTarget::Reservation(id) => {
             let hold = state
                 .hold(*id)?
-                .ok_or(DecideError::InvariantViolated("a key names a reservation that is not there"))?;
+                .ok_or(DecideError::InvariantViolated("a key refers to a reservation that does not exist"))?;
             Reply::Reservation(hold.clone())
         }
         KeyTarget::Item(key) => {
             let item = state
                 .item(key)?
-                .ok_or(DecideError::InvariantViolated("a key names an item that is not there"))?;
+                .ok_or(DecideError::InvariantViolated("a key refers to an item that does not exist"))?;
             Reply::Item { item: item.clone(), created: false }
         }
     };
@@ -134,7 +135,7 @@ struct CommandContext<'a, S> {
 }
 
 impl<S: State> CommandContext<'_, S> {
-    /// Makes it so: the state takes the event in and the batch keeps it.
+    /// Applies an event to the state and adds it to the batch.
     fn emit(&mut self, id: EventId, at: Instant, previous: Option<EventId>, transition: Transition) {
         let event = Event { id, at, origin: self.origin.clone(), previous, transition };
         self.state.apply(&event);
@@ -146,41 +147,45 @@ impl<S: State> CommandContext<'_, S> {
         self.effects.events.push(event);
     }
 
-    /// Keeps the command's key, if it has one, with its effect.
+    /// Records the command's idempotency key, if it has one, in the same batch as its effect.
     fn remember(&mut self, target: KeyTarget, at: Instant) {
         let Some(IdempotencyKey { hash, fingerprint }) = self.key else { return };
         let record = KeyRecord { hash, fingerprint, target, at };
         self.state.remember(&record);
-        if !bug!("a-key-is-not-committed") {
-            self.effects.keys.push(record);
-        }
+        self.effects.keys.push(record);
     }
 
-    /// Whether this batch may expire one more hold; counts it if so.
+    /// Whether this batch may expire one more hold. Counts the hold if so.
     fn may_expire(&mut self) -> bool {
         let Effects { expired, expired_lines, .. } = &*self.effects;
         let may = *expired < EXPIRIES_PER_BATCH && *expired_lines < EXPIRED_LINES_PER_BATCH;
-        if may && !bug!("expiries-are-not-counted") {
+        if may {
             self.effects.expired += 1;
         }
         may
     }
 }
 
-/// An item's sequence after one more transition. Where units have ids each has a version instead, and there is none.
-fn step(mode: Mode, sequence: u64) -> Result<u64, DecideError> {
+/// The sequence of an item after one more transition. Where units have versions of their own the item has no sequence.
+fn next_sequence(mode: Mode, sequence: u64) -> Result<u64, DecideError> {
     match mode {
         Mode::Counted => add(sequence, 1),
         Mode::Units => Ok(sequence),
     }
 }
 
-/// A figure that would pass the end of its type. Limits keep real figures far away, so the state must be damaged.
-fn add(figure: u64, by: u64) -> Result<u64, DecideError> {
-    figure.checked_add(by).ok_or(DecideError::InvariantViolated("a figure passed its end"))
+/// The counters of a line's item after a transition of its reservation; `at` stays.
+fn moved_counters(
+    before: &StockCounters,
+    change: &HoldChange,
+    line: &Line,
+    number: usize,
+) -> Result<StockCounters, DecideError> {
+    let after = before.after(&change.effect(line, number));
+    after.ok_or(DecideError::InvariantViolated("a stock counter left its range"))
 }
 
-/// A figure that would fall below zero: the state must be damaged.
-fn sub(figure: u64, by: u64) -> Result<u64, DecideError> {
-    figure.checked_sub(by).ok_or(DecideError::InvariantViolated("a figure fell below zero"))
+/// Adds to a counter. Limits keep real counters far from the end of their type, so an overflow means damaged state.
+fn add(counter: u64, by: u64) -> Result<u64, DecideError> {
+    counter.checked_add(by).ok_or(DecideError::InvariantViolated("a counter overflowed"))
 }

@@ -1,12 +1,11 @@
-//! Reserve: the first rejection that applies, in order; then the due holds that stand in the way; then the hold.
+//! Reserve: the first rejection that applies, in order; then expiry of the due holds that block the request; then the new hold.
 
 use super::hold::expire;
 use super::units::{Offer, due_holders, offer};
-use super::{CommandContext, DecideError, add, step};
-use crate::bug;
+use super::{CommandContext, DecideError, moved_counters};
 use crate::command::{Basket, Fulfilment, RequestedLine, Reserve};
 use crate::event::{HoldChange, KeyTarget, Transition};
-use crate::hold::{Extras, Hold, Line, Status, Terms};
+use crate::hold::{Hold, HoldTerms, Line, Status};
 use crate::item::{Item, Mode};
 use crate::label::Label;
 use crate::limits::{BASKET_UNITS, HoldLimits, LINE_QUANTITY, LINE_UNITS};
@@ -16,7 +15,6 @@ use crate::state::{Scope, State};
 use crate::time::{Instant, Seconds};
 use crate::unit::{LineUnit, LineUnits};
 use crate::unit_selection::UnitSelection;
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -51,9 +49,8 @@ pub(super) fn reserve<S: State>(
         } else if offer.quantity < line.quantity {
             short.push((line, offer.quantity));
         }
-        let quantity = if bug!("a-partial-line-gets-too-much") { line.quantity } else { offer.quantity };
-        if quantity > 0 || bug!("a-partial-line-gets-nothing") {
-            granted.push((line, quantity, offer.units));
+        if offer.quantity > 0 {
+            granted.push((line, offer.quantity, offer.units));
         }
     }
     let refused = match command.fulfilment {
@@ -66,8 +63,8 @@ pub(super) fn reserve<S: State>(
     if refused {
         return shortages(context, &short);
     }
-    // What is left out of the hold does not bound its time.
-    let times = if granted.len() < lines.len() && !bug!("what-is-left-out-bounds-the-time") {
+    // A line that is left out of the hold does not limit how long the hold may last.
+    let times = if granted.len() < lines.len() {
         bounds(context, granted.iter().map(|(line, ..)| *line))?
     } else {
         times
@@ -75,10 +72,10 @@ pub(super) fn reserve<S: State>(
     hold(context, command, granted, times, now)
 }
 
-/// How long a hold may last: (its time to live when it names none, its longest).
+/// How long a hold may last: (default time to live, maximum).
 type Times = (Seconds, Seconds);
 
-/// The rejections that do not depend on the stock, in their order.
+/// The rejections that do not depend on stock, in their order of precedence.
 fn validate<S: State>(
     context: &CommandContext<'_, S>,
     command: &Reserve,
@@ -100,9 +97,6 @@ fn validate<S: State>(
         };
         let times = item_times(context.rules, item);
         bounds = Some(smaller(bounds, times));
-        if bug!("the-last-item-alone-bounds-the-time") {
-            bounds = Some(times);
-        }
         if paused.is_none() {
             paused = pause_of(context, item)?;
         }
@@ -123,12 +117,8 @@ fn validate<S: State>(
 
     let (default, max) = bounds.unwrap_or((context.rules.default_ttl, context.rules.max_hold));
     if command.ttl.is_some_and(|ttl| ttl > max) {
-        let detail = format!("is longer than a hold on these items may last: at most {} seconds", max.get());
+        let detail = format!("must be at most {} seconds, the longest hold on these items", max.get());
         return Ok(Err(Rejection::invalid("/ttl_seconds", detail)));
-    }
-    if let Some(pool) = &command.pool {
-        let detail = format!("is a pool that none of these items has: {pool}");
-        return Ok(Err(Rejection::invalid("/pool", detail)));
     }
     if let Some(line) = nameless {
         let detail = format!(
@@ -136,9 +126,6 @@ fn validate<S: State>(
             line.item
         );
         return Ok(Err(Rejection::invalid("", detail)));
-    }
-    if let Some(scope) = paused.clone().filter(|_| bug!("paused-comes-before-unknown")) {
-        return Ok(Err(Rejection::SalePaused(scope)));
     }
     if !unknown.is_empty() {
         return Ok(Err(Rejection::UnknownItem(unknown)));
@@ -156,7 +143,7 @@ fn validate<S: State>(
     Ok(Ok((default, max)))
 }
 
-/// The smallest times of all these items.
+/// The smallest default and the smallest maximum over these items.
 fn bounds<'a, S: State>(
     context: &CommandContext<'_, S>,
     lines: impl Iterator<Item = &'a RequestedLine>,
@@ -184,16 +171,16 @@ fn item_times(rules: &HoldLimits, item: &Item) -> Times {
 }
 
 fn pause_of<S: State>(context: &CommandContext<'_, S>, item: &Item) -> Result<Option<Scope>, DecideError> {
-    if context.state.paused(Some(item.key.location()))? && !bug!("a-location-s-pause-is-ignored") {
+    if context.state.paused(Some(item.key.location()))? {
         let location = Label::new(item.key.location())
-            .map_err(|_| DecideError::InvariantViolated("a location is no label"))?;
+            .map_err(|_| DecideError::InvariantViolated("a location is not a label"))?;
         return Ok(Some(Scope::Location(location)));
     }
     Ok(item.paused.then(|| Scope::Item(item.key.clone())))
 }
 
-/// Expires due holds, earliest first, of the items that fall short, until they fit or none is due; answers with the
-/// instant that counts for the whole basket. `None` when the batch may expire no more and more is due.
+/// Expires due holds of the items that fall short, earliest first, until the request fits or none is due. Returns the
+/// instant that applies to the whole basket, or `None` when the batch has no expiries left and more holds are due.
 fn expire_until_it_fits<S: State>(
     context: &mut CommandContext<'_, S>,
     basket: &Basket,
@@ -203,7 +190,7 @@ fn expire_until_it_fits<S: State>(
     let mut now = clamp_to_item_clock(context, lines, now)?;
     loop {
         for (number, line) in lines.iter().enumerate() {
-            // Units that are named can't be had before their holds have ended, and no other hold's end helps.
+            // Named units are free only after the holds that have them end. Expiring other holds does not help.
             if let Some(UnitSelection::Named(ids)) = basket.selection(number) {
                 for due in due_holders(context, &line.item, ids, now)? {
                     if !context.may_expire() {
@@ -214,12 +201,8 @@ fn expire_until_it_fits<S: State>(
             }
             while !fits(context, line, basket.selection(number), now)? {
                 match context.state.earliest(Some(&line.item))? {
-                    Some((due, _)) if bug!("a-reserve-leaves-what-is-due-now") && due == now => break,
                     Some((due, id)) if due <= now => {
                         if !context.may_expire() {
-                            if bug!("a-full-batch-refuses") {
-                                return Ok(Some(now));
-                            }
                             return Ok(None);
                         }
                         expire(context, id, now)?;
@@ -228,7 +211,7 @@ fn expire_until_it_fits<S: State>(
                 }
             }
         }
-        // A hold that was expired may have had items of its own that were decided on later: then more may be due.
+        // An expired hold may span items with a later clock. The clock then moves, and more holds may be due.
         let floor = clamp_to_item_clock(context, lines, now)?;
         if floor == now {
             return Ok(Some(now));
@@ -237,7 +220,7 @@ fn expire_until_it_fits<S: State>(
     }
 }
 
-/// Whether no due hold's end would help a wish: it could be had in full, or the units that it names are not with one.
+/// Whether expiring due holds would not help this line: it fits in full, or its named units are not in a due hold.
 fn fits<S: State>(
     context: &CommandContext<'_, S>,
     line: &RequestedLine,
@@ -251,8 +234,8 @@ fn fits<S: State>(
     match selection {
         None | Some(UnitSelection::Named(_)) => Ok(true),
         Some(UnitSelection::BestAvailable(_)) => {
-            // A plan is made again for the hold itself, so none is made here where nothing is due. A store that has not
-            // loaded deadlines is not asked to: it need only where stock falls short.
+            // Planning is repeated for the hold itself, so skip it here when nothing is due. Deadlines that are not loaded
+            // count as none: a store has to load them only when stock falls short.
             let none_is_due = context
                 .state
                 .earliest(Some(&line.item))
@@ -262,7 +245,7 @@ fn fits<S: State>(
     }
 }
 
-/// Now, but not before any instant at which one of the basket's items was decided on.
+/// `now`, clamped to the clocks of the basket's items: time never runs backwards for an item.
 fn clamp_to_item_clock<S: State>(
     context: &CommandContext<'_, S>,
     lines: &[RequestedLine],
@@ -282,7 +265,7 @@ fn known<'s, S: State>(
     context
         .state
         .item(&line.item)?
-        .ok_or(DecideError::InvariantViolated("an item went away within a command"))
+        .ok_or(DecideError::InvariantViolated("an item disappeared while a command was decided"))
 }
 
 fn shortages<S: State>(
@@ -295,10 +278,7 @@ fn shortages<S: State>(
             item: line.item.clone(),
             requested: line.quantity,
             available: *available,
-            next_expiry_at: context
-                .state
-                .earliest(if bug!("the-next-expiry-is-anybody-s") { None } else { Some(&line.item) })?
-                .map(|(due, _)| due),
+            next_expiry_at: context.state.earliest(Some(&line.item))?.map(|(due, _)| due),
         });
     }
     Ok(Outcome::Refused(Rejection::InsufficientInventory(lines)))
@@ -313,39 +293,30 @@ fn hold<S: State>(
 ) -> Result<Outcome, DecideError> {
     let mut lines = Vec::with_capacity(granted.len());
     let mut figures = Vec::with_capacity(granted.len());
-    for (line, quantity, units) in granted {
-        let item = known(context, line)?;
-        let mut after = item.figures;
-        after.held = add(after.held, quantity)?;
-        after.active = add(after.active, 1)?;
-        after.sequence = step(item.mode, after.sequence)?;
-        after.at = now;
-        lines.push(Line {
+    for (number, (requested, quantity, units)) in granted.into_iter().enumerate() {
+        let item = known(context, requested)?;
+        let mut line = Line {
             item: item.key.clone(),
-            requested: line_units(line.quantity)?,
+            requested: line_units(requested.quantity)?,
             quantity: line_units(quantity)?,
             returned: 0,
-            sequence: after.sequence,
+            sequence: 0,
             units: units.map(|units| Arc::new(LineUnits::new(units))),
-        });
+        };
+        let mut after = moved_counters(&item.figures, &HoldChange::Created, &line, number)?;
+        after.at = now;
+        line.sequence = after.sequence;
+        lines.push(line);
         figures.push(after);
     }
     let ttl = command.ttl.unwrap_or(default.min(max));
     let max_expires_at = now.deadline(max);
-    let mut expires_at = now.deadline(ttl).min(max_expires_at);
-    if bug!("deadlines-are-rounded-down") && now.micros() % 1_000 != 0 {
-        expires_at = Instant::from_millis(expires_at.millis() - 1);
-    }
+    let expires_at = now.deadline(ttl).min(max_expires_at);
     let hold = Hold {
         id: context.fresh.reservation,
         status: Status::Active,
         expires_at,
-        terms: Arc::new(Terms {
-            owner_id: command.owner_id.clone(),
-            created_at: now,
-            max_expires_at,
-            extras: extras(command),
-        }),
+        terms: Arc::new(HoldTerms { reserve: command.terms.clone(), created_at: now, max_expires_at }),
         lines: lines.into(),
         closing: None,
         last_event: context.fresh.event,
@@ -358,15 +329,5 @@ fn hold<S: State>(
 }
 
 fn line_units(quantity: u64) -> Result<u32, DecideError> {
-    u32::try_from(quantity).map_err(|_| DecideError::InvariantViolated("a line passed its limit"))
-}
-
-fn extras(command: &Reserve) -> Option<Box<Extras>> {
-    let extras = Extras {
-        channel: command.channel.clone(),
-        customer_id: command.customer_id.clone(),
-        session_id: command.session_id.clone(),
-        metadata: command.metadata.clone(),
-    };
-    (extras != Extras::default()).then(|| Box::new(extras))
+    u32::try_from(quantity).map_err(|_| DecideError::InvariantViolated("a line exceeds its limit"))
 }

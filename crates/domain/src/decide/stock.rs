@@ -1,7 +1,6 @@
 //! What operators do: set and adjust stock, pause and resume.
 
-use super::{CommandContext, DecideError, add, step};
-use crate::bug;
+use super::{CommandContext, DecideError, add, next_sequence};
 use crate::command::{AdjustStock, SetSale, SetStock};
 use crate::event::{KeyTarget, StockChange, Transition};
 use crate::item::{Item, Mode, Settings, StockCounters};
@@ -20,16 +19,12 @@ pub(super) fn set<S: State>(
     command: &SetStock,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
-    if command.mode == Some(Mode::Units) && !context.state.keeps_units() {
-        let detail = "must be counted or left out: this store keeps counted stock only".to_string();
-        return Ok(Outcome::Refused(Rejection::invalid("/mode", detail)));
-    }
     if command.total_units.is_some_and(|total| total > TOTAL_UNITS) {
         let detail = format!("must be at most {TOTAL_UNITS}");
         return Ok(Outcome::Refused(Rejection::invalid("/total_units", detail)));
     }
     let before = context.state.item(&command.item)?.cloned();
-    if let Some(expected) = command.expected.as_ref().filter(|_| !bug!("versions-are-not-compared")) {
+    if let Some(expected) = &command.expected {
         let version = before.as_ref().map(|item| item.version);
         if !expected.is_met(version) {
             return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
@@ -162,7 +157,7 @@ pub(super) fn changed<S: State>(
     now: Instant,
 ) -> Result<Outcome, DecideError> {
     let at = now.max(before.figures.at);
-    let sequence = step(before.mode, before.figures.sequence)?;
+    let sequence = next_sequence(before.mode, before.figures.sequence)?;
     let item = Item {
         figures: StockCounters { total_units, sequence, at, ..before.figures },
         version: add(before.version, 1)?,
@@ -173,8 +168,7 @@ pub(super) fn changed<S: State>(
 }
 
 fn below_committed(item: &Item, total: u64) -> Option<Rejection> {
-    let held = if bug!("stock-may-fall-below-what-is-held") { 0 } else { item.figures.held };
-    let fits = item.figures.confirmed_sold.checked_add(held).is_some_and(|sum| sum <= total);
+    let fits = item.figures.confirmed_sold.checked_add(item.figures.held).is_some_and(|sum| sum <= total);
     (!fits).then(|| committed(item))
 }
 

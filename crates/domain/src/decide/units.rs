@@ -71,14 +71,14 @@ pub(super) fn offer<S: State>(
     }
     let mut units = Vec::with_capacity(found.len());
     for unit in found {
-        let version = next(unit.version)?;
+        let version = next_version(unit.version)?;
         units.push(LineUnit { id: unit.id.clone(), version, returned: false });
     }
     Ok(Offer { quantity: units.len() as u64, units: Some(units), taken })
 }
 
 /// The version after this one.
-pub(super) fn next(version: u64) -> Result<u64, DecideError> {
+pub(super) fn next_version(version: u64) -> Result<u64, DecideError> {
     super::add(version, 1)
 }
 
@@ -218,7 +218,9 @@ pub(super) fn retire<S: State>(
         .item(&key)?
         .ok_or(DecideError::InvariantViolated("an item went away within a command"))?
         .clone();
-    let total_units = super::sub(item.figures.total_units, 1)?;
+    let total_units = item.figures.total_units.checked_sub(1);
+    let total_units =
+        total_units.ok_or(DecideError::InvariantViolated("an item has fewer units than are listed"))?;
     changed(context, item, total_units, StockChange::UnitRetired(unit), now)
 }
 

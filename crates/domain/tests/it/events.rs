@@ -1,7 +1,7 @@
 //! What is kept of a reservation's way: a chain of events, and the place of each of its lines among its item's transitions.
 
 use crate::table::{check, id, label};
-use stockhold_domain::{EventId, Extras, Transition};
+use stockhold_domain::{EventId, OptionalTerms, Transition};
 
 #[test]
 fn each_event_of_a_reservation_names_the_one_before() {
@@ -76,13 +76,20 @@ fn a_reservation_keeps_what_its_caller_said_and_has_no_room_for_what_it_did_not(
         1 confirm u                                  -> confirmed at 1 a=1
         "#,
     );
-    let none = Extras { channel: None, customer_id: None, session_id: None, metadata: None };
+    let none = OptionalTerms { channel: None, customer_id: None, session_id: None, metadata: None };
     for (name, extras) in [
         ("r", None),
-        ("s", Some(Extras { channel: Some(label("app")), ..none.clone() })),
-        ("t", Some(Extras { customer_id: Some(label("c")), session_id: Some(label("s")), ..none.clone() })),
-        ("u", Some(Extras { metadata: Some(r#"{"cart":1}"#.into()), ..none.clone() })),
+        ("s", Some(OptionalTerms { channel: Some(label("app")), ..none.clone() })),
+        (
+            "t",
+            Some(OptionalTerms {
+                customer_id: Some(label("c")),
+                session_id: Some(label("s")),
+                ..none.clone()
+            }),
+        ),
+        ("u", Some(OptionalTerms { metadata: Some(r#"{"cart":1}"#.into()), ..none.clone() })),
     ] {
-        assert_eq!(played.shop.holds[&id(name)].terms.extras.as_deref(), extras.as_ref(), "{name}");
+        assert_eq!(played.shop.holds[&id(name)].terms.reserve.optional.as_deref(), extras.as_ref(), "{name}");
     }
 }

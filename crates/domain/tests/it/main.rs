@@ -4,7 +4,6 @@ mod shop;
 mod table;
 
 mod budget;
-mod counted_only;
 mod deadlines;
 mod effects;
 mod events;

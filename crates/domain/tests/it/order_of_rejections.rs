@@ -12,8 +12,7 @@ fn a_reserve_is_refused_for_the_first_reason_that_applies() {
         0 pause at=default                                         -> paused
         0 pause a                                                  -> paused
 
-        0 reserve r a=1000001,ghost=1,spook=1 ttl=1801 pool=vip    -> invalid_request /ttl_seconds
-        0 reserve r a=1000001,ghost=1,spook=1 ttl=1800 pool=vip    -> invalid_request /pool
+        0 reserve r a=1000001,ghost=1,spook=1 ttl=1801             -> invalid_request /ttl_seconds
         0 reserve r a=1000001,ghost=1,spook=1 ttl=1800             -> unknown_item ghost,spook
         0 reserve r a=1000001 ttl=1800                             -> sale_paused everything
         0 resume everything                                        -> open

@@ -40,10 +40,6 @@ impl State for Shop {
         Ok(active.map(|hold| (hold.expires_at, hold.id)).min())
     }
 
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.pools.get(item))
     }
@@ -137,10 +133,6 @@ impl State for Slice {
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
         self.need(item.map_or(Resource::AnyDue, |key| Resource::Due(key.clone())))?;
         self.shop.earliest(item)
-    }
-
-    fn keeps_units(&self) -> bool {
-        true
     }
 
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {

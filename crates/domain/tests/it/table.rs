@@ -22,9 +22,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use stockhold_domain::{
     AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, Effects, Envelope,
     Event, EventId, Extend, Fingerprint, Fulfilment, GeneratedIds, Hold, HoldLimits, IdempotencyKey, Instant,
-    ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, Origin, Outcome, Patch, Precondition, Rejection,
-    Release, Reply, RequestId, RequestedLine, ReservationId, Reserve, RetireUnit, Return, ReturnSelection,
-    Scope, Seconds, SetSale, SetStock, Status, UnitSelection, UnitStatus, decide,
+    ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, OptionalTerms, Origin, Outcome, Patch, Precondition,
+    Rejection, Release, Reply, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit,
+    Return, ReturnSelection, Scope, Seconds, SetSale, SetStock, Status, UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -247,15 +247,18 @@ fn command(line: &str) -> Command {
     let words = words.as_slice();
     match words[0] {
         "reserve" => Command::Reserve(Reserve {
-            owner_id: label("owner"),
             basket: basket(words[2], best(words).as_ref()),
             ttl: seconds(words, "ttl"),
             fulfilment: if words.contains(&"partial") { Fulfilment::Partial } else { Fulfilment::All },
-            pool: named(words, "pool").map(label),
-            channel: named(words, "channel").map(label),
-            customer_id: named(words, "customer").map(label),
-            session_id: named(words, "session").map(label),
-            metadata: named(words, "metadata").map(Into::into),
+            terms: ReserveTerms::new(
+                label("owner"),
+                OptionalTerms {
+                    channel: named(words, "channel").map(label),
+                    customer_id: named(words, "customer").map(label),
+                    session_id: named(words, "session").map(label),
+                    metadata: named(words, "metadata").map(Into::into),
+                },
+            ),
         }),
         "confirm" => {
             Command::Confirm(Confirm { id: id(words[1]), order_id: named(words, "order").map(label) })

@@ -202,7 +202,7 @@ impl Many {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use stockhold_domain::{EventId, Label, Line, Status, Terms};
+    use stockhold_domain::{EventId, HoldTerms, Label, Line, ReserveTerms, Status};
 
     fn hold(id: u128, at: i64, items: &[&ItemKey]) -> Hold {
         let line = |item: &&ItemKey| Line {
@@ -218,7 +218,11 @@ mod tests {
             id: ReservationId::from_u128(id),
             status: Status::Active,
             expires_at: at,
-            terms: Arc::new(Terms { owner_id, created_at: at, max_expires_at: at, extras: None }),
+            terms: Arc::new(HoldTerms {
+                reserve: ReserveTerms { owner_id, optional: None },
+                created_at: at,
+                max_expires_at: at,
+            }),
             lines: items.iter().map(line).collect(),
             closing: None,
             last_event: EventId::from_u128(id),

@@ -262,10 +262,6 @@ impl State for Memory {
         })
     }
 
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.items.get(item).and_then(|slot| slot.pool.as_deref()))
     }

@@ -2,35 +2,35 @@
 
 use crate::engine::memory::Memory;
 use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, Pool, State};
-use stockhold_store::{Answer, Failure, Found, Query, SeatMap};
+use stockhold_store::{Answer, Failure, Query, QueryResult, SeatMap};
 
 /// The answer to a query that memory can answer, as things are now.
 pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Failure>, NotLoaded> {
     let found = match query {
-        Query::Reservation(id) => Found::Reservation(memory.hold(*id)?.cloned()),
+        Query::Reservation(id) => QueryResult::Reservation(memory.hold(*id)?.cloned()),
         Query::Items(keys) => {
             let mut items = Vec::with_capacity(keys.len());
             for key in keys {
                 items.push(memory.item(key)?.cloned());
             }
-            Found::Items(items)
+            QueryResult::Items(items)
         }
-        Query::Pauses => Found::Pauses(memory.pauses()),
+        Query::Pauses => QueryResult::Pauses(memory.pauses()),
         Query::Units(filter) => {
             let page = |pool: Option<&Pool>| pool.map(|pool| filter.page(pool)).unwrap_or_default();
-            Found::Units(units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
+            QueryResult::Units(units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
         }
         Query::Unit { item, unit } => {
-            Found::Unit(memory.pool(item)?.and_then(|pool| pool.get(unit)).cloned())
+            QueryResult::Unit(memory.pool(item)?.and_then(|pool| pool.get(unit)).cloned())
         }
         Query::SeatMap { item, layout } => {
             let none = Pool::default();
             let map = |(item, pool): (&Item, Option<&Pool>)| {
                 Box::new(SeatMap::of(item, pool.unwrap_or(&none), *layout))
             };
-            Found::SeatMap(units(memory, item)?.map(map))
+            QueryResult::SeatMap(units(memory, item)?.map(map))
         }
-        Query::ItemPageRequest(_)
+        Query::ItemPage(_)
         | Query::Reservations(_)
         | Query::History(_)
         | Query::UnitHistory { .. }
@@ -38,7 +38,7 @@ pub(crate) fn find(memory: &Memory, query: &Query) -> Result<Result<Answer, Fail
             return Ok(Err(Failure::Internal(format!("{query:?} is not read from memory"))));
         }
     };
-    Ok(Ok(Answer::Found(found)))
+    Ok(Ok(Answer::QueryResult(found)))
 }
 
 /// An item whose units have ids, and those, if there are any.

@@ -15,7 +15,7 @@ pub(crate) type Keys = HashMap<KeyHash, KeyRecord, RandomState>;
 
 /// Keys that one map takes before the next is begun. With the 8,192 commands of one call on top they fit into
 /// 65,536 places at seven eighths: with more the map has twice as many.
-const KEYS_TOGETHER: usize = if fault::ON { 256 } else { 49_152 };
+const KEYS_TOGETHER: usize = if fault::ENABLED { 256 } else { 49_152 };
 /// Maps under one filter.
 const MAPS_TOGETHER: usize = 8;
 /// Keys that a filter is made for: half of those that it gets. To be wrong costs it a look into eight maps, where a

@@ -8,7 +8,6 @@ use stockhold_store::codec::{self, DecodeError, Reader};
 /// Version of the bytes of a batch that is about counted stock alone: what every version of the program reads.
 const FORMAT: u8 = 1;
 /// Version of one that says anything of units with ids.
-const FORMAT_UNITS: u8 = 2;
 
 /// What one commit did.
 #[derive(Debug)]
@@ -46,7 +45,7 @@ pub(crate) struct Row {
 /// Writes a batch; `previous` is the checksum of the one before it (0 before the first).
 pub(crate) fn encode(batch: &Batch, previous: u32, data: &mut Vec<u8>) -> u32 {
     data.clear();
-    data.push(if batch.events.iter().any(codec::has_units) { FORMAT_UNITS } else { FORMAT });
+    data.push(FORMAT);
     codec::put_u64(data, batch.events.len() as u64);
     for event in &batch.events {
         codec::put_event(data, event);
@@ -90,15 +89,12 @@ pub(crate) fn parse(bytes: &[u8]) {
 
 fn read(row: &Row) -> Result<Batch, DecodeError> {
     let (format, body) = row.data.split_first().ok_or(DecodeError { what: "batch", left: 0 })?;
-    if *format != FORMAT && *format != FORMAT_UNITS {
+    if *format != FORMAT {
         return Err(DecodeError { what: "batch of a known format", left: body.len() });
     }
     let mut reader = Reader::new(body);
     let events = (0..reader.u64()?).map(|_| codec::event(&mut reader)).collect::<Result<Vec<_>, _>>()?;
     let keys = (0..reader.u64()?).map(|_| codec::key_record(&mut reader)).collect::<Result<Vec<_>, _>>()?;
-    if events.iter().any(codec::has_units) != (*format == FORMAT_UNITS) {
-        return Err(DecodeError { what: "batch of the format that it says", left: 0 });
-    }
     if events.len() as u64 != row.events {
         return Err(DecodeError { what: "number of events", left: 0 });
     }

@@ -23,9 +23,9 @@ use stockhold_store::fault;
 
 /// Events and lines beyond the index that a start writes into it before it reads on. Less is left to the indexer, so that
 /// a usual start writes nothing; a start without an index does not need the whole log's room in memory.
-const CHUNK_WEIGHT: u64 = if fault::ON { 50 } else { 200_000 };
+const CHUNK_WEIGHT: u64 = if fault::ENABLED { 50 } else { 200_000 };
 /// Keys beyond the index that a start writes into it as a run.
-const START_KEYS: usize = if fault::ON { 16 } else { RUN_KEYS };
+const START_KEYS: usize = if fault::ENABLED { 16 } else { RUN_KEYS };
 
 /// What a start found.
 pub(crate) struct Recovered {

@@ -10,7 +10,7 @@ use stockhold_domain::{Envelope, Instant, Outcome, Reply, ReservationId};
 use stockhold_store::clock::ManualClock;
 use stockhold_store::conformance::maker::{confirm, reserve, set_stock};
 use stockhold_store::conformance::{CrashWorld, Maker, START, World};
-use stockhold_store::{Answer, Failure, Found, Inbox, Job, Query, ReplyTo, Request, Store};
+use stockhold_store::{Answer, Failure, Inbox, Job, Query, QueryResult, ReplyTo, Request, Store};
 
 /// Answers by their tickets.
 #[derive(Default)]
@@ -46,7 +46,7 @@ pub fn ask(store: &EmbeddedStore, asks: Vec<Request>) -> Vec<Result<Answer, Fail
     let count = asks.len();
     for (ask, ticket) in asks.into_iter().zip(0..) {
         let inbox: Arc<dyn Inbox> = answers.clone();
-        store.submit(Job { ask, reply: ReplyTo { inbox, ticket } });
+        store.submit(Job { request: ask, reply: ReplyTo { inbox, ticket } });
     }
     store.flush();
     let mut answers = answers.wait(count);
@@ -157,7 +157,7 @@ impl CrashWorld for Bench {
         for (n, envelope) in under_way.into_iter().enumerate() {
             let inbox: Arc<dyn Inbox> = answers.clone();
             let reply = ReplyTo { inbox, ticket: n as u64 };
-            self.store().submit(Job { ask: Request::Command(Box::new(envelope)), reply });
+            self.store().submit(Job { request: Request::Command(Box::new(envelope)), reply });
             if n % piece == 0 {
                 self.store().flush();
             }
@@ -204,10 +204,6 @@ impl World for Bench {
         answers.into_iter().map(outcome_of).collect()
     }
 
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn set_clock(&mut self, now: Instant) {
         self.clock.set(now);
     }
@@ -230,20 +226,20 @@ impl World for Bench {
         }
     }
 
-    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
         let asked = ask(self.store(), vec![Request::Query(query.clone())]).remove(0);
         let found = match asked {
-            Ok(Answer::Found(found)) => found,
+            Ok(Answer::QueryResult(found)) => found,
             Ok(other) => panic!("the answer to a query was {other:?}"),
             Err(failure) => return Err(failure),
         };
-        if let (Query::Items(keys), Found::Items(items)) = (&query, &found) {
+        if let (Query::Items(keys), QueryResult::Items(items)) = (&query, &found) {
             for (key, item) in keys.iter().zip(items) {
-                let published = self.store().published(key);
+                let published = self.store().published_item(key);
                 assert_eq!(published.as_ref(), Some(item), "published figures are the committed ones");
             }
         }
-        if let (Query::Events { .. }, Found::Events(rows)) = (&query, &found) {
+        if let (Query::Events { .. }, QueryResult::Events(rows)) = (&query, &found) {
             let newest = rows.last().map_or(0, |row| row.position);
             assert!(self.store().newest() >= newest, "the newest position is told");
         }

@@ -1,4 +1,4 @@
-//! The parsers of this crate's files, for `stockhold_store::mangle` and for `fuzz/`. Where a checksum stands before what is
+//! The parsers of this crate's files, for `stockhold_store::mutate` and for `fuzz/`. Where a checksum stands before what is
 //! parsed it is made to fit: what gets past it must do no harm either.
 
 use crate::index;
@@ -10,7 +10,7 @@ use crate::log::sync_marker;
 use crate::log::wal;
 use stockhold_domain::KeyHash;
 use stockhold_store::codec::{self, Reader};
-use stockhold_store::mangle::Parser;
+use stockhold_store::mutate::Parser;
 
 /// Bytes of an id before the data of a row.
 const ID: usize = 16;

@@ -64,7 +64,7 @@ impl Housekeeper {
             let envelope = Envelope {
                 command: Command::Sweep,
                 key: None,
-                fresh: self.ids.fresh(now, 0),
+                fresh: self.ids.generate(now, 0),
                 origin: Origin {
                     actor: self.actor.clone(),
                     request_id: RequestId::Made(EventId::new(now, self.ids.random()).as_u128()),
@@ -73,7 +73,8 @@ impl Housekeeper {
             };
             fault!("sweep.due");
             let inbox: Arc<dyn Inbox> = answer.clone();
-            let work = Job { ask: Request::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket: 0 } };
+            let work =
+                Job { request: Request::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket: 0 } };
             self.shared.admit(work.into());
             self.shared.flush();
             match answer.wait() {

@@ -15,7 +15,7 @@ use stockhold_store::fault;
 
 /// Events that make a chunk worth writing before its time. The more, the fewer pages are written for each where many items sell
 /// evenly; those of holds come to a step by then.
-const CHUNK_EVENTS: usize = if fault::ON { 4_096 } else { 32_768 };
+const CHUNK_EVENTS: usize = if fault::ENABLED { 4_096 } else { 32_768 };
 /// Longest wait of a chunk.
 const CHUNK_AGE: Duration = Duration::from_millis(500);
 /// Longest wait of a run: what a start has to read again.

@@ -14,7 +14,9 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::slice;
 use stockhold_domain::{Event, Hold, HoldChange, ItemKey, Label, ReservationId, Transition};
-use stockhold_store::{Cursor, EventRow, Filter, Found, Page, Query, UnitHistory};
+use stockhold_store::{
+    Cursor, EventRow, Query, QueryResult, ReservationFilter, ReservationPage, UnitHistory,
+};
 
 /// Reservations that are looked at for one page at most: a page that would need more is given as far as it came, with where
 /// to go on. Each may take two reads at random places of the index: half a millisecond where those come from the disk.
@@ -35,17 +37,17 @@ impl Lists {
     }
 
     /// Answers what memory can't. What it found of reservations may not be durable yet.
-    pub(crate) fn find(&self, shared: &Shared, query: &Query) -> Result<Found, Damage> {
+    pub(crate) fn find(&self, shared: &Shared, query: &Query) -> Result<QueryResult, Damage> {
         match query {
-            Query::Reservations(filter) => Ok(Found::Reservations(self.page(shared, filter)?)),
-            Query::History(id) => Ok(Found::History(self.history(shared, *id)?)),
+            Query::Reservations(filter) => Ok(QueryResult::Reservations(self.page(shared, filter)?)),
+            Query::History(id) => Ok(QueryResult::History(self.history(shared, *id)?)),
             Query::UnitHistory { item, unit } => {
-                Ok(Found::UnitHistory(self.unit_history(shared, item, unit)?))
+                Ok(QueryResult::UnitHistory(self.unit_history(shared, item, unit)?))
             }
-            Query::Events { after, limit } => Ok(Found::Events(self.events(*after, *limit)?)),
+            Query::Events { after, limit } => Ok(QueryResult::Events(self.events(*after, *limit)?)),
             Query::Reservation(_)
             | Query::Items(_)
-            | Query::ItemPageRequest(_)
+            | Query::ItemPage(_)
             | Query::Pauses
             | Query::Units(_)
             | Query::Unit { .. }
@@ -103,19 +105,21 @@ impl Lists {
         Ok(self.log.last()?.map_or(0, |(number, _)| number))
     }
 
-    fn page(&self, shared: &Shared, filter: &Filter) -> Result<Page, Damage> {
+    fn page(&self, shared: &Shared, filter: &ReservationFilter) -> Result<ReservationPage, Damage> {
         let ranges = match filter {
-            Filter { owner_id: Some(owner), .. } => {
+            ReservationFilter { owner_id: Some(owner), .. } => {
                 self.mentioned(shared, |terms| terms.owner(owner.as_str()))?
             }
-            Filter { sku: Some(sku), .. } => self.mentioned(shared, |terms| terms.sku(sku.as_str()))?,
-            Filter { location: Some(location), .. } => {
+            ReservationFilter { sku: Some(sku), .. } => {
+                self.mentioned(shared, |terms| terms.sku(sku.as_str()))?
+            }
+            ReservationFilter { location: Some(location), .. } => {
                 self.mentioned(shared, |terms| terms.location(location.as_str()))?
             }
             _ => vec![1..=self.last()?],
         };
-        let of_any_status = Filter { status: None, ..filter.clone() };
-        let (mut page, mut ended, mut looked_at) = (Page::default(), 0, 0);
+        let of_any_status = ReservationFilter { status: None, ..filter.clone() };
+        let (mut page, mut ended, mut looked_at) = (ReservationPage::default(), 0, 0);
         let before = filter.after.map_or(u64::MAX, |Cursor(place)| u64::try_from(place).unwrap_or(u64::MAX));
         // Where the page begins, since nothing behind that is of use.
         let newest = if before == u64::MAX { u64::MAX } else { self.log.batch_at(before)? };
@@ -201,16 +205,16 @@ impl Lists {
         let ranges = self.mentioned(shared, |terms| terms.unit(item, unit))?;
         let mut history = UnitHistory::new(item, unit);
         let mut pieces = Pieces::of(&ranges, u64::MAX);
-        while !history.is_whole()
+        while !history.is_complete()
             && let Some(batches) = pieces.next(&self.log)?
         {
             for (position, event) in batches.into_iter().rev().flat_map(numbered_newest_first) {
-                history.look_at(EventRow { position, event });
+                history.add_older(EventRow { position, event });
             }
         }
-        let (is_whole, is_gapless) = (history.is_whole(), history.is_gapless());
+        let (is_complete, is_gapless) = (history.is_complete(), history.is_gapless());
         let rows = history.into_rows();
-        if !is_gapless || !is_whole && !rows.is_empty() {
+        if !is_gapless || !is_complete && !rows.is_empty() {
             return Err(Damage::What(format!(
                 "unit {unit:?} is in the log, and an event of it is not found"
             )));

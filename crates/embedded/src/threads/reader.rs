@@ -13,7 +13,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use stockhold_domain::Resource;
 use stockhold_store::fault;
-use stockhold_store::{Answer, Failure, Found, Query, ReplyTo};
+use stockhold_store::{Answer, Failure, Query, QueryResult, ReplyTo};
 
 /// Threads that read for commands.
 pub(crate) const READERS: usize = 2;
@@ -42,8 +42,8 @@ pub(crate) fn run(shared: &Arc<Shared>, db: &Connection, queue: &Mutex<Receiver<
 pub(crate) fn list(shared: &Arc<Shared>, lists: &Lists, queue: &Mutex<Receiver<(Query, ReplyTo)>>) {
     while let Some((query, reply)) = next(queue) {
         match catch_unwind(AssertUnwindSafe(|| lists.find(shared, &query))) {
-            Ok(Ok(found @ Found::Reservations(_))) => shared.settle(reply, found),
-            Ok(Ok(found)) => reply.answer(Ok(Answer::Found(found))),
+            Ok(Ok(found @ QueryResult::Reservations(_))) => shared.settle(reply, found),
+            Ok(Ok(found)) => reply.answer(Ok(Answer::QueryResult(found))),
             Ok(Err(damage)) if damage.is_passing() => {
                 tracing::warn!(%damage, ?query, "a query can't be answered now");
                 reply.answer(Err(Failure::Unavailable(damage.to_string())));

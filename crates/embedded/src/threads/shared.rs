@@ -9,7 +9,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::Resource;
 use stockhold_store::clock::Clock;
-use stockhold_store::{Answer, Failure, Found, Query, ReplyTo};
+use stockhold_store::{Answer, Failure, Query, QueryResult, ReplyTo};
 
 /// Where what needs a read waits for its reader.
 pub(crate) struct Queues {
@@ -90,8 +90,8 @@ impl Shared {
     }
 
     /// Gives an answer that was made of what memory knows, once that is durable.
-    pub(crate) fn settle(&self, reply: ReplyTo, found: Found) {
-        let settled = self.core().settle(reply, Ok(Answer::Found(found)));
+    pub(crate) fn settle(&self, reply: ReplyTo, found: QueryResult) {
+        let settled = self.core().settle(reply, Ok(Answer::QueryResult(found)));
         if let Some((reply, answer)) = settled {
             reply.answer(answer);
         }
@@ -111,9 +111,9 @@ impl Shared {
 
     /// Answers a query from what is published, or hands it to the readers.
     pub(crate) fn query(&self, query: Query, reply: ReplyTo) {
-        if let Query::ItemPageRequest(shelf) = &query {
-            let found = Found::ItemPageRequest(self.published.shelf(shelf));
-            return reply.answer(Ok(Answer::Found(found)));
+        if let Query::ItemPage(shelf) = &query {
+            let found = QueryResult::ItemPage(self.published.shelf(shelf));
+            return reply.answer(Ok(Answer::QueryResult(found)));
         }
         if let Err(((_, reply), failure)) = self.send(|queues| &queues.lists, (query, reply)) {
             reply.answer(Err(failure));

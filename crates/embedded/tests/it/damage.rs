@@ -9,7 +9,7 @@ use stockhold_embedded::{EmbeddedStore, OpenError, files, verify};
 use stockhold_store::clock::ManualClock;
 use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
 use stockhold_store::conformance::{Maker, START, World};
-use stockhold_store::{Answer, Failure, Found, Query, Request};
+use stockhold_store::{Answer, Failure, Query, QueryResult, Request};
 
 /// Flips in each file; each opens a copy of the directory.
 const FLIPS: usize = 60;
@@ -191,7 +191,7 @@ fn serve_copy(dir: &Path, file: &str, offset: usize, items: &[Item], holds: &[Ho
 fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
     for item in items {
         match ask(store, vec![Request::Query(Query::Items(vec![item.key.clone()]))]).remove(0) {
-            Ok(Answer::Found(Found::Items(found))) if found == [Some(item.clone())] => {}
+            Ok(Answer::QueryResult(QueryResult::Items(found))) if found == [Some(item.clone())] => {}
             Ok(other) => return Served::Wrong(format!("{item:?} is served as {other:?}")),
             Err(_) => return Served::Refused,
         }
@@ -208,7 +208,7 @@ fn judge(store: &EmbeddedStore, items: &[Item], holds: &[Hold]) -> Served {
 
 fn find(store: &EmbeddedStore, id: ReservationId) -> Result<Option<Hold>, Failure> {
     match ask(store, vec![Request::Query(Query::Reservation(id))]).remove(0)? {
-        Answer::Found(Found::Reservation(hold)) => Ok(hold),
+        Answer::QueryResult(QueryResult::Reservation(hold)) => Ok(hold),
         other => panic!("{other:?}"),
     }
 }

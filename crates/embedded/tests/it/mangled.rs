@@ -7,7 +7,7 @@ use stockhold_embedded::parsers::PARSERS;
 use stockhold_embedded::testing::{Bench, sell};
 use stockhold_store::conformance::Maker;
 use stockhold_store::conformance::maker::{reserve, set_stock};
-use stockhold_store::mangle::mangle;
+use stockhold_store::mutate::mutate;
 
 const ROUNDS: u64 = 4_000;
 /// Units that are sold, and reservations with keys.
@@ -52,6 +52,6 @@ fn files_are_read_or_refused() {
             other => panic!("no examples of a {other}"),
         };
         assert!(!examples.is_empty(), "{}", parser.0);
-        mangle(parser, &examples, ROUNDS);
+        mutate(parser, &examples, ROUNDS);
     }
 }

@@ -97,7 +97,7 @@ fn command(maker: &mut Maker, count: u64) -> Request {
 }
 
 fn submit(store: &EmbeddedStore, inbox: Arc<dyn Inbox>, ticket: u64, ask: Request) {
-    store.submit(Job { ask, reply: ReplyTo { inbox, ticket } });
+    store.submit(Job { request: ask, reply: ReplyTo { inbox, ticket } });
 }
 
 #[test]

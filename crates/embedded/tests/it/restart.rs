@@ -139,7 +139,7 @@ fn after_a_commit_that_failed_nothing_is_answered_as_done_until_a_restart() {
     assert_eq!(bench.run(lost.clone()), Err(Failure::OutcomeUnknown));
     assert!(matches!(bench.run(maker.wrap(set_stock(&shirt, 8))), Err(Failure::Unavailable(_))));
     assert!(bench.store().fatal_error().is_some());
-    let shown = bench.store().published(&shirt).flatten().unwrap();
+    let shown = bench.store().published_item(&shirt).flatten().unwrap();
     assert_eq!(shown.figures.total_units, 2, "what was not committed is not shown");
 
     bench.crash();

@@ -4,10 +4,10 @@ use stockhold_domain::{ItemKey, Outcome, Reply, ReservationId, Unit, UnitStatus}
 use stockhold_embedded::testing::Bench;
 use stockhold_embedded::{OpenError, files, verify};
 use stockhold_store::conformance::maker::{
-    add_units, confirm, label, reserve, reserve_named, retire, return_units, row, set_hall, set_stock,
+    add_units, confirm, create_unit_item, label, reserve, reserve_named, retire, return_units, row, set_stock,
 };
 use stockhold_store::conformance::{Maker, World};
-use stockhold_store::{Failure, Found, Query, UnitFilter};
+use stockhold_store::{Failure, Query, QueryResult, UnitFilter};
 
 /// Seats of the hall.
 const SEATS: usize = 500;
@@ -15,7 +15,7 @@ const SEATS: usize = 500;
 fn units(bench: &mut Bench, item: &ItemKey) -> Vec<Unit> {
     let filter = UnitFilter { item: item.clone(), status: None, section: None, after: None, limit: SEATS };
     match bench.find(Query::Units(filter)) {
-        Ok(Found::Units(Some(page))) => page.units,
+        Ok(QueryResult::Units(Some(page))) => page.units,
         other => panic!("{other:?}"),
     }
 }
@@ -30,7 +30,7 @@ fn held(bench: &mut Bench, maker: &mut Maker, item: &ItemKey, ids: &[&str]) -> R
 /// A hall where something of everything happened.
 fn hall(bench: &mut Bench, maker: &mut Maker) -> ItemKey {
     let item = maker.item("hall");
-    bench.run(maker.wrap(set_hall(&item))).unwrap();
+    bench.run(maker.wrap(create_unit_item(&item))).unwrap();
     let ids: Vec<String> = (0..SEATS).map(|n| format!("{n:03}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     bench.run(maker.wrap(add_units(&item, row("stalls", "A", &ids)))).unwrap();
@@ -92,7 +92,7 @@ fn a_unit_that_changed_or_is_gone_in_the_index_is_damage() {
 
 fn history(bench: &mut Bench, item: &ItemKey, unit: &str) -> usize {
     match bench.find(Query::UnitHistory { item: item.clone(), unit: label(unit) }) {
-        Ok(Found::UnitHistory(rows)) => rows.unwrap_or_default().len(),
+        Ok(QueryResult::UnitHistory(rows)) => rows.unwrap_or_default().len(),
         other => panic!("{other:?}"),
     }
 }

@@ -117,7 +117,7 @@ impl Worker {
         command: Command,
         key: Option<IdempotencyKey>,
     ) -> Envelope {
-        let fresh = self.ids.borrow_mut().fresh(who.0.now, first_bucket(&command));
+        let fresh = self.ids.borrow_mut().generate(who.0.now, first_bucket(&command));
         Envelope { fresh, command, key, origin }
     }
 

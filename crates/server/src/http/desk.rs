@@ -91,7 +91,7 @@ impl Desk {
     pub(super) fn ask(self: &Rc<Self>, ask: Request) -> Waiting {
         let ticket = self.slots.borrow_mut().open(matches!(ask, Request::Query(_)));
         let inbox: Arc<dyn Inbox> = self.inbox.clone();
-        self.store.submit(Job { ask, reply: ReplyTo { inbox, ticket } });
+        self.store.submit(Job { request: ask, reply: ReplyTo { inbox, ticket } });
         self.asked.notify_one();
         Waiting { desk: Rc::clone(self), ticket }
     }
@@ -253,7 +253,7 @@ mod tests {
 
         fn flush(&self) {}
 
-        fn published(&self, _: &ItemKey) -> Option<Option<Item>> {
+        fn published_item(&self, _: &ItemKey) -> Option<Option<Item>> {
             None
         }
 

@@ -7,7 +7,7 @@ use super::load::{Load, Room, SHORT};
 use super::metrics::RouteMetrics;
 use super::refused::Refused;
 use super::reply::{self, Reply, Shape};
-use super::route::{Miss, Route};
+use super::route::{Route, RouteError};
 use super::tail::Tail;
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,6 +21,7 @@ use std::time::{Duration, Instant as Monotonic, UNIX_EPOCH};
 use stockhold_api::decode::{self, Invalid, Keyed, Match};
 use stockhold_api::openapi;
 use stockhold_api::problem::{Problem, Reason, page_html};
+use stockhold_api::routes::{Preconditions, RouteId};
 use stockhold_domain::{EventId, FieldError, Instant, Label, RequestId};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
@@ -101,14 +102,14 @@ impl Worker {
     pub(super) async fn answer(
         self: &Rc<Self>,
         asked: Asked<'_>,
-        found: Result<Route<'_>, Miss>,
+        found: Result<Route<'_>, RouteError>,
         body: Result<&[u8], Problem>,
         request_id: &RequestId,
         begun: Monotonic,
     ) -> Reply {
         let handled = match (found, body) {
-            (Err(Miss::Path), _) => Err(Problem::unknown_route(asked.path).into()),
-            (Err(Miss::Method(allow)), _) => {
+            (Err(RouteError::UnknownPath), _) => Err(Problem::unknown_route(asked.path).into()),
+            (Err(RouteError::WrongMethod(allow)), _) => {
                 let problem = Problem::method_not_allowed(asked.method, allow);
                 Err(Refused { allow: Some(allow), ..problem.into() })
             }
@@ -156,88 +157,93 @@ impl Worker {
         let query = asked.query;
         let who = (asked, request_id);
         decode::host(asked.needs_host, asked.host.once("/Host")?)?;
-        if !route.takes_body() {
+        if !route.body().is_read() {
             decode::no_body(body)?;
         }
         heed_preconditions(route, &asked)?;
-        match route {
-            Route::ReserveSingle(sku) => {
+        // The path's first parameter, by each name that the routes give it.
+        let [sku, unit] = route.parameters;
+        let (id, name) = (sku, sku);
+        match route.id {
+            RouteId::Reserve => {
                 let keyed = decode::reserve_single(sku, query, body)?;
                 self.keyed(who, keyed, Shape::Reservation).await
             }
-            Route::ReserveBasket => {
+            RouteId::ReserveBasket => {
                 self.keyed(who, decode::reserve_basket(query, body)?, Shape::NewReservation).await
             }
-            Route::Confirm(id) => {
-                self.keyed(who, decode::confirm(id, query, body)?, Shape::Reservation).await
-            }
-            Route::Extend(id) => self.keyed(who, decode::extend(id, query, body)?, Shape::Reservation).await,
-            Route::Return(id) => {
+            RouteId::Confirm => self.keyed(who, decode::confirm(id, query, body)?, Shape::Reservation).await,
+            RouteId::Extend => self.keyed(who, decode::extend(id, query, body)?, Shape::Reservation).await,
+            RouteId::ReturnUnits => {
                 self.keyed(who, decode::return_units(id, query, body)?, Shape::Reservation).await
             }
-            Route::Release(id) => {
+            RouteId::Release => {
                 let keyed = Keyed { command: decode::release(id, query)?, key: None };
                 self.keyed(who, keyed, Shape::Nothing).await
             }
-            Route::SetStock(sku) => {
+            RouteId::SetStock => {
                 let command = decode::set_stock(sku, query, precondition(&asked)?, body)?;
                 self.command(who, command, None, Shape::Item).await
             }
-            Route::Adjust(sku) => {
+            RouteId::AdjustStock => {
                 let if_match = asked.if_match.once(IF_MATCH)?;
                 self.keyed(who, decode::adjust(sku, query, if_match, body)?, Shape::Item).await
             }
-            Route::AddUnits(sku) => {
+            RouteId::AddUnits => {
                 self.command(who, decode::add_units(sku, query, body)?, None, Shape::Units).await
             }
-            Route::RetireUnit(sku, unit) => {
+            RouteId::RetireUnit => {
                 self.command(who, decode::retire_unit(sku, unit, query)?, None, Shape::Nothing).await
             }
-            Route::Units(sku) => Box::pin(self.units(decode::units(sku, query)?)).await,
-            Route::Unit(sku, unit) => {
+            RouteId::ListUnits => Box::pin(self.units(decode::units(sku, query)?)).await,
+            RouteId::GetUnit => {
                 let (item, unit) = decode::unit(sku, unit, query)?;
                 Box::pin(self.unit(item, unit)).await
             }
-            Route::UnitHistory(sku, unit) => {
+            RouteId::GetUnitEvents => {
                 let (item, unit) = decode::unit(sku, unit, query)?;
                 Box::pin(self.unit_history(item, unit)).await
             }
-            Route::SeatMap(sku) => {
+            RouteId::GetSeatMap => {
                 let (item, layout) = decode::seat_map(sku, query)?;
                 let known = asked.if_none_match.once(IF_NONE_MATCH)?;
                 Box::pin(self.seat_map(item, layout, known)).await
             }
-            Route::ItemSale(sku, paused) => {
-                Box::pin(self.set_sale(who, decode::set_item_sale(sku, query, body, paused)?)).await
+            RouteId::PauseItem => {
+                Box::pin(self.set_sale(who, decode::set_item_sale(sku, query, body, true)?)).await
             }
-            Route::Sale(paused) => Box::pin(self.set_sale(who, decode::set_sale(query, body, paused)?)).await,
-            Route::Paused => Box::pin(self.sale(&decode::sale(query)?)).await,
+            RouteId::ResumeItem => {
+                Box::pin(self.set_sale(who, decode::set_item_sale(sku, query, body, false)?)).await
+            }
+            RouteId::PauseSale => Box::pin(self.set_sale(who, decode::set_sale(query, body, true)?)).await,
+            RouteId::ResumeSale => Box::pin(self.set_sale(who, decode::set_sale(query, body, false)?)).await,
+            RouteId::GetSale => Box::pin(self.sale(&decode::sale(query)?)).await,
             // Large ones do not make every request's future large.
-            Route::Commands => Box::pin(self.commands(who, body)).await,
-            Route::Availability => {
+            RouteId::RunCommands => Box::pin(self.commands(who, body)).await,
+            RouteId::GetAvailabilities => {
                 Box::pin(self.availability(asked, decode::availability(query, body)?)).await
             }
-            Route::Reservation(id) => self.reservation(decode::reservation(id, query)?).await,
-            Route::Available(sku) => self.available(asked, decode::item(sku, query)?).await,
-            Route::Item(sku) => Ok(reply::item(&self.item(decode::item(sku, query)?).await?)),
-            Route::Reservations => Box::pin(self.reservations(decode::reservations(query)?)).await,
-            Route::Inventory => Box::pin(self.inventory(decode::shelf(query)?)).await,
-            Route::History(id) => Box::pin(self.history(decode::reservation(id, query)?)).await,
-            Route::Events => {
+            RouteId::GetReservation => self.reservation(decode::reservation(id, query)?).await,
+            RouteId::GetAvailability => self.available(asked, decode::item(sku, query)?).await,
+            RouteId::GetItem => Ok(reply::item(&self.item(decode::item(sku, query)?).await?)),
+            RouteId::ListReservations => Box::pin(self.reservations(decode::reservations(query)?)).await,
+            RouteId::ListItems => Box::pin(self.inventory(decode::shelf(query)?)).await,
+            RouteId::GetReservationEvents => Box::pin(self.history(decode::reservation(id, query)?)).await,
+            RouteId::ListEvents => {
                 let (after, limit) = decode::events(query)?;
                 Box::pin(self.events(after, limit)).await
             }
-            Route::EventStream => {
+            RouteId::StreamEvents => {
                 let last = asked.last_event_id.once("/Last-Event-ID")?;
                 Box::pin(self.event_stream(asked, decode::stream(query, last)?)).await
             }
-            Route::ProblemPage(name) => match Reason::from_name(name) {
+            RouteId::GetProblem => match Reason::from_name(name) {
                 Some(reason) => Ok(reply::page(page_html(reason), HTML)),
                 None => Err(Problem::unknown_route(&format!("/problems/{name}")).into()),
             },
-            Route::OpenApi => Ok(reply::page(openapi::text(), openapi::CONTENT_TYPE)),
-            Route::Docs => Ok(reply::page(openapi::docs_html(), HTML)),
-            Route::Index => Ok(reply::page(INDEX, "text/plain; charset=utf-8")),
+            RouteId::GetOpenApi => Ok(reply::page(openapi::text(), openapi::CONTENT_TYPE)),
+            RouteId::GetDocs => Ok(reply::page(openapi::docs_html(), HTML)),
+            RouteId::GetIndex => Ok(reply::page(INDEX, "text/plain; charset=utf-8")),
         }
     }
 }
@@ -273,8 +279,10 @@ fn precondition<'a>(asked: &Asked<'a>) -> Result<Option<Match<'a>>, Invalid> {
 /// Refuses a condition where it would be passed over. `If-None-Match` on a read is a cache's, which takes the whole answer
 /// as well.
 fn heed_preconditions(route: Route<'_>, asked: &Asked<'_>) -> Result<(), Invalid> {
-    let (sets, adjusts) = (matches!(route, Route::SetStock(_)), matches!(route, Route::Adjust(_)));
+    let preconditions = route.id.spec().preconditions;
+    let creates = preconditions == Preconditions::IfMatchOrAbsent;
+    let versioned = creates || preconditions == Preconditions::IfMatch;
     let reads = matches!(asked.method, "GET" | "HEAD");
-    decode::no_precondition(asked.if_match != Given::Not && !sets && !adjusts, false)?;
-    decode::no_precondition(asked.if_none_match != Given::Not && !sets && !reads, true)
+    decode::no_precondition(asked.if_match != Given::Not && !versioned, false)?;
+    decode::no_precondition(asked.if_none_match != Given::Not && !creates && !reads, true)
 }

@@ -12,7 +12,9 @@ use stockhold_api::problem::Problem;
 use stockhold_domain::{
     FieldError, Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition,
 };
-use stockhold_store::{Answer, EventRow, Filter, Found, ItemPageRequest, Query, Request, UnitFilter};
+use stockhold_store::{
+    Answer, EventRow, ItemPageRequest, Query, QueryResult, Request, ReservationFilter, UnitFilter,
+};
 
 /// Bytes after which a page ends, whatever its limit: the one entry that reaches it goes in whole.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -26,17 +28,17 @@ const READS: usize = 64;
 impl Worker {
     pub(super) async fn reservation(&self, id: ReservationId) -> Handled {
         match self.find(Query::Reservation(id)).await? {
-            Found::Reservation(Some(hold)) => Ok(reply::reservation(&hold)),
-            Found::Reservation(None) => Err(Problem::from(Rejection::UnknownReservation(id)).into()),
+            QueryResult::Reservation(Some(hold)) => Ok(reply::reservation(&hold)),
+            QueryResult::Reservation(None) => Err(Problem::from(Rejection::UnknownReservation(id)).into()),
             _ => Err(Refused::mixed_up()),
         }
     }
 
     pub(super) async fn item(&self, key: ItemKey) -> Result<Item, Refused> {
-        let found = match self.store.published(&key) {
+        let found = match self.store.published_item(&key) {
             Some(found) => found,
             None => match self.find(Query::Items(vec![key.clone()])).await? {
-                Found::Items(items) => items.into_iter().next().flatten(),
+                QueryResult::Items(items) => items.into_iter().next().flatten(),
                 _ => return Err(Refused::mixed_up()),
             },
         };
@@ -52,12 +54,12 @@ impl Worker {
     pub(super) async fn availability(&self, asked: Asked<'_>, keys: Vec<ItemKey>) -> Handled {
         let mut items = Vec::with_capacity(keys.len());
         for key in &keys {
-            let Some(published) = self.store.published(key) else { break };
+            let Some(published) = self.store.published_item(key) else { break };
             items.push(published);
         }
         if items.len() < keys.len() {
             items = match self.find(Query::Items(keys.clone())).await? {
-                Found::Items(items) if items.len() == keys.len() => items,
+                QueryResult::Items(items) if items.len() == keys.len() => items,
                 _ => return Err(Refused::mixed_up()),
             };
         }
@@ -74,7 +76,7 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
-    pub(super) async fn reservations(&self, mut filter: Filter) -> Handled {
+    pub(super) async fn reservations(&self, mut filter: ReservationFilter) -> Handled {
         let mut left = filter.limit;
         let mut out = Vec::new();
         let mut load = None;
@@ -82,7 +84,8 @@ impl Worker {
         let mut cut = None;
         for _ in 0..READS {
             filter.limit = cut.unwrap_or(left.min(HOLDS_AT_ONCE));
-            let Found::Reservations(page) = self.find(Query::Reservations(filter.clone())).await? else {
+            let QueryResult::Reservations(page) = self.find(Query::Reservations(filter.clone())).await?
+            else {
                 return Err(Refused::mixed_up());
             };
             let before = (out.len(), list);
@@ -116,7 +119,7 @@ impl Worker {
     pub(super) async fn inventory(&self, mut wanted: ItemPageRequest) -> Handled {
         let limit = wanted.limit;
         wanted.limit += 1;
-        let Found::ItemPageRequest(items) = self.find(Query::ItemPageRequest(wanted)).await? else {
+        let QueryResult::ItemPage(items) = self.find(Query::ItemPage(wanted)).await? else {
             return Err(Refused::mixed_up());
         };
         let mut out = Vec::new();
@@ -137,8 +140,8 @@ impl Worker {
         for _ in 0..READS {
             wanted.limit = left;
             let page = match self.find(Query::Units(wanted.clone())).await? {
-                Found::Units(Some(page)) => page,
-                Found::Units(None) => return Err(self.no_units(wanted.item, None).await),
+                QueryResult::Units(Some(page)) => page,
+                QueryResult::Units(None) => return Err(self.no_units(wanted.item, None).await),
                 _ => return Err(Refused::mixed_up()),
             };
             for unit in page.units.iter().take(left) {
@@ -157,8 +160,8 @@ impl Worker {
 
     pub(super) async fn seat_map(&self, item: ItemKey, layout: bool, known: Option<&[u8]>) -> Handled {
         let map = match self.find(Query::SeatMap { item: item.clone(), layout }).await? {
-            Found::SeatMap(Some(map)) => map,
-            Found::SeatMap(None) => return Err(self.no_units(item, None).await),
+            QueryResult::SeatMap(Some(map)) => map,
+            QueryResult::SeatMap(None) => return Err(self.no_units(item, None).await),
             _ => return Err(Refused::mixed_up()),
         };
         Ok(reply::seat_map(&map, known, None))
@@ -166,8 +169,8 @@ impl Worker {
 
     pub(super) async fn unit(&self, item: ItemKey, unit: Label) -> Handled {
         match self.find(Query::Unit { item: item.clone(), unit: unit.clone() }).await? {
-            Found::Unit(Some(unit)) => Ok(reply::json(|out| encode::unit(out, &unit))),
-            Found::Unit(None) => Err(self.no_units(item, Some(unit)).await),
+            QueryResult::Unit(Some(unit)) => Ok(reply::json(|out| encode::unit(out, &unit))),
+            QueryResult::Unit(None) => Err(self.no_units(item, Some(unit)).await),
             _ => Err(Refused::mixed_up()),
         }
     }
@@ -189,8 +192,8 @@ impl Worker {
 
     pub(super) async fn history(&self, id: ReservationId) -> Handled {
         let rows = match self.find(Query::History(id)).await? {
-            Found::History(Some(rows)) => rows,
-            Found::History(None) => {
+            QueryResult::History(Some(rows)) => rows,
+            QueryResult::History(None) => {
                 return Err(Problem::from(Rejection::UnknownReservation(id)).into());
             }
             _ => return Err(Refused::mixed_up()),
@@ -201,8 +204,8 @@ impl Worker {
     pub(super) async fn unit_history(&self, item: ItemKey, unit: Label) -> Handled {
         let found = self.find(Query::UnitHistory { item: item.clone(), unit: unit.clone() }).await?;
         let mut rows = match found {
-            Found::UnitHistory(Some(rows)) => rows,
-            Found::UnitHistory(None) => return Err(self.no_units(item, Some(unit)).await),
+            QueryResult::UnitHistory(Some(rows)) => rows,
+            QueryResult::UnitHistory(None) => return Err(self.no_units(item, Some(unit)).await),
             _ => return Err(Refused::mixed_up()),
         };
         // Thousands may have come together.
@@ -269,10 +272,10 @@ impl Worker {
         }
         // Who has just read the newest event may know of more than the store says of itself.
         match self.find(Query::Events { after: after - 1, limit: 1 }).await? {
-            Found::Events(rows) if rows.is_empty() => {
+            QueryResult::Events(rows) if rows.is_empty() => {
                 Err(Problem::beyond_newest(pointer, after, self.store.newest()).into())
             }
-            Found::Events(_) | Found::Archived { .. } => Ok(()),
+            QueryResult::Events(_) | QueryResult::Archived { .. } => Ok(()),
             _ => Err(Refused::mixed_up()),
         }
     }
@@ -280,15 +283,15 @@ impl Worker {
     /// At most so many events after a position.
     pub(super) async fn events_after(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, Refused> {
         match self.find(Query::Events { after, limit }).await? {
-            Found::Events(rows) => Ok(rows),
-            Found::Archived { through } => Err(Problem::archived(after, through).into()),
+            QueryResult::Events(rows) => Ok(rows),
+            QueryResult::Archived { through } => Err(Problem::archived(after, through).into()),
             _ => Err(Refused::mixed_up()),
         }
     }
 
-    pub(super) async fn find(&self, query: Query) -> Result<Found, Refused> {
+    pub(super) async fn find(&self, query: Query) -> Result<QueryResult, Refused> {
         match self.desk.ask(Request::Query(query)).await {
-            Ok(Answer::Found(found)) => Ok(found),
+            Ok(Answer::QueryResult(found)) => Ok(found),
             Ok(_) => Err(Refused::mixed_up()),
             Err(failure) => Err(Refused::failed(&failure)),
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use stockhold_api::problem::Reason;
+use stockhold_api::routes::RouteId;
 use stockhold_domain::{Command, Outcome};
 use stockhold_store::Failure;
 
@@ -79,7 +80,8 @@ const DONE: [&str; 2] = ["done", "replayed"];
 
 /// See the module.
 pub(super) struct RouteMetrics {
-    routes: Vec<(&'static str, [Counter; CLASSES.len()], Histogram)>,
+    /// By the number of [`RouteId`]. Routes that share a name share their metrics.
+    routes: Vec<([Counter; CLASSES.len()], Histogram)>,
     missed: Counter,
     commands: Vec<Vec<OnceCell<Counter>>>,
     batch: Histogram,
@@ -87,11 +89,12 @@ pub(super) struct RouteMetrics {
 
 impl RouteMetrics {
     pub(super) fn new() -> Self {
-        let routes = Route::NAMES.iter().map(|&name| {
+        let routes = RouteId::ALL.iter().map(|route| {
+            let name = route.spec().metric;
             let counters = CLASSES.map(
                 |class| metrics::counter!("stockhold_requests_total", "route" => name, "outcome" => class),
             );
-            (name, counters, metrics::histogram!("stockhold_request_seconds", "route" => name))
+            (counters, metrics::histogram!("stockhold_request_seconds", "route" => name))
         });
         let outcomes = || (0..DONE.len() + Reason::ALL.len()).map(|_| OnceCell::new()).collect();
         Self {
@@ -103,9 +106,8 @@ impl RouteMetrics {
     }
 
     pub(super) fn record(&self, route: Option<Route<'_>>, status: u16, took: Duration) {
-        let name = route.map(Route::name);
-        let Some((_, counters, histogram)) = self.routes.iter().find(|(known, ..)| Some(*known) == name)
-        else {
+        let found = route.and_then(|route| self.routes.get(route.id as usize));
+        let Some((counters, histogram)) = found else {
             self.missed.increment(1);
             return;
         };

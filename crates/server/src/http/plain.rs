@@ -4,12 +4,13 @@ use super::asked::{Asked, Given};
 use super::route::Route;
 use std::ops::Range;
 use stockhold_api::decode::{BODY_BYTES, is_json};
+use stockhold_api::routes::RouteId;
 use stockhold_domain::Instant;
 
 /// Methods of plain requests.
 const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "PUT"];
-/// The path of [`Route::EventStream`], which is seen before routes are looked for.
-const EVENT_STREAM: &[u8] = b"/v1/events/stream";
+/// The path of the event stream. It is compared before the route is matched.
+const EVENT_STREAM: &[u8] = RouteId::StreamEvents.spec().path.as_bytes();
 /// Characters of a target that no URL has as they are: it is for hyper to judge them.
 const ODD: [char; 5] = ['#', '`', '<', '>', '"'];
 /// Most headers of a plain request.
@@ -102,7 +103,7 @@ impl Plain {
         plain.body = length.unwrap_or(0);
         // The longest bodies belong to a few routes, and it is hyper that refuses what is too long.
         let fits = plain.body <= BODY_BYTES
-            || plain.route(bytes).is_some_and(|route| plain.body <= route.body_limit());
+            || plain.route(bytes).is_some_and(|route| plain.body <= route.body().limit());
         // A stream of events is hyper's to write.
         let answered = bytes.get(plain.path.clone()) != Some(EVENT_STREAM);
         (fits && answered).then_some(plain)
@@ -199,13 +200,13 @@ mod tests {
             "PUT /v1/inventory/a HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
         ];
         let examples = examples.map(|text| text.as_bytes().to_vec());
-        stockhold_store::mangle::mangle(("plain head", parse), &examples, 40_000);
+        stockhold_store::mutate::mutate(("plain head", parse), &examples, 40_000);
     }
 
     #[test]
     fn a_stream_is_seen_by_its_path() {
         let path = std::str::from_utf8(EVENT_STREAM).unwrap();
-        assert_eq!(Route::find("GET", path), Ok(Route::EventStream));
+        assert_eq!(Route::find("GET", path).map(|route| route.id), Ok(RouteId::StreamEvents));
         assert!(Plain::find(format!("GET {path}?after=1 HTTP/1.1\r\n\r\n").as_bytes()).is_err());
         assert!(Plain::find(format!("GET {path}s HTTP/1.1\r\n\r\n").as_bytes()).is_ok());
     }

@@ -1,249 +1,221 @@
-//! Which route a request is for. Paths are matched by hand: there are few, and a miss says what the path takes.
+//! Finds the route of a request. Paths are matched by hand, without an allocation: this runs for every request.
+//!
+//! [`stockhold_api::routes`] describes the routes. This module only knows which segments lead to which of them, and the
+//! tests compare it with every row.
 
-use stockhold_api::decode::{BASKET_BODY_BYTES, BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
+use stockhold_api::routes::{Body, RouteId};
 
 /// A route with the path's parameters, still percent-encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route<'a> {
-    ReserveSingle(&'a str),
-    ReserveBasket,
-    Reservation(&'a str),
-    Confirm(&'a str),
-    Extend(&'a str),
-    Release(&'a str),
-    Return(&'a str),
-    Available(&'a str),
-    Item(&'a str),
-    SetStock(&'a str),
-    Adjust(&'a str),
-    AddUnits(&'a str),
-    Units(&'a str),
-    Unit(&'a str, &'a str),
-    UnitHistory(&'a str, &'a str),
-    RetireUnit(&'a str, &'a str),
-    SeatMap(&'a str),
-    ItemSale(&'a str, bool),
-    Sale(bool),
-    Paused,
-    Commands,
-    Availability,
-    Reservations,
-    History(&'a str),
-    Inventory,
-    Events,
-    EventStream,
-    ProblemPage(&'a str),
-    OpenApi,
-    Docs,
-    Index,
+pub(super) struct Route<'a> {
+    pub(super) id: RouteId,
+    /// In the order of the path. A parameter that the path does not have is empty.
+    pub(super) parameters: [&'a str; 2],
 }
 
-/// Why a request is for no route.
+/// Why a request has no route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Miss {
+pub(super) enum RouteError {
     /// There is no such path.
-    Path,
+    UnknownPath,
     /// The path takes these methods.
-    Method(&'static str),
+    WrongMethod(&'static str),
 }
+
+/// Slots for a path's segments: one more than the longest path has, so that a longer path matches none.
+const SEGMENTS: usize = 6;
 
 impl<'a> Route<'a> {
     /// Finds the route.
-    pub(super) fn find(method: &str, path: &'a str) -> Result<Self, Miss> {
-        // Unused segments are empty below, so that a path with more slashes at its end would be taken for another.
+    pub(super) fn find(method: &str, path: &'a str) -> Result<Self, RouteError> {
+        // Unused slots are empty below. A path that ends with slashes would match a shorter one.
         if path.len() > 1 && path.ends_with('/') {
-            return Err(Miss::Path);
+            return Err(RouteError::UnknownPath);
         }
-        let mut segments = [""; 6];
-        let mut parts = path.strip_prefix('/').ok_or(Miss::Path)?.split('/');
+        let mut segments = [""; SEGMENTS];
+        let mut parts = path.strip_prefix('/').ok_or(RouteError::UnknownPath)?.split('/');
         for (slot, part) in segments.iter_mut().zip(&mut parts) {
             *slot = part;
         }
         if parts.next().is_some() {
-            return Err(Miss::Path);
+            return Err(RouteError::UnknownPath);
         }
-        let get = matches!(method, "GET" | "HEAD");
-        let post = |route| if method == "POST" { Ok(route) } else { Err(Miss::Method("POST")) };
-        let read = |route| if get { Ok(route) } else { Err(Miss::Method("GET, HEAD")) };
-        match segments {
-            ["v1", "inventory", sku, "reserve", "", ""] => post(Self::ReserveSingle(sku)),
-            ["v1", "reservations", id, "confirm", "", ""] => post(Self::Confirm(id)),
-            ["v1", "inventory", sku, "available", "", ""] => read(Self::Available(sku)),
-            ["v1", "reservations", "", "", "", ""] => match method {
-                "POST" => Ok(Self::ReserveBasket),
-                _ if get => Ok(Self::Reservations),
-                _ => Err(Miss::Method("GET, HEAD, POST")),
-            },
-            ["v1", "commands", "", "", "", ""] => post(Self::Commands),
-            ["v1", "reservations", id, "", "", ""] => match method {
-                "DELETE" => Ok(Self::Release(id)),
-                _ if get => Ok(Self::Reservation(id)),
-                _ => Err(Miss::Method("GET, HEAD, DELETE")),
-            },
-            ["v1", "reservations", id, "extend", "", ""] => post(Self::Extend(id)),
-            ["v1", "reservations", id, "return", "", ""] => post(Self::Return(id)),
-            ["v1", "reservations", id, "events", "", ""] => read(Self::History(id)),
-            ["v1", "availability", "", "", "", ""] => post(Self::Availability),
-            ["v1", "inventory", "", "", "", ""] => read(Self::Inventory),
-            ["v1", "inventory", sku, "", "", ""] if !sku.is_empty() => match method {
-                "PUT" => Ok(Self::SetStock(sku)),
-                _ if get => Ok(Self::Item(sku)),
-                _ => Err(Miss::Method("GET, HEAD, PUT")),
-            },
-            ["v1", "inventory", sku, "adjust", "", ""] => post(Self::Adjust(sku)),
-            ["v1", "inventory", sku, "units", "", ""] => match method {
-                "POST" => Ok(Self::AddUnits(sku)),
-                _ if get => Ok(Self::Units(sku)),
-                _ => Err(Miss::Method("GET, HEAD, POST")),
-            },
-            ["v1", "inventory", sku, "units", unit, ""] => match method {
-                "DELETE" => Ok(Self::RetireUnit(sku, unit)),
-                _ if get => Ok(Self::Unit(sku, unit)),
-                _ => Err(Miss::Method("GET, HEAD, DELETE")),
-            },
-            ["v1", "inventory", sku, "units", unit, "events"] => read(Self::UnitHistory(sku, unit)),
-            ["v1", "inventory", sku, "seat-map", "", ""] => read(Self::SeatMap(sku)),
-            ["v1", "inventory", sku, "pause", "", ""] => post(Self::ItemSale(sku, true)),
-            ["v1", "inventory", sku, "resume", "", ""] => post(Self::ItemSale(sku, false)),
-            ["v1", "sale", "", "", "", ""] => read(Self::Paused),
-            ["v1", "sale", "pause", "", "", ""] => post(Self::Sale(true)),
-            ["v1", "sale", "resume", "", "", ""] => post(Self::Sale(false)),
-            ["v1", "events", "", "", "", ""] => read(Self::Events),
-            ["v1", "events", "stream", "", "", ""] => read(Self::EventStream),
-            ["openapi.json", "", "", "", "", ""] => read(Self::OpenApi),
-            ["docs", "", "", "", "", ""] => read(Self::Docs),
-            ["problems", reason, "", "", "", ""] if !reason.is_empty() => read(Self::ProblemPage(reason)),
-            ["", "", "", "", "", ""] => read(Self::Index),
-            _ => Err(Miss::Path),
-        }
+        let (id, parameters) = match_segments(method, segments)?;
+        Ok(Self { id, parameters })
     }
 
-    /// Longest body that it takes, in bytes.
-    pub(super) fn body_limit(self) -> usize {
-        match self {
-            Self::Commands => COMMANDS_BODY_BYTES,
-            Self::AddUnits(_) => UNITS_BODY_BYTES,
-            Self::ReserveBasket | Self::Availability => BASKET_BODY_BYTES,
-            _ => BODY_BYTES,
-        }
+    /// The request's body.
+    pub(super) fn body(self) -> Body {
+        self.id.spec().body
     }
 
-    /// Whether it reads a body.
-    pub(super) fn takes_body(self) -> bool {
-        match self {
-            Self::ReserveSingle(_)
-            | Self::ReserveBasket
-            | Self::Confirm(_)
-            | Self::Extend(_)
-            | Self::Return(_)
-            | Self::SetStock(_)
-            | Self::Adjust(_)
-            | Self::ItemSale(..)
-            | Self::AddUnits(_)
-            | Self::Sale(_)
-            | Self::Commands
-            | Self::Availability => true,
-            Self::Reservation(_)
-            | Self::Release(_)
-            | Self::Available(_)
-            | Self::Item(_)
-            | Self::Units(_)
-            | Self::Unit(..)
-            | Self::UnitHistory(..)
-            | Self::RetireUnit(..)
-            | Self::SeatMap(_)
-            | Self::Paused
-            | Self::Reservations
-            | Self::History(_)
-            | Self::Inventory
-            | Self::Events
-            | Self::EventStream
-            | Self::ProblemPage(_)
-            | Self::OpenApi
-            | Self::Docs
-            | Self::Index => false,
-        }
+    /// The route's name in metrics and in the log.
+    pub(super) fn name(self) -> &'static str {
+        self.id.spec().metric
     }
 }
 
-macro_rules! names {
-    ($($name:literal: $route:pat,)+) => {
-        impl Route<'_> {
-            /// What the route is called in metrics.
-            pub(super) fn name(self) -> &'static str {
-                match self { $($route => $name),+ }
-            }
-
-            /// Every name that [`Route::name`] gives, for metrics to be made beforehand.
-            pub(super) const NAMES: &'static [&'static str] = &[$($name),+];
+fn match_segments<'a>(
+    method: &str,
+    segments: [&'a str; SEGMENTS],
+) -> Result<(RouteId, [&'a str; 2]), RouteError> {
+    let is_get = matches!(method, "GET" | "HEAD");
+    let get = |id| if is_get { Ok(id) } else { Err(RouteError::WrongMethod("GET, HEAD")) };
+    let post = |id| if method == "POST" { Ok(id) } else { Err(RouteError::WrongMethod("POST")) };
+    // Ordered by how often they are called.
+    let (id, parameters) = match segments {
+        ["v1", "inventory", sku, "reserve", "", ""] => (post(RouteId::Reserve), [sku, ""]),
+        ["v1", "reservations", id, "confirm", "", ""] => (post(RouteId::Confirm), [id, ""]),
+        ["v1", "inventory", sku, "available", "", ""] => (get(RouteId::GetAvailability), [sku, ""]),
+        ["v1", "reservations", "", "", "", ""] => {
+            let found = match method {
+                "POST" => Ok(RouteId::ReserveBasket),
+                _ if is_get => Ok(RouteId::ListReservations),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, POST")),
+            };
+            (found, ["", ""])
         }
+        ["v1", "commands", "", "", "", ""] => (post(RouteId::RunCommands), ["", ""]),
+        ["v1", "reservations", id, "", "", ""] => {
+            let found = match method {
+                "DELETE" => Ok(RouteId::Release),
+                _ if is_get => Ok(RouteId::GetReservation),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, DELETE")),
+            };
+            (found, [id, ""])
+        }
+        ["v1", "reservations", id, "extend", "", ""] => (post(RouteId::Extend), [id, ""]),
+        ["v1", "reservations", id, "return", "", ""] => (post(RouteId::ReturnUnits), [id, ""]),
+        ["v1", "reservations", id, "events", "", ""] => (get(RouteId::GetReservationEvents), [id, ""]),
+        ["v1", "availability", "", "", "", ""] => (post(RouteId::GetAvailabilities), ["", ""]),
+        ["v1", "inventory", "", "", "", ""] => (get(RouteId::ListItems), ["", ""]),
+        ["v1", "inventory", sku, "", "", ""] if !sku.is_empty() => {
+            let found = match method {
+                "PUT" => Ok(RouteId::SetStock),
+                _ if is_get => Ok(RouteId::GetItem),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, PUT")),
+            };
+            (found, [sku, ""])
+        }
+        ["v1", "inventory", sku, "adjust", "", ""] => (post(RouteId::AdjustStock), [sku, ""]),
+        ["v1", "inventory", sku, "units", "", ""] => {
+            let found = match method {
+                "POST" => Ok(RouteId::AddUnits),
+                _ if is_get => Ok(RouteId::ListUnits),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, POST")),
+            };
+            (found, [sku, ""])
+        }
+        ["v1", "inventory", sku, "units", unit, ""] => {
+            let found = match method {
+                "DELETE" => Ok(RouteId::RetireUnit),
+                _ if is_get => Ok(RouteId::GetUnit),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, DELETE")),
+            };
+            (found, [sku, unit])
+        }
+        ["v1", "inventory", sku, "units", unit, "events"] => (get(RouteId::GetUnitEvents), [sku, unit]),
+        ["v1", "inventory", sku, "seat-map", "", ""] => (get(RouteId::GetSeatMap), [sku, ""]),
+        ["v1", "inventory", sku, "pause", "", ""] => (post(RouteId::PauseItem), [sku, ""]),
+        ["v1", "inventory", sku, "resume", "", ""] => (post(RouteId::ResumeItem), [sku, ""]),
+        ["v1", "sale", "", "", "", ""] => (get(RouteId::GetSale), ["", ""]),
+        ["v1", "sale", "pause", "", "", ""] => (post(RouteId::PauseSale), ["", ""]),
+        ["v1", "sale", "resume", "", "", ""] => (post(RouteId::ResumeSale), ["", ""]),
+        ["v1", "events", "", "", "", ""] => (get(RouteId::ListEvents), ["", ""]),
+        ["v1", "events", "stream", "", "", ""] => (get(RouteId::StreamEvents), ["", ""]),
+        ["openapi.json", "", "", "", "", ""] => (get(RouteId::GetOpenApi), ["", ""]),
+        ["docs", "", "", "", "", ""] => (get(RouteId::GetDocs), ["", ""]),
+        ["problems", reason, "", "", "", ""] if !reason.is_empty() => {
+            (get(RouteId::GetProblem), [reason, ""])
+        }
+        ["", "", "", "", "", ""] => (get(RouteId::GetIndex), ["", ""]),
+        _ => return Err(RouteError::UnknownPath),
     };
-}
-
-names! {
-    "reserve": Self::ReserveSingle(_) | Self::ReserveBasket,
-    "reservation": Self::Reservation(_),
-    "confirm": Self::Confirm(_),
-    "extend": Self::Extend(_),
-    "release": Self::Release(_),
-    "return": Self::Return(_),
-    "available": Self::Available(_),
-    "item": Self::Item(_),
-    "set_stock": Self::SetStock(_),
-    "adjust": Self::Adjust(_),
-    "add_units": Self::AddUnits(_),
-    "units": Self::Units(_),
-    "unit": Self::Unit(..),
-    "unit_history": Self::UnitHistory(..),
-    "retire_unit": Self::RetireUnit(..),
-    "seat_map": Self::SeatMap(_),
-    "set_sale": Self::ItemSale(..) | Self::Sale(_),
-    "sale": Self::Paused,
-    "commands": Self::Commands,
-    "availability": Self::Availability,
-    "reservations": Self::Reservations,
-    "history": Self::History(_),
-    "inventory": Self::Inventory,
-    "events": Self::Events,
-    "event_stream": Self::EventStream,
-    "page": Self::ProblemPage(_) | Self::OpenApi | Self::Docs | Self::Index,
+    Ok((id?, parameters))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stockhold_api::routes::Method;
+
+    /// The path of a route, with its parameters' names as their values.
+    fn sample(id: RouteId) -> String {
+        id.spec().path.replace(['{', '}'], "")
+    }
+
+    fn parameters(id: RouteId) -> Vec<&'static str> {
+        let segments = id.spec().path.split('/');
+        segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).collect()
+    }
 
     #[test]
-    fn paths_and_methods() {
-        let find = Route::find;
-        assert_eq!(find("POST", "/v1/inventory/a%2Fb/reserve"), Ok(Route::ReserveSingle("a%2Fb")));
-        assert_eq!(find("GET", "/v1/inventory/a/reserve"), Err(Miss::Method("POST")));
-        assert_eq!(find("PATCH", "/v1/reservations/x"), Err(Miss::Method("GET, HEAD, DELETE")));
-        assert_eq!(find("GET", "/v1/inventory/"), Err(Miss::Path));
-        assert_eq!(find("GET", "/v1/inventory/a/b/c/d"), Err(Miss::Path));
-        assert_eq!(find("POST", "/v1/inventory/a/reserve/c/d"), Err(Miss::Path));
-        assert_eq!(find("POST", "/v1/reservations/"), Err(Miss::Path));
-        assert_eq!(find("GET", "//"), Err(Miss::Path));
-        assert_eq!(find("GET", "*"), Err(Miss::Path));
-        assert_eq!(find("GET", "/"), Ok(Route::Index));
-        assert_eq!(find("POST", "/v1/sale/pause"), Ok(Route::Sale(true)));
-        assert_eq!(find("GET", "/v1/sale"), Ok(Route::Paused));
-        assert_eq!(find("GET", "/v1/reservations"), Ok(Route::Reservations));
-        assert_eq!(find("PUT", "/v1/reservations"), Err(Miss::Method("GET, HEAD, POST")));
-        assert_eq!(find("HEAD", "/v1/inventory"), Ok(Route::Inventory));
-        assert_eq!(find("GET", "/v1/reservations/x/events"), Ok(Route::History("x")));
-        assert_eq!(find("GET", "/v1/events/"), Err(Miss::Path));
-        assert_eq!(find("GET", "/v1/events/streams"), Err(Miss::Path));
-        assert_eq!(find("GET", "/v1/commands"), Err(Miss::Method("POST")));
-        assert_eq!(find("GET", "/v1/inventory/a/units"), Ok(Route::Units("a")));
-        assert_eq!(find("DELETE", "/v1/inventory/a/units/x%2Fy"), Ok(Route::RetireUnit("a", "x%2Fy")));
-        assert_eq!(find("GET", "/v1/inventory/a/units/x%2Fy"), Ok(Route::Unit("a", "x%2Fy")));
-        assert_eq!(find("PUT", "/v1/inventory/a/units/x"), Err(Miss::Method("GET, HEAD, DELETE")));
-        assert_eq!(find("HEAD", "/v1/inventory/a/units/x/events"), Ok(Route::UnitHistory("a", "x")));
-        assert_eq!(find("DELETE", "/v1/inventory/a/units/x/events"), Err(Miss::Method("GET, HEAD")));
-        assert_eq!(find("GET", "/v1/inventory/a/units/x/events/"), Err(Miss::Path));
-        assert_eq!(find("GET", "/v1/inventory/a/units/x/events/1"), Err(Miss::Path));
-        assert_eq!(find("DELETE", "/v1/inventory/a/units/"), Err(Miss::Path));
-        assert_eq!(find("POST", "/v1/inventory/a/seat-map"), Err(Miss::Method("GET, HEAD")));
+    fn every_row_of_the_table_is_found() {
+        for id in RouteId::ALL.iter().copied() {
+            let path = sample(id);
+            let method = id.spec().method;
+            let route = Route::find(method.name(), &path).unwrap_or_else(|error| panic!("{id:?}: {error:?}"));
+            assert_eq!(route.id, id);
+            let mut expected = parameters(id);
+            expected.resize(2, "");
+            assert_eq!(route.parameters.as_slice(), expected, "{id:?}");
+            if method == Method::Get {
+                assert_eq!(Route::find("HEAD", &path), Ok(route));
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_takes_the_methods_of_its_rows_and_no_others() {
+        for id in RouteId::ALL.iter().copied() {
+            let rows = RouteId::ALL.iter().map(|other| other.spec());
+            let methods: Vec<_> =
+                rows.filter(|row| row.path == id.spec().path).map(|row| row.method).collect();
+            let listed = |method: &str| methods.iter().any(|one| one.name() == method);
+            for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "get", ""] {
+                let taken = listed(if method == "HEAD" { "GET" } else { method });
+                match Route::find(method, &sample(id)) {
+                    Ok(_) => assert!(taken, "{id:?} {method}"),
+                    Err(RouteError::WrongMethod(allow)) => {
+                        assert!(!taken, "{id:?} {method}");
+                        let mut allow: Vec<_> = allow.split(", ").filter(|one| *one != "HEAD").collect();
+                        let mut expected: Vec<_> = methods.iter().map(|one| one.name()).collect();
+                        allow.sort_unstable();
+                        expected.sort_unstable();
+                        assert_eq!(allow, expected, "{id:?}");
+                    }
+                    Err(RouteError::UnknownPath) => panic!("{id:?} {method}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn paths_that_are_nearly_routes() {
+        for path in [
+            "/v1/inventory/",
+            "/v1/inventory/a/b/c/d",
+            "/v1/inventory/a/reserve/",
+            "/v1/inventory/a/reserve/c/d",
+            "/v1/inventory/a/units/",
+            "/v1/inventory/a/units/x/events/",
+            "/v1/inventory/a/units/x/events/1",
+            "/v1/reservations/",
+            "/v1/events/",
+            "/v1/events/streams",
+            "/problems/",
+            "//",
+            "*",
+            "",
+        ] {
+            assert_eq!(Route::find("GET", path), Err(RouteError::UnknownPath), "{path}");
+            assert_eq!(Route::find("POST", path), Err(RouteError::UnknownPath), "{path}");
+        }
+    }
+
+    #[test]
+    fn parameters_stay_encoded() {
+        let path = "/v1/inventory/a%2Fb/units/x%20y";
+        assert_eq!(Route::find("DELETE", path).map(|route| route.parameters), Ok(["a%2Fb", "x%20y"]));
     }
 }

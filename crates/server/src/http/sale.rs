@@ -6,7 +6,7 @@ use super::refused::Refused;
 use super::reply::{self, Shape};
 use stockhold_api::encode::{self, Sale};
 use stockhold_domain::{Command, Label, Scope};
-use stockhold_store::{Found, ItemPageRequest, Pauses, Query};
+use stockhold_store::{ItemPageRequest, Pauses, Query, QueryResult};
 
 impl Worker {
     /// Pauses or resumes, and says how the sale stands then.
@@ -30,7 +30,7 @@ impl Worker {
 
     /// How a sale stands; of an item, only what is around it.
     async fn standing(&self, scope: &Scope) -> Result<Sale, Refused> {
-        let Found::Pauses(Pauses { everything, locations }) = self.find(Query::Pauses).await? else {
+        let QueryResult::Pauses(Pauses { everything, locations }) = self.find(Query::Pauses).await? else {
             return Err(Refused::mixed_up());
         };
         let by_itself = |name: &str| locations.iter().any(|location| location.as_str() == name);
@@ -55,8 +55,8 @@ impl Worker {
 
     async fn has_items(&self, location: &Label) -> Result<bool, Refused> {
         let first = ItemPageRequest { location: Some(location.clone()), after: None, limit: 1 };
-        match self.find(Query::ItemPageRequest(first)).await? {
-            Found::ItemPageRequest(items) => Ok(!items.is_empty()),
+        match self.find(Query::ItemPage(first)).await? {
+            QueryResult::ItemPage(items) => Ok(!items.is_empty()),
             _ => Err(Refused::mixed_up()),
         }
     }

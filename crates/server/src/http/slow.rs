@@ -113,7 +113,7 @@ async fn answer(worker: &Rc<Worker>, talk: &Talk, request: Request<Incoming>) ->
     let last = unframed.is_some() || worker.draining.load(Ordering::Relaxed);
     let body = match (unframed, found) {
         (Some(why), _) => Err(Problem::unreadable(why)),
-        (None, Ok(route)) => intake::body(&parts.headers, body, route.body_limit(), &mut load).await,
+        (None, Ok(route)) => intake::body(&parts.headers, body, route.body().limit(), &mut load).await,
         (None, Err(_)) => Ok(Vec::new()),
     };
     let body = body.as_deref().map_err(Clone::clone);

@@ -5,7 +5,7 @@ use crate::counters::{Count, Counters};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stockhold_domain::{Command, EventId, Hold, Item, Outcome, Reply};
-use stockhold_store::{Answer, Failure, Found, Query};
+use stockhold_store::{Answer, Failure, Query, QueryResult};
 
 /// What was asked under a ticket.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Checker {
                 }
                 Ok(())
             }
-            (Asked::Query(_), Ok(Answer::Found(found))) => self.found(ticket, found),
+            (Asked::Query(_), Ok(Answer::QueryResult(found))) => self.found(ticket, found),
             (Asked::Query(_), Err(Failure::Overloaded)) => Ok(()),
             (Asked::Query(_), Err(Failure::Unavailable(_) | Failure::OutcomeUnknown))
                 if condition.poisoned =>
@@ -176,11 +176,11 @@ impl Checker {
         Ok(())
     }
 
-    fn found(&mut self, ticket: u64, found: &Found) -> Checked {
+    fn found(&mut self, ticket: u64, found: &QueryResult) -> Checked {
         let durable = self.found.remove(&ticket);
         let same = match (&durable, found) {
-            (Some(Found::Reservation(one)), Found::Reservation(other)) => one == other,
-            (Some(Found::Items(one)), Found::Items(other)) => one == other,
+            (Some(QueryResult::Reservation(one)), QueryResult::Reservation(other)) => one == other,
+            (Some(QueryResult::Items(one)), QueryResult::Items(other)) => one == other,
             _ => false,
         };
         if same { Ok(()) } else { broken("S2", format!("found {found:?}\n durable is {durable:?}")) }

@@ -8,8 +8,8 @@ use stockhold_domain::{
     Reply, State, Status, StockChange, Transition, Unit, limits, moved,
 };
 use stockhold_embedded::stepped::{Commit, Decided, Decision};
-use stockhold_store::model::{same, same_hold};
-use stockhold_store::{Found, Query};
+use stockhold_store::model::{holds_agree, outcomes_agree};
+use stockhold_store::{Query, QueryResult};
 
 /// What is still to be found in a commit.
 struct Rest {
@@ -276,11 +276,11 @@ impl Checker {
             && self.may_be_forgotten(key.hash)
         {
             counters.one(Count::KeyRetired);
-            self.model.run_afresh(envelope, now)
+            self.model.run_without_key_record(envelope, now)
         } else {
             self.model.run(envelope, now)
         };
-        if !same(&expected, outcome) {
+        if !outcomes_agree(&expected, outcome) {
             let (micros, command) = (now.micros(), &envelope.command);
             return broken(
                 "the model",
@@ -363,7 +363,7 @@ impl Checker {
         }
         for id in holds {
             let (expected, got) = (self.model.hold(id), self.fold.holds.get(&id));
-            if !expected.as_ref().zip(got).is_some_and(|(expected, got)| same_hold(expected, got)) {
+            if !expected.as_ref().zip(got).is_some_and(|(expected, got)| holds_agree(expected, got)) {
                 return broken("the model", format!("{id}:\n expected {expected:?}\n got      {got:?}"));
             }
         }
@@ -373,9 +373,9 @@ impl Checker {
     fn queried(&mut self, ticket: u64) {
         let Some(query) = self.asked.get(&ticket).and_then(super::Asked::query) else { return };
         let found = match query {
-            Query::Reservation(id) => Found::Reservation(self.fold.holds.get(id).cloned()),
+            Query::Reservation(id) => QueryResult::Reservation(self.fold.holds.get(id).cloned()),
             Query::Items(keys) => {
-                Found::Items(keys.iter().map(|key| self.fold.items.get(key).cloned()).collect())
+                QueryResult::Items(keys.iter().map(|key| self.fold.items.get(key).cloned()).collect())
             }
             _ => return,
         };
@@ -406,7 +406,7 @@ fn branch(outcome: &Outcome) -> Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{EventId, Line, LineUnit, LineUnits, ReservationId, Terms};
+    use stockhold_domain::{EventId, HoldTerms, Line, LineUnit, LineUnits, ReservationId, ReserveTerms};
     use stockhold_store::conformance::maker::label;
     use stockhold_store::conformance::{Maker, START};
 
@@ -421,8 +421,11 @@ mod tests {
             sequence: 0,
             units: Some(LineUnits::new((0..units).map(unit).collect()).into()),
         };
-        let terms =
-            Terms { owner_id: label("owner"), created_at: START, max_expires_at: START, extras: None };
+        let terms = HoldTerms {
+            reserve: ReserveTerms { owner_id: label("owner"), optional: None },
+            created_at: START,
+            max_expires_at: START,
+        };
         Hold {
             id: ReservationId::from_u128(7),
             status: Status::Expired,

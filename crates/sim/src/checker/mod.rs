@@ -18,7 +18,7 @@ use stockhold_domain::{
     Command, Envelope, EventId, HoldLimits, Instant, ItemKey, KeyHash, Label, Line, Outcome, ReservationId,
     Seconds,
 };
-use stockhold_store::Found;
+use stockhold_store::QueryResult;
 use stockhold_store::conformance::START;
 use stockhold_store::model::{Model, NaiveState, audit};
 
@@ -83,7 +83,7 @@ pub(crate) struct Checker {
     commands: BTreeMap<EventId, (Envelope, Heard)>,
     /// What was made durable and not answered yet.
     outcomes: BTreeMap<EventId, Outcome>,
-    found: BTreeMap<u64, Found>,
+    found: BTreeMap<u64, QueryResult>,
     /// Those who were told that nothing was done.
     undone: BTreeSet<EventId>,
     /// Those who were told that nobody knows.

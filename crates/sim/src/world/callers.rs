@@ -57,7 +57,7 @@ impl World {
     }
 
     fn envelope(&mut self, op: &Op, key: Option<u16>) -> Envelope {
-        let mut envelope = self.cast.envelope(op);
+        let mut envelope = self.context.envelope(op);
         self.aim(&mut envelope.command);
         let Some(key) = key else { return Envelope { key: None, ..envelope } };
         // Now and then somebody else has the same idea.
@@ -100,10 +100,10 @@ impl World {
     }
 
     pub(super) fn ask(&mut self, n: u8) {
-        let holds = self.cast.holds();
+        let holds = self.context.holds();
         let query = match (usize::from(n) * 7).checked_rem(holds.len()) {
             Some(hold) if !n.is_multiple_of(4) => Query::Reservation(holds[hold]),
-            _ => Query::Items(self.cast.items().to_vec()),
+            _ => Query::Items(self.context.items().to_vec()),
         };
         self.put(What::Query(query));
     }

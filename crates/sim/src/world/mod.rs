@@ -16,7 +16,7 @@ use callers::{Reply, Sent};
 use std::collections::BTreeMap;
 use stockhold_domain::{Command, HoldLimits, Instant, ItemKey, Status};
 use stockhold_embedded::stepped::{Decided, Disk, Machine, Stage, Start};
-use stockhold_store::conformance::{Cast, Maker};
+use stockhold_store::conformance::{Maker, OpContext};
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;
@@ -67,7 +67,7 @@ struct World {
     machine: Machine,
     clock: Clock,
     checker: Checker,
-    cast: Cast,
+    context: OpContext,
     /// Makes what the cast does not: ids of what arrives again, the sweeper's commands, crowds.
     maker: Maker,
     crowd: ItemKey,
@@ -100,7 +100,7 @@ impl World {
             machine,
             clock: Clock::new(),
             checker: Checker::new(),
-            cast: Cast::with_a_hall(seed ^ 0xca57, ""),
+            context: OpContext::with_unit_item(seed ^ 0xca57, ""),
             crowd: maker.item("crowd"),
             maker,
             sent: Vec::new(),

@@ -69,15 +69,15 @@ impl World {
     /// A sale from beginning to end, each step of which has to succeed.
     fn full_service(&mut self) -> Checked {
         let item = self.maker.item("full service");
-        let wants = [(&item, 2)];
+        let lines = [(&item, 2)];
         let place = Label::new(item.location()).or_else(|error| broken("L2", error.to_string()))?;
         self.succeeds(resume(&Scope::Everything), 1)?;
         self.succeeds(resume(&Scope::Location(place)), 2)?;
         self.succeeds(set_stock(&item, 5), 3)?;
-        let sold = self.succeeds(reserve_for(60, &wants), 4)?;
+        let sold = self.succeeds(reserve_for(60, &lines), 4)?;
         self.succeeds(extend(sold, 600), 5)?;
         self.succeeds(confirm(sold), 6)?;
-        let released = self.succeeds(reserve_for(60, &wants), 7)?;
+        let released = self.succeeds(reserve_for(60, &lines), 7)?;
         self.succeeds(release(released), 8)?;
         self.succeeds(return_all(sold), 9).map(drop)
     }

@@ -4,7 +4,7 @@ use stockhold_domain::{Envelope, Instant, Outcome};
 use stockhold_embedded::testing::Bench;
 use stockhold_sim::whole::{Counters, run};
 use stockhold_store::conformance::{CrashWorld, World};
-use stockhold_store::{Failure, Found, Query};
+use stockhold_store::{Failure, Query, QueryResult};
 
 const HISTORIES: u64 = 25;
 const STEPS: u32 = 60;
@@ -23,10 +23,6 @@ fn histories_with_crashes_go_as_the_model_says() {
 struct Forgetful(Bench);
 
 impl World for Forgetful {
-    fn keeps_units(&self) -> bool {
-        self.0.keeps_units()
-    }
-
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         self.0.submit(commands)
     }
@@ -39,7 +35,7 @@ impl World for Forgetful {
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         self.0.submit_in_order(commands)
     }
-    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
         self.0.find(query)
     }
 }

@@ -34,7 +34,7 @@ impl Answers {
 
 pub(crate) fn submit(store: &dyn Store, answers: &Arc<Answers>, ticket: u64, envelope: Envelope) {
     let inbox: Arc<dyn Inbox> = answers.clone();
-    store.submit(Job { ask: Request::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket } });
+    store.submit(Job { request: Request::Command(Box::new(envelope)), reply: ReplyTo { inbox, ticket } });
 }
 
 /// One command, done when this returns.

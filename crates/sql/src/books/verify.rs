@@ -263,7 +263,7 @@ impl<S: Books> Recount<'_, S> {
                 (Ok(hold), Ok(serials)) => {
                     let columns = (row.id, row.status, row.expires_at);
                     if columns != (hold.id, column_of(hold.status), hold.expires_at)
-                        || row.owner_id != hold.terms.owner_id.as_str()
+                        || row.owner_id != hold.terms.reserve.owner_id.as_str()
                         || row.sku != first_sku(&hold)
                     {
                         self.find(format!("reservation {id}: what it is found by is not what it is"));

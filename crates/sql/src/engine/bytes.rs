@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use stockhold_domain::{Attributes, BUCKETS, Event, Hold, Item, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::codec::{self, DecodeError, Reader};
-use stockhold_store::{EventRow, UNIT_HISTORY};
+use stockhold_store::{EventRow, UNIT_HISTORY_LIMIT};
 
 /// What compressed events begin with. Others begin with an id, which says the time: no such byte comes before the year 6429.
 const COMPRESSED: u8 = 0xff;
@@ -19,7 +19,7 @@ const EVENTS_BYTES: usize = 1 << 30;
 /// Bytes of one serial in a history.
 const SERIAL_BYTES: usize = 8;
 /// Bytes that the history of a unit has at most: the newest serials.
-pub(crate) const UNIT_HISTORY_BYTES: usize = UNIT_HISTORY * SERIAL_BYTES;
+pub(crate) const UNIT_HISTORY_BYTES: usize = UNIT_HISTORY_LIMIT * SERIAL_BYTES;
 
 /// A key is found by its digest alone, so its bucket comes from that.
 pub(crate) fn key_bucket(hash: KeyHash) -> u16 {

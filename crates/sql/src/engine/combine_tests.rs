@@ -4,7 +4,8 @@ use super::*;
 use std::sync::Mutex;
 use stockhold_domain::{
     AddUnits, Attributes, Basket, BestAvailable, Confirm, EventId, Fingerprint, Fulfilment, GeneratedIds,
-    IdempotencyKey, Instant, Label, NewUnit, Origin, RequestId, RequestedLine, Reserve, UnitSelection,
+    IdempotencyKey, Instant, Label, NewUnit, Origin, RequestId, RequestedLine, Reserve, ReserveTerms,
+    UnitSelection,
 };
 use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
 
@@ -38,15 +39,10 @@ fn item(sku: &str) -> ItemKey {
 
 fn reserve(basket: Basket) -> Command {
     Command::Reserve(Reserve {
-        owner_id: label("owner"),
         basket,
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
+        terms: ReserveTerms { owner_id: label("owner"), optional: None },
     })
 }
 

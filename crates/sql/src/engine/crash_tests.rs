@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Outcome, ReservationId, Status, Unit};
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{
-    Answer, EventRow, Failure, Filter, Inbox, ItemPageRequest, Job, Query, ReplyTo, Request, Store,
+    Answer, EventRow, Failure, Inbox, ItemPageRequest, Job, Query, ReplyTo, Request, ReservationFilter, Store,
 };
 
 /// Patience with an answer that has to come.
@@ -29,7 +29,7 @@ enum Step {
     Read,
     Lock,
     Commit,
-    ItemPageRequest,
+    ItemPage,
     Number,
     Overdue,
     LockFree,
@@ -162,7 +162,7 @@ impl Session for Maps {
     }
 
     async fn shelf(&mut self, _: &ItemPageRequest) -> Result<Vec<Item>, Trouble> {
-        self.step(Step::ItemPageRequest);
+        self.step(Step::ItemPage);
         Ok(self.with(|state| state.items.values().cloned().collect()))
     }
 
@@ -249,7 +249,7 @@ impl Inbox for Desk {
 fn ask(store: &SqlStore, ask: Request) -> Result<Answer, Failure> {
     let desk = Arc::new(Desk::default());
     let reply = ReplyTo { inbox: Arc::clone(&desk) as Arc<dyn Inbox>, ticket: 0 };
-    store.submit(Job { ask, reply });
+    store.submit(Job { request: ask, reply });
     store.flush();
     let answers = desk.answers.lock().unwrap();
     let (mut answers, late) = desk.bell.wait_timeout_while(answers, PATIENCE, |all| all.is_empty()).unwrap();
@@ -364,12 +364,12 @@ fn reads_that_panic_are_answered_and_others_are_read() {
     let quick = |shop: &mut Shop| Request::Query(Query::Items(vec![shop.item.clone()]));
     Shop::new(None).survives(Step::Read, quick);
     let slow = |_: &mut Shop| {
-        Request::Query(Query::ItemPageRequest(ItemPageRequest { location: None, after: None, limit: 9 }))
+        Request::Query(Query::ItemPage(ItemPageRequest { location: None, after: None, limit: 9 }))
     };
-    Shop::new(None).survives(Step::ItemPageRequest, slow);
+    Shop::new(None).survives(Step::ItemPage, slow);
     let list = ask(
         &Shop::new(None).store,
-        Request::Query(Query::Reservations(Filter { limit: 1, ..Filter::default() })),
+        Request::Query(Query::Reservations(ReservationFilter { limit: 1, ..ReservationFilter::default() })),
     );
     assert!(list.is_ok());
 }

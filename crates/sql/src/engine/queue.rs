@@ -41,7 +41,7 @@ impl Mailbox {
         } else if inner.waiting >= self.limit {
             Failure::Overloaded
         } else {
-            inner.waiting += weight(&work.ask);
+            inner.waiting += weight(&work.request);
             inner.work.push_back(work);
             return;
         };

@@ -8,8 +8,8 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use stockhold_domain::{Item, ItemKey, Label, Mode, Pool, ReservationId, Transition};
 use stockhold_store::{
-    Answer, Cursor, EventRow, Failure, Filter, Found, Page, Pauses, Query, SeatMap, UNITS_LOOKED_AT,
-    UnitFilter, UnitHistory, UnitPage,
+    Answer, Cursor, EventRow, Failure, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
+    ReservationPage, SeatMap, UnitFilter, UnitHistory, UnitPage,
 };
 
 /// Most queries that are answered together.
@@ -35,7 +35,7 @@ impl Reads {
     pub(super) fn add(&mut self, asked: Asked) {
         match asked.0 {
             Query::Reservation(_) | Query::Items(_) => self.quick.push_back(asked),
-            Query::ItemPageRequest(_)
+            Query::ItemPage(_)
             | Query::Reservations(_)
             | Query::History(_)
             | Query::Events { .. }
@@ -166,14 +166,16 @@ pub(super) fn answer_quick(asked: Vec<Asked>, rows: Rows, post: &mut Post) {
     let holds: BTreeMap<_, _> = rows.holds.into_iter().map(|hold| (hold.id, hold)).collect();
     for (query, owed) in asked {
         let found = match query {
-            Query::Reservation(id) => Found::Reservation(holds.get(&id).cloned()),
-            Query::Items(keys) => Found::Items(keys.iter().map(|key| items.get(key).cloned()).collect()),
+            Query::Reservation(id) => QueryResult::Reservation(holds.get(&id).cloned()),
+            Query::Items(keys) => {
+                QueryResult::Items(keys.iter().map(|key| items.get(key).cloned()).collect())
+            }
             _ => {
                 post.put(owed, Err(Failure::Internal("a slow query among the quick ones".to_owned())));
                 continue;
             }
         };
-        post.put(owed, Ok(Answer::Found(found)));
+        post.put(owed, Ok(Answer::QueryResult(found)));
     }
 }
 
@@ -192,7 +194,7 @@ pub(super) async fn slow<S: Session>(
         };
         match in_time(deadline, find(&mut at_work, &query, shown)).await {
             Ok(found) => {
-                owed.answer(Ok(Answer::Found(found)));
+                owed.answer(Ok(Answer::QueryResult(found)));
                 session = Some(at_work);
             }
             Err(trouble) => {
@@ -205,13 +207,13 @@ pub(super) async fn slow<S: Session>(
     session
 }
 
-async fn find<S: Session>(session: &mut S, query: &Query, shown: &Shown) -> Result<Found, Trouble> {
+async fn find<S: Session>(session: &mut S, query: &Query, shown: &Shown) -> Result<QueryResult, Trouble> {
     Ok(match query {
-        Query::ItemPageRequest(shelf) => Found::ItemPageRequest(session.shelf(shelf).await?),
-        Query::Reservations(filter) => Found::Reservations(page(session, filter).await?),
+        Query::ItemPage(shelf) => QueryResult::ItemPage(session.shelf(shelf).await?),
+        Query::Reservations(filter) => QueryResult::Reservations(page(session, filter).await?),
         Query::History(id) => {
             shown.has_numbered(session.number().await?);
-            Found::History(history(session, *id).await?)
+            QueryResult::History(history(session, *id).await?)
         }
         Query::Events { after, limit } => {
             let newest = session.number().await?;
@@ -219,19 +221,23 @@ async fn find<S: Session>(session: &mut S, query: &Query, shown: &Shown) -> Resu
             let rows = session.events(*after, *limit).await?;
             // Positions are dense: what is missing before the first has left for an archive.
             match rows.first() {
-                Some(first) if first.position > after + 1 => Found::Archived { through: first.position - 1 },
-                None if *limit > 0 && *after < newest => Found::Archived { through: newest },
-                _ => Found::Events(rows),
+                Some(first) if first.position > after + 1 => {
+                    QueryResult::Archived { through: first.position - 1 }
+                }
+                None if *limit > 0 && *after < newest => QueryResult::Archived { through: newest },
+                _ => QueryResult::Events(rows),
             }
         }
-        Query::Pauses => Found::Pauses(pauses(session.paused().await?)?),
-        Query::Units(filter) => Found::Units(units(session, filter).await?),
-        Query::Unit { item, unit } => Found::Unit(session.unit(item, unit).await?.map(|(unit, _)| unit)),
+        Query::Pauses => QueryResult::Pauses(pauses(session.paused().await?)?),
+        Query::Units(filter) => QueryResult::Units(units(session, filter).await?),
+        Query::Unit { item, unit } => {
+            QueryResult::Unit(session.unit(item, unit).await?.map(|(unit, _)| unit))
+        }
         Query::UnitHistory { item, unit } => {
             shown.has_numbered(session.number().await?);
-            Found::UnitHistory(unit_history(session, item, unit).await?)
+            QueryResult::UnitHistory(unit_history(session, item, unit).await?)
         }
-        Query::SeatMap { item, layout } => Found::SeatMap(seat_map(session, item, *layout).await?),
+        Query::SeatMap { item, layout } => QueryResult::SeatMap(seat_map(session, item, *layout).await?),
         Query::Reservation(_) | Query::Items(_) => {
             return Err(Trouble::Alarm("a quick query among the slow ones".to_owned()));
         }
@@ -246,7 +252,7 @@ async fn units<S: Session>(session: &mut S, filter: &UnitFilter) -> Result<Optio
     }
     let mut pool = Pool::default();
     // One more than are looked at, to know whether there are more.
-    pool.add(session.units(&filter.item, filter.after.as_ref(), UNITS_LOOKED_AT + 1).await?);
+    pool.add(session.units(&filter.item, filter.after.as_ref(), MAX_UNITS_SCANNED + 1).await?);
     Ok(Some(filter.page(&pool)))
 }
 
@@ -278,7 +284,7 @@ fn pauses(mut named: Vec<String>) -> Result<Pauses, Trouble> {
 
 /// Reservations in order of their ids, which is the order they were made in. The owner is found by index, or the SKU; what else
 /// is asked for is looked for among them.
-async fn page<S: Session>(session: &mut S, filter: &Filter) -> Result<Page, Trouble> {
+async fn page<S: Session>(session: &mut S, filter: &ReservationFilter) -> Result<ReservationPage, Trouble> {
     let limit = filter.limit.max(1);
     let sku = filter.sku.as_ref().filter(|_| filter.owner_id.is_none());
     let found_all = filter.sku.is_none() || sku.is_some();
@@ -297,7 +303,7 @@ async fn page<S: Session>(session: &mut S, filter: &Filter) -> Result<Page, Trou
         holds.truncate(limit);
         next = holds.last().map(|hold| hold.id);
     }
-    Ok(Page { holds, next: next.map(|id| Cursor(id.as_u128())) })
+    Ok(ReservationPage { holds, next: next.map(|id| Cursor(id.as_u128())) })
 }
 
 async fn history<S: Session>(session: &mut S, id: ReservationId) -> Result<Option<Vec<EventRow>>, Trouble> {
@@ -319,10 +325,10 @@ async fn unit_history<S: Session>(
     let Some((_, serials)) = session.unit(item, unit).await? else { return Ok(None) };
     let mut history = UnitHistory::new(item, unit);
     for some in serials.rchunks(BATCHES_AT_ONCE) {
-        if history.is_whole() {
+        if history.is_complete() {
             break;
         }
-        session.batches(some).await?.into_iter().rev().for_each(|row| history.look_at(row));
+        session.batches(some).await?.into_iter().rev().for_each(|row| history.add_older(row));
     }
     Ok(Some(history.into_rows()))
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Answer, Found, ItemPageRequest, Job, Query, ReplyTo, Request, Store};
+use stockhold_store::{Answer, ItemPageRequest, Job, Query, QueryResult, ReplyTo, Request, Store};
 use tokio::sync::Notify;
 use tokio::time::{Instant as Moment, sleep, timeout};
 
@@ -151,9 +151,9 @@ impl ReplicaStore {
 impl Store for ReplicaStore {
     fn submit(&self, work: Job) {
         let shared = &self.shared;
-        let line = match &work.ask {
+        let line = match &work.request {
             Request::Query(Query::Items(_)) => &shared.items,
-            Request::Query(Query::ItemPageRequest(_)) => &shared.shelves,
+            Request::Query(Query::ItemPage(_)) => &shared.shelves,
             _ => return shared.primary.submit(work),
         };
         if let Some(work) = line.push(work) {
@@ -168,8 +168,8 @@ impl Store for ReplicaStore {
         self.shared.primary.flush();
     }
 
-    fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
-        self.shared.primary.published(item)
+    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
+        self.shared.primary.published_item(item)
     }
 
     fn newest(&self) -> u64 {
@@ -231,12 +231,12 @@ impl Shared {
 impl Line {
     /// Takes work, or gives it back: the replica is of no use now.
     fn push(&self, work: Job) -> Option<Job> {
-        let Job { ask: Request::Query(query), reply } = work else { return Some(work) };
+        let Job { request: Request::Query(query), reply } = work else { return Some(work) };
         let mut waiting = lock(&self.inner);
         let open = waiting.open.is_some_and(|since| since <= Moment::now());
         if !open || waiting.works.len() >= WAITING {
             drop(waiting);
-            return Some(Job { ask: Request::Query(query), reply });
+            return Some(Job { request: Request::Query(query), reply });
         }
         waiting.works.push_back((query, reply));
         None
@@ -271,7 +271,7 @@ impl Taken<'_> {
         count("replica", self.works.len());
         let mut post = Post::default();
         for ((_, reply), items) in self.works.drain(..).zip(shelves) {
-            post.put(Owed::new(reply), Ok(Answer::Found(Found::ItemPageRequest(items))));
+            post.put(Owed::new(reply), Ok(Answer::QueryResult(QueryResult::ItemPage(items))));
         }
     }
 }
@@ -283,7 +283,7 @@ impl Drop for Taken<'_> {
         }
         count("primary", self.works.len());
         for (query, reply) in self.works.drain(..) {
-            self.primary.submit(Job { ask: Request::Query(query), reply });
+            self.primary.submit(Job { request: Request::Query(query), reply });
         }
         self.primary.flush();
     }
@@ -398,7 +398,7 @@ async fn read<P: Pair>(
     for (query, _) in works {
         match query {
             Query::Items(keys) => wants.items.extend(keys.iter().cloned()),
-            Query::ItemPageRequest(shelf) => shelves.push(replica.shelf(shelf).await?),
+            Query::ItemPage(shelf) => shelves.push(replica.shelf(shelf).await?),
             _ => return Err(Trouble::Alarm("a read that no replica answers".to_owned())),
         }
     }

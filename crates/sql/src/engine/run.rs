@@ -207,7 +207,7 @@ impl<D: Dialect> Floor<D> {
             && !self.reads.has_slow()
     }
 
-    fn take_in(&mut self, Job { ask, reply }: Job) {
+    fn take_in(&mut self, Job { request: ask, reply }: Job) {
         let owed = Owed::new(reply);
         match ask {
             Request::Command(envelope) => {

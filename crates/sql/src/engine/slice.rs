@@ -402,10 +402,6 @@ impl State for Slice {
         window.and_then(|window| window.earliest().ok()).ok_or(NotLoaded(name))
     }
 
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         let pool = self.halls.get(item).and_then(|hall| hall.pool.as_ref());
         pool.map(Some).ok_or_else(|| NotLoaded(Resource::SeatMap(item.clone())))

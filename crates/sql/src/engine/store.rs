@@ -70,7 +70,7 @@ impl Store for SqlStore {
     }
 
     /// Nothing: other instances commit as well, so memory can't know.
-    fn published(&self, _: &ItemKey) -> Option<Option<Item>> {
+    fn published_item(&self, _: &ItemKey) -> Option<Option<Item>> {
         None
     }
 

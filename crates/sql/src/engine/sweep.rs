@@ -104,7 +104,7 @@ impl Sweeper {
 
     /// The command that a sweep decides.
     pub(super) fn command(&mut self) -> Envelope {
-        let fresh: GeneratedIds = self.ids.fresh(Instant::from_micros(0), 0);
+        let fresh: GeneratedIds = self.ids.generate(Instant::from_micros(0), 0);
         Envelope {
             command: Command::Sweep,
             key: None,

@@ -72,8 +72,8 @@ impl Store for MysqlStore {
         self.0.flush();
     }
 
-    fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
-        self.0.published(item)
+    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
+        self.0.published_item(item)
     }
 
     fn newest(&self) -> u64 {

@@ -13,7 +13,7 @@ use crate::engine::{
 use core::fmt::Write;
 use std::collections::BTreeMap;
 use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode};
-use stockhold_store::{UNIT_HISTORY, each_unit};
+use stockhold_store::{UNIT_HISTORY_LIMIT, for_each_unit};
 
 /// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
 const EVENTS_BYTES: usize = 1 << 20;
@@ -234,7 +234,7 @@ fn rows_of_units<'a>(events: &'a [Event], rows: &[usize]) -> RowsOfUnits<'a> {
         let numbers =
             rows.iter().enumerate().flat_map(|(number, count)| core::iter::repeat_n(number, *count));
         for (event, number) in events.iter().zip(numbers) {
-            each_unit(&event.transition, |item, unit, _| {
+            for_each_unit(&event.transition, |item, unit, _| {
                 let of_it = found.entry((item, unit)).or_default();
                 if of_it.last() != Some(&number) {
                     of_it.push(number);
@@ -292,7 +292,7 @@ fn unit(text: &mut String, UnitRow { item, unit }: &UnitRow<'_>, rows: &RowsOfUn
         Some(rows) => {
             // The newest of them are as many as fit.
             text.push_str("CONCAT(x''");
-            for number in rows.iter().skip(rows.len().saturating_sub(UNIT_HISTORY)) {
+            for number in rows.iter().skip(rows.len().saturating_sub(UNIT_HISTORY_LIMIT)) {
                 let _ = write!(text, ",@stockhold_entry_{number}");
             }
             text.push_str("))");
@@ -314,7 +314,7 @@ fn hold(text: &mut String, hold: &Hold) {
     text.push('(');
     id(text, hold.id);
     let _ = write!(text, ",{},{},", rows::status(hold.status), hold.expires_at.micros());
-    hex(text, hold.terms.owner_id.as_str().as_bytes());
+    hex(text, hold.terms.reserve.owner_id.as_str().as_bytes());
     text.push(',');
     hex(text, first_sku(hold).as_bytes());
     text.push_str(",@stockhold_entry,");

@@ -58,8 +58,8 @@ impl Store for PostgresStore {
         self.0.flush();
     }
 
-    fn published(&self, item: &ItemKey) -> Option<Option<Item>> {
-        self.0.published(item)
+    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
+        self.0.published_item(item)
     }
 
     fn newest(&self) -> u64 {

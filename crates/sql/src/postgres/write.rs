@@ -197,7 +197,7 @@ impl<'a> HoldRows<'a> {
             ids: holds.iter().map(|hold| uuid(hold.id)).collect(),
             statuses: holds.iter().map(|hold| rows::status(hold.status)).collect(),
             expires_at: holds.iter().map(|hold| hold.expires_at.micros()).collect(),
-            owners: holds.iter().map(|hold| hold.terms.owner_id.as_str()).collect(),
+            owners: holds.iter().map(|hold| hold.terms.reserve.owner_id.as_str()).collect(),
             skus: holds.iter().map(|hold| first_sku(hold)).collect(),
             bodies: holds.iter().map(|hold| hold_body(hold)).collect(),
         }

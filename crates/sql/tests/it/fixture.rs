@@ -10,7 +10,7 @@ use stockhold_domain::{
 use stockhold_sql::Options;
 use stockhold_sql::postgres::PostgresStore;
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Answer, EventRow, Failure, Found, Inbox, Job, Query, ReplyTo, Request, Store};
+use stockhold_store::{Answer, EventRow, Failure, Inbox, Job, Query, QueryResult, ReplyTo, Request, Store};
 
 /// Patience with an answer that has to come.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -219,7 +219,7 @@ impl Desk {
             };
             tickets.push(ticket);
             let inbox: Arc<dyn Inbox> = self.clone();
-            store.submit(Job { ask, reply: ReplyTo { inbox, ticket } });
+            store.submit(Job { request: ask, reply: ReplyTo { inbox, ticket } });
         }
         store.flush();
         Pending { desk: Arc::clone(self), tickets }
@@ -230,9 +230,9 @@ impl Desk {
     }
 
     /// One query, alone.
-    pub(crate) fn find(self: &Arc<Self>, store: &dyn Store, query: Query) -> Result<Found, Failure> {
+    pub(crate) fn find(self: &Arc<Self>, store: &dyn Store, query: Query) -> Result<QueryResult, Failure> {
         match self.ask(store, vec![Request::Query(query)]).wait().remove(0) {
-            Ok(Answer::Found(found)) => Ok(found),
+            Ok(Answer::QueryResult(found)) => Ok(found),
             Err(failure) => Err(failure),
             Ok(other) => panic!("a query was answered with {other:?}"),
         }
@@ -267,21 +267,21 @@ pub(crate) fn wait_until(so: impl Fn() -> bool) {
 
 pub(crate) fn item(store: &dyn Store, key: &ItemKey) -> Option<Item> {
     match Desk::new().find(store, Query::Items(vec![key.clone()])) {
-        Ok(Found::Items(mut items)) => items.remove(0),
+        Ok(QueryResult::Items(mut items)) => items.remove(0),
         other => panic!("answered with {other:?}"),
     }
 }
 
 pub(crate) fn hold(store: &dyn Store, id: ReservationId) -> Option<Hold> {
     match Desk::new().find(store, Query::Reservation(id)) {
-        Ok(Found::Reservation(hold)) => hold,
+        Ok(QueryResult::Reservation(hold)) => hold,
         other => panic!("answered with {other:?}"),
     }
 }
 
 pub(crate) fn events_after(store: &dyn Store, after: u64, limit: usize) -> Vec<EventRow> {
     match Desk::new().find(store, Query::Events { after, limit }) {
-        Ok(Found::Events(rows)) => rows,
+        Ok(QueryResult::Events(rows)) => rows,
         other => panic!("answered with {other:?}"),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use stockhold_domain::{Instant, ItemKey};
 use stockhold_sql::{Options, Replica};
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Found, ItemPageRequest, Query, Store};
+use stockhold_store::{ItemPageRequest, Query, QueryResult, Store};
 
 /// Longer than a user would allow: tests share the machine, and what is asserted does not depend on it.
 const STALENESS: Duration = Duration::from_secs(1);
@@ -93,8 +93,8 @@ fn what_is_to_be_had_is_read_of_a_standby_and_of_the_primary_when_that_falls_beh
     let mut scene = Scene::new(80);
     scene.read_until_the_standby_answers();
     let shelf = ItemPageRequest { location: None, after: None, limit: 10 };
-    match Desk::new().find(&*scene.store, Query::ItemPageRequest(shelf)) {
-        Ok(Found::ItemPageRequest(items)) => assert_eq!(items.len(), 1),
+    match Desk::new().find(&*scene.store, Query::ItemPage(shelf)) {
+        Ok(QueryResult::ItemPage(items)) => assert_eq!(items.len(), 1),
         other => panic!("{other:?}"),
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use stockhold_domain::{Envelope, Hold, ItemKey, Mode, Outcome, ReservationId, Status, Transition};
 use stockhold_store::conformance::{Maker, Random, maker};
-use stockhold_store::model::{NaiveState, audit, successor};
+use stockhold_store::model::{NaiveState, audit, check_successor};
 use stockhold_store::{EventRow, Failure, Store};
 
 /// Stores over one database.
@@ -250,7 +250,7 @@ pub(crate) fn books_balance(store: &dyn Store, rows: &[EventRow], acknowledged: 
     for acknowledged in acknowledged {
         let mut before = NaiveState::default();
         before.holds.insert(acknowledged.id, acknowledged.clone());
-        successor(&before, &folded).unwrap();
+        check_successor(&before, &folded).unwrap();
     }
     follow_each_other(rows);
     for (key, item_of_events) in folded.items.iter().filter(|(_, item)| item.mode != Mode::Units) {

@@ -1,16 +1,17 @@
-//! Records from bytes. Nothing about the bytes is trusted: whatever they are, they give a record or an error.
+//! Decoding of records. The bytes are not trusted: any bytes give a record or an error.
 
-use super::units;
-use super::write::WITH_UNITS;
+use super::terms::optional_terms;
+use super::write::END_OF_FIELDS;
+use super::{EVENT_VERSION, units};
 use core::fmt;
 use std::sync::Arc;
 use stockhold_domain::{
-    Closing, Event, EventId, Extras, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
-    KeyRecord, KeyTarget, Label, Line, Mode, Origin, RequestId, ReservationId, Scope, Seconds, Settings,
-    Status, StockChange, StockCounters, Terms, Trace, Transition, limits,
+    Closing, Event, EventId, Fingerprint, Hold, HoldChange, HoldTerms, Instant, Item, ItemKey, KeyHash,
+    KeyRecord, KeyTarget, Label, Line, Mode, Origin, RequestId, ReservationId, ReserveTerms, Scope, Seconds,
+    Settings, Status, StockChange, StockCounters, Trace, Transition, limits,
 };
 
-/// Bytes that are no record: what was being read, and where.
+/// The bytes are not a record: what was being read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// What was being read.
@@ -29,11 +30,11 @@ impl std::error::Error for DecodeError {}
 
 type Read<T> = Result<T, DecodeError>;
 
-/// Keys of items that are known: whoever reads many records of few items shares them, and makes no texts that are thrown away.
+/// A cache of item keys. A reader of many records of few items shares the keys instead of allocating texts again.
 pub trait KnownKeys: fmt::Debug {
-    /// The key of these texts, if it is known.
+    /// The key of these texts, if the cache has it.
     fn find(&self, location: &str, sku: &str) -> Option<ItemKey>;
-    /// Has a key known that is not.
+    /// Adds a key that the cache does not have.
     fn learn(&self, key: &ItemKey);
 }
 
@@ -124,10 +125,6 @@ impl<'a> Reader<'a> {
         self.bytes(len, "text")
     }
 
-    pub(super) fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
-        if self.flag()? { read(self).map(Some) } else { Ok(None) }
-    }
-
     pub(super) fn flag(&mut self) -> Read<bool> {
         match self.byte("flag")? {
             0 => Ok(false),
@@ -161,8 +158,35 @@ impl<'a> Reader<'a> {
         Ok(key)
     }
 
-    fn shared_text(&mut self) -> Read<Arc<str>> {
+    pub(super) fn shared_text(&mut self) -> Read<Arc<str>> {
         self.text().map(Arc::from)
+    }
+
+    /// The optional fields of a record, in ascending order of their tags. `read` reads the value of the field with the given
+    /// tag, and returns `false` for a tag that it does not know: a record of a newer build is refused, not misread.
+    pub(super) fn fields(&mut self, mut read: impl FnMut(&mut Self, u8) -> Read<bool>) -> Read<()> {
+        let mut last = END_OF_FIELDS;
+        loop {
+            let tag = self.byte("field")?;
+            if tag == END_OF_FIELDS {
+                return Ok(());
+            }
+            if tag <= last || !read(self, tag)? {
+                return Err(self.bad("field"));
+            }
+            last = tag;
+        }
+    }
+
+    /// Skips bytes.
+    pub(super) fn skip(&mut self, count: usize) -> Read<()> {
+        self.bytes(count, "record").map(drop)
+    }
+
+    pub(super) fn length(&mut self) -> Read<usize> {
+        let bytes = self.bytes(4, "length")?;
+        let length = bytes.iter().rev().fold(0_u32, |length, byte| (length << 8) | u32::from(*byte));
+        usize::try_from(length).map_err(|_| self.bad("length"))
     }
 
     /// A count of things of at least one byte each, bounded so that a damaged one reserves no memory.
@@ -178,27 +202,30 @@ impl<'a> Reader<'a> {
 
 /// Reads an event.
 pub fn event(reader: &mut Reader<'_>) -> Read<Event> {
-    Ok(Event {
-        id: EventId::from_u128(reader.u128()?),
-        at: reader.instant()?,
-        origin: origin(reader)?,
-        previous: reader.option(Reader::u128)?.map(EventId::from_u128),
-        transition: transition(reader)?,
-    })
-}
-
-fn origin(reader: &mut Reader<'_>) -> Read<Origin> {
-    Ok(Origin {
-        actor: reader.label()?,
-        request_id: match reader.byte("request id")? {
-            0 => RequestId::Made(reader.u128()?),
-            1 => RequestId::Given(reader.label()?),
-            _ => return Err(reader.bad("request id")),
-        },
-        trace: reader.option(|reader| {
-            Ok(Trace { trace_id: reader.u128()?, span_id: reader.u64()?, flags: reader.byte("flags")? })
-        })?,
-    })
+    if reader.byte("event version")? != EVENT_VERSION {
+        return Err(reader.bad("event version"));
+    }
+    let (id, at) = (EventId::from_u128(reader.u128()?), reader.instant()?);
+    let actor = reader.label()?;
+    let request_id = match reader.byte("request id")? {
+        0 => RequestId::Made(reader.u128()?),
+        1 => RequestId::Given(reader.label()?),
+        _ => return Err(reader.bad("request id")),
+    };
+    let (mut previous, mut trace) = (None, None);
+    reader.fields(|reader, tag| {
+        match tag {
+            1 => previous = Some(EventId::from_u128(reader.u128()?)),
+            2 => {
+                let (trace_id, span_id) = (reader.u128()?, reader.u64()?);
+                trace = Some(Trace { trace_id, span_id, flags: reader.byte("flags")? });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let transition = transition(reader)?;
+    Ok(Event { id, at, origin: Origin { actor, request_id, trace }, previous, transition })
 }
 
 fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
@@ -208,20 +235,7 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
         2 => HoldChange::Confirmed,
         3 => HoldChange::Cancelled,
         4 => HoldChange::Expired,
-        5 => {
-            let count = reader.lines()?;
-            let quantities = (0..count).map(|_| reader.u32()).collect::<Read<_>>()?;
-            HoldChange::Returned { quantities, units: Box::default(), reason: reader.label()? }
-        }
-        6 => {
-            let count = reader.lines()?;
-            let quantities = (0..count).map(|_| reader.u32()).collect::<Read<_>>()?;
-            let units = units::back(reader)?;
-            if units.is_empty() {
-                return Err(reader.bad("units that came back"));
-            }
-            HoldChange::Returned { quantities, units, reason: reader.label()? }
-        }
+        5 => returned(reader)?,
         16 => return Ok(Transition::Stock { change: StockChange::Set, item: item(reader)? }),
         17 => {
             let change = StockChange::Adjusted { delta: reader.i64()?, reason: reader.label()? };
@@ -236,11 +250,12 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
             return Ok(Transition::Stock { change, item: item(reader)? });
         }
         32 => {
-            return Ok(Transition::Sale {
-                scope: scope(reader)?,
-                paused: reader.flag()?,
-                reason: reader.option(Reader::label)?,
-            });
+            let (scope, paused, mut reason) = (scope(reader)?, reader.flag()?, None);
+            reader.fields(|reader, tag| {
+                reason = Some(reader.label()?);
+                Ok(tag == 1)
+            })?;
+            return Ok(Transition::Sale { scope, paused, reason });
         }
         _ => return Err(reader.bad("transition")),
     };
@@ -249,69 +264,97 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
     Ok(Transition::Hold { change, hold, figures })
 }
 
-/// Reads a hold. What it has is passed by in `skip.rs`, in the same order.
+fn returned(reader: &mut Reader<'_>) -> Read<HoldChange> {
+    let count = reader.lines()?;
+    let quantities = (0..count).map(|_| reader.u32()).collect::<Read<_>>()?;
+    let (reason, mut units) = (reader.label()?, Box::default());
+    reader.fields(|reader, tag| {
+        units = units::returned(reader)?;
+        Ok(tag == 1 && !units.is_empty())
+    })?;
+    Ok(HoldChange::Returned { quantities, units, reason })
+}
+
+/// Reads a hold.
 pub fn hold(reader: &mut Reader<'_>) -> Read<Hold> {
     let id = ReservationId::from_u128(reader.u128()?);
-    let status = reader.byte("status")?;
-    let named = status & WITH_UNITS != 0;
-    Ok(Hold {
-        id,
-        status: match status & !WITH_UNITS {
-            0 => Status::Active,
-            1 => Status::Confirmed,
-            2 => Status::Cancelled,
-            3 => Status::Expired,
-            _ => return Err(reader.bad("status")),
-        },
-        expires_at: reader.instant()?,
-        terms: Arc::new(terms(reader)?),
-        lines: lines(reader, named)?,
-        closing: reader.option(|reader| {
-            Ok(Box::new(Closing {
-                at: reader.instant()?,
-                reason: reader.option(Reader::label)?,
-                order_id: reader.option(Reader::label)?,
-            }))
-        })?,
-        last_event: EventId::from_u128(reader.u128()?),
-    })
+    let length = reader.length()?;
+    let before = reader.left();
+    let hold = hold_body(reader, id)?;
+    if before - reader.left() == length { Ok(hold) } else { Err(reader.bad("length of a hold")) }
 }
 
-fn terms(reader: &mut Reader<'_>) -> Read<Terms> {
-    Ok(Terms {
-        owner_id: reader.label()?,
-        created_at: reader.instant()?,
-        max_expires_at: reader.instant()?,
-        extras: reader.option(|reader| {
-            Ok(Box::new(Extras {
-                channel: reader.option(Reader::label)?,
-                customer_id: reader.option(Reader::label)?,
-                session_id: reader.option(Reader::label)?,
-                metadata: reader.option(Reader::shared_text)?,
-            }))
-        })?,
-    })
-}
-
-fn lines(reader: &mut Reader<'_>, named: bool) -> Read<Arc<[Line]>> {
-    let count = reader.lines()?;
-    let mut line = || {
-        Ok(Line {
-            item: reader.item_key()?,
-            requested: reader.u32()?,
-            quantity: reader.u32()?,
-            returned: reader.u32()?,
-            sequence: reader.u64()?,
-            units: if named { units::line_units(reader)?.map(Arc::new) } else { None },
-        })
-    };
-    // Most have one, which then needs no list in between.
-    let lines: Arc<[Line]> =
-        if count == 1 { Arc::new([line()?]) } else { (0..count).map(|_| line()).collect::<Read<_>>()? };
-    if named && lines.iter().all(|line| line.units.is_none()) {
-        return Err(reader.bad("line with units"));
+/// Reads a hold if `wanted` says so of its id, and skips its bytes otherwise.
+pub fn hold_if(reader: &mut Reader<'_>, wanted: impl FnOnce(ReservationId) -> bool) -> Read<Option<Hold>> {
+    let mut ahead = reader.clone();
+    if wanted(ReservationId::from_u128(ahead.u128()?)) {
+        return hold(reader).map(Some);
     }
-    Ok(lines)
+    let length = ahead.length()?;
+    ahead.skip(length)?;
+    *reader = ahead;
+    Ok(None)
+}
+
+fn hold_body(reader: &mut Reader<'_>, id: ReservationId) -> Read<Hold> {
+    let status = match reader.byte("status")? {
+        0 => Status::Active,
+        1 => Status::Confirmed,
+        2 => Status::Cancelled,
+        3 => Status::Expired,
+        _ => return Err(reader.bad("status")),
+    };
+    let expires_at = reader.instant()?;
+    let owner_id = reader.label()?;
+    let (created_at, max_expires_at) = (reader.instant()?, reader.instant()?);
+    let reserve = ReserveTerms { owner_id, optional: optional_terms(reader)? };
+    let lines = lines(reader)?;
+    let last_event = EventId::from_u128(reader.u128()?);
+    let mut closing = None;
+    reader.fields(|reader, tag| {
+        closing = Some(Box::new(read_closing(reader)?));
+        Ok(tag == 1)
+    })?;
+    let terms = Arc::new(HoldTerms { reserve, created_at, max_expires_at });
+    Ok(Hold { id, status, expires_at, terms, lines, closing, last_event })
+}
+
+fn read_closing(reader: &mut Reader<'_>) -> Read<Closing> {
+    let mut closing = Closing { at: reader.instant()?, reason: None, order_id: None };
+    reader.fields(|reader, tag| {
+        match tag {
+            1 => closing.reason = Some(reader.label()?),
+            2 => closing.order_id = Some(reader.label()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(closing)
+}
+
+fn lines(reader: &mut Reader<'_>) -> Read<Arc<[Line]>> {
+    let count = reader.lines()?;
+    // Most holds have one line. It then needs no list in between.
+    if count == 1 {
+        return Ok(Arc::new([line(reader)?]));
+    }
+    (0..count).map(|_| line(reader)).collect()
+}
+
+fn line(reader: &mut Reader<'_>) -> Read<Line> {
+    let mut line = Line {
+        item: reader.item_key()?,
+        requested: reader.u32()?,
+        quantity: reader.u32()?,
+        returned: reader.u32()?,
+        sequence: reader.u64()?,
+        units: None,
+    };
+    reader.fields(|reader, tag| {
+        line.units = Some(Arc::new(units::line_units(reader)?));
+        Ok(tag == 1)
+    })?;
+    Ok(line)
 }
 
 fn figures(reader: &mut Reader<'_>) -> Read<StockCounters> {
@@ -327,24 +370,25 @@ fn figures(reader: &mut Reader<'_>) -> Read<StockCounters> {
 
 /// Reads an item.
 pub fn item(reader: &mut Reader<'_>) -> Read<Item> {
-    Ok(Item {
-        key: reader.item_key()?,
-        mode: match reader.byte("mode")? {
-            0 => Mode::Counted,
-            1 => Mode::Units,
-            _ => return Err(reader.bad("mode")),
-        },
-        figures: figures(reader)?,
-        settings: Arc::new(Settings {
-            safety_stock: reader.u64()?,
-            default_ttl: reader.option(Reader::seconds)?,
-            max_hold: reader.option(Reader::seconds)?,
-            metadata: reader.option(Reader::shared_text)?,
-        }),
-        version: reader.u64()?,
-        paused: reader.flag()?,
-        created_at: reader.instant()?,
-    })
+    let key = reader.item_key()?;
+    let mode = match reader.byte("mode")? {
+        0 => Mode::Counted,
+        1 => Mode::Units,
+        _ => return Err(reader.bad("mode")),
+    };
+    let figures = figures(reader)?;
+    let mut settings = Settings { safety_stock: reader.u64()?, ..Settings::default() };
+    let (version, paused, created_at) = (reader.u64()?, reader.flag()?, reader.instant()?);
+    reader.fields(|reader, tag| {
+        match tag {
+            1 => settings.default_ttl = Some(reader.seconds()?),
+            2 => settings.max_hold = Some(reader.seconds()?),
+            3 => settings.metadata = Some(reader.shared_text()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(Item { key, mode, figures, settings: Arc::new(settings), version, paused, created_at })
 }
 
 fn scope(reader: &mut Reader<'_>) -> Read<Scope> {

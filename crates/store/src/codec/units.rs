@@ -1,46 +1,32 @@
-//! Units with ids: in events, in holds, and each by itself.
+//! Encoding of units with ids: in events, in holds, and alone.
 
 use super::read::{DecodeError, Reader};
-use super::write::{put_i64, put_label, put_text, put_u64, put_u128};
+use super::write::{end_fields, put_i64, put_label_field, put_text, put_u64, put_u128};
 use stockhold_domain::{
-    Attribute, Attributes, Event, Label, Line, LineUnit, LineUnits, Mode, Place, ReservationId, StockChange,
-    Transition, Unit, UnitStatus, limits,
+    Attribute, Attributes, Label, LineUnit, LineUnits, Place, ReservationId, Unit, UnitStatus, limits,
 };
 
 type Read<T> = Result<T, DecodeError>;
 
-/// Whether an event says anything of units with ids: those who know only counted stock can't read it.
-pub fn has_units(event: &Event) -> bool {
-    match &event.transition {
-        Transition::Hold { hold, .. } => hold.lines.iter().any(|line| line.units.is_some()),
-        Transition::Stock { change, item } => {
-            item.mode == Mode::Units
-                || matches!(change, StockChange::UnitsAdded(_) | StockChange::UnitRetired(_))
-        }
-        Transition::Sale { .. } => false,
-    }
-}
-
-/// Appends the units of a line, none where they are counted.
-pub(super) fn put_line_units(out: &mut Vec<u8>, line: &Line) {
-    put_u64(out, line.units().len() as u64);
-    for LineUnit { id, version, returned } in line.units() {
+/// Appends the units of a line.
+pub(super) fn put_line_units(out: &mut Vec<u8>, units: &LineUnits) {
+    put_u64(out, units.all().len() as u64);
+    for LineUnit { id, version, returned } in units.all() {
         put_text(out, id.as_str());
         put_u64(out, *version);
         out.push(u8::from(*returned));
     }
 }
 
-pub(super) fn line_units(reader: &mut Reader<'_>) -> Read<Option<LineUnits>> {
+pub(super) fn line_units(reader: &mut Reader<'_>) -> Read<LineUnits> {
     let count = reader.count(limits::LINE_UNITS)?;
     let units = (0..count)
         .map(|_| Ok(LineUnit { id: reader.label()?, version: reader.u64()?, returned: reader.flag()? }));
-    let units = units.collect::<Read<Vec<_>>>()?;
-    Ok((!units.is_empty()).then(|| LineUnits::new(units)))
+    units.collect::<Read<Vec<_>>>().map(LineUnits::new)
 }
 
-/// Appends which units of each line came back.
-pub(super) fn put_back(out: &mut Vec<u8>, lines: &[Box<[u32]>]) {
+/// Appends the places of the units that were returned, line by line.
+pub(super) fn put_returned(out: &mut Vec<u8>, lines: &[Box<[u32]>]) {
     put_u64(out, lines.len() as u64);
     for units in lines {
         put_u64(out, units.len() as u64);
@@ -50,7 +36,7 @@ pub(super) fn put_back(out: &mut Vec<u8>, lines: &[Box<[u32]>]) {
     }
 }
 
-pub(super) fn back(reader: &mut Reader<'_>) -> Read<Box<[Box<[u32]>]>> {
+pub(super) fn returned(reader: &mut Reader<'_>) -> Read<Box<[Box<[u32]>]>> {
     let lines = reader.lines()?;
     let mut all = Vec::with_capacity(lines);
     for _ in 0..lines {
@@ -60,7 +46,7 @@ pub(super) fn back(reader: &mut Reader<'_>) -> Read<Box<[Box<[u32]>]>> {
     Ok(all.into())
 }
 
-/// Appends units that were added: where they stand and their version are what they are for every new one.
+/// Appends added units. Their status and version are those of every new unit and are left out.
 pub(super) fn put_added(out: &mut Vec<u8>, units: &[Unit]) {
     put_u64(out, units.len() as u64);
     for unit in units {
@@ -77,7 +63,7 @@ pub(super) fn added(reader: &mut Reader<'_>) -> Read<Vec<Unit>> {
     (0..count).map(|_| unit(reader)).collect()
 }
 
-/// Appends a unit as it stands.
+/// Appends a unit.
 pub fn put_unit(out: &mut Vec<u8>, unit: &Unit) {
     put_text(out, unit.id.as_str());
     put_place(out, &unit.place);
@@ -95,7 +81,7 @@ pub fn put_unit(out: &mut Vec<u8>, unit: &Unit) {
     put_u64(out, unit.version);
 }
 
-/// Reads a unit as it stands.
+/// Reads a unit.
 pub fn unit(reader: &mut Reader<'_>) -> Read<Unit> {
     Ok(Unit {
         id: reader.label()?,
@@ -112,23 +98,28 @@ pub fn unit(reader: &mut Reader<'_>) -> Read<Unit> {
 
 fn put_place(out: &mut Vec<u8>, place: &Place) {
     put_u64(out, place.position);
-    for label in [&place.section, &place.row, &place.number] {
-        put_label(out, label.as_ref());
-    }
     put_attributes(out, &place.attributes);
+    put_label_field(out, 1, place.section.as_ref());
+    put_label_field(out, 2, place.row.as_ref());
+    put_label_field(out, 3, place.number.as_ref());
+    end_fields(out);
 }
 
 fn place(reader: &mut Reader<'_>) -> Read<Place> {
-    Ok(Place {
-        position: reader.u64()?,
-        section: reader.option(Reader::label)?,
-        row: reader.option(Reader::label)?,
-        number: reader.option(Reader::label)?,
-        attributes: attributes(reader)?,
-    })
+    let mut place = Place { position: reader.u64()?, attributes: attributes(reader)?, ..Place::default() };
+    reader.fields(|reader, tag| {
+        match tag {
+            1 => place.section = Some(reader.label()?),
+            2 => place.row = Some(reader.label()?),
+            3 => place.number = Some(reader.label()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(place)
 }
 
-/// Appends what a unit is like.
+/// Appends the attributes of a unit.
 pub fn put_attributes(out: &mut Vec<u8>, attributes: &Attributes) {
     put_u64(out, attributes.all().len() as u64);
     for (name, value) in attributes.all() {
@@ -147,13 +138,13 @@ pub fn put_attributes(out: &mut Vec<u8>, attributes: &Attributes) {
     }
 }
 
-/// Reads what a unit is like.
+/// Reads the attributes of a unit.
 pub fn attributes(reader: &mut Reader<'_>) -> Read<Attributes> {
     let count = reader.count(limits::ATTRIBUTES as u64)?;
     let mut all: Vec<(Label, Attribute)> = Vec::with_capacity(count);
     for _ in 0..count {
         let name = reader.label()?;
-        // They are written in their order, and one record has one form.
+        // Attributes are written in order of their names, so that a record has one encoding.
         if all.last().is_some_and(|(before, _)| *before >= name) {
             return Err(reader.bad("attributes in their order"));
         }

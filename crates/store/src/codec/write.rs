@@ -1,14 +1,15 @@
-//! Records as bytes. Logs keep them for good: a form that is in use does not change, and what is new gets a tag of its own.
+//! Encoding of records. A mandatory field has a fixed place. An optional field has a tag ([`put_field`]), so a new one
+//! changes no existing bytes.
 
-use super::units;
+use super::terms::put_optional_terms;
+use super::{EVENT_VERSION, units};
 use stockhold_domain::{
-    Basket, BestAvailable, Closing, Command, Event, Fulfilment, Hold, HoldChange, Item, ItemKey, KeyRecord,
-    KeyTarget, Label, Line, Mode, Origin, Patch, Precondition, RequestId, Reserve, ReturnSelection, Scope,
-    Seconds, SetStock, Settings, Status, StockChange, StockCounters, Terms, Trace, Transition, UnitSelection,
+    Closing, Event, Hold, HoldChange, HoldTerms, Item, ItemKey, KeyRecord, KeyTarget, Label, Line, Mode,
+    Origin, RequestId, Scope, Seconds, Settings, Status, StockChange, StockCounters, Trace, Transition,
 };
 
-/// Beside a hold's status: its lines tell their units.
-pub(super) const WITH_UNITS: u8 = 8;
+/// Ends the tagged fields of a record.
+pub(super) const END_OF_FIELDS: u8 = 0;
 
 /// Appends an unsigned integer.
 pub fn put_u64(out: &mut Vec<u8>, mut value: u64) {
@@ -45,12 +46,31 @@ pub(super) fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnc
     }
 }
 
+/// Appends an optional field, if it is present: its tag, then its value. Fields are written in ascending order of their
+/// tags, which begin at 1, and [`end_fields`] follows the last one.
+pub(super) fn put_field<T>(out: &mut Vec<u8>, tag: u8, value: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
+    if let Some(value) = value {
+        out.push(tag);
+        put(out, value);
+    }
+}
+
+/// As [`put_field`], for a label.
+pub(super) fn put_label_field(out: &mut Vec<u8>, tag: u8, label: Option<&Label>) {
+    put_field(out, tag, label.map(Label::as_str), put_text);
+}
+
+/// Ends the optional fields of a record.
+pub(super) fn end_fields(out: &mut Vec<u8>) {
+    out.push(END_OF_FIELDS);
+}
+
 pub(super) fn put_label(out: &mut Vec<u8>, label: Option<&Label>) {
     put_option(out, label.map(Label::as_str), put_text);
 }
 
-fn put_seconds(out: &mut Vec<u8>, seconds: Option<Seconds>) {
-    put_option(out, seconds, |out, seconds| put_u64(out, u64::from(seconds.get())));
+pub(super) fn put_seconds(out: &mut Vec<u8>, seconds: Seconds) {
+    put_u64(out, u64::from(seconds.get()));
 }
 
 pub(super) fn put_key(out: &mut Vec<u8>, key: &ItemKey) {
@@ -60,31 +80,35 @@ pub(super) fn put_key(out: &mut Vec<u8>, key: &ItemKey) {
 
 /// Appends an event.
 pub fn put_event(out: &mut Vec<u8>, event: &Event) {
+    out.push(EVENT_VERSION);
     put_u128(out, event.id.as_u128());
     put_i64(out, event.at.micros());
-    put_origin(out, &event.origin);
-    put_option(out, event.previous, |out, id| put_u128(out, id.as_u128()));
-    match &event.transition {
+    let Origin { actor, request_id, trace } = &event.origin;
+    put_text(out, actor.as_str());
+    match request_id {
+        RequestId::Made(id) => {
+            out.push(0);
+            put_u128(out, *id);
+        }
+        RequestId::Given(text) => {
+            out.push(1);
+            put_text(out, text.as_str());
+        }
+    }
+    put_field(out, 1, event.previous, |out, id| put_u128(out, id.as_u128()));
+    put_field(out, 2, *trace, |out, Trace { trace_id, span_id, flags }| {
+        put_u128(out, trace_id);
+        put_u64(out, span_id);
+        out.push(flags);
+    });
+    end_fields(out);
+    put_transition(out, &event.transition);
+}
+
+fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
+    match transition {
         Transition::Hold { change, hold, figures } => {
-            out.push(match change {
-                HoldChange::Created => 0,
-                HoldChange::Extended => 1,
-                HoldChange::Confirmed => 2,
-                HoldChange::Cancelled => 3,
-                HoldChange::Expired => 4,
-                HoldChange::Returned { units, .. } if units.is_empty() => 5,
-                HoldChange::Returned { .. } => 6,
-            });
-            if let HoldChange::Returned { quantities, units, reason } = change {
-                put_u64(out, quantities.len() as u64);
-                for quantity in quantities {
-                    put_u64(out, u64::from(*quantity));
-                }
-                if !units.is_empty() {
-                    units::put_back(out, units);
-                }
-                put_text(out, reason.as_str());
-            }
+            put_hold_change(out, change);
             put_hold(out, hold);
             for figures in figures {
                 put_figures(out, figures);
@@ -113,73 +137,78 @@ pub fn put_event(out: &mut Vec<u8>, event: &Event) {
             out.push(32);
             put_scope(out, scope);
             out.push(u8::from(*paused));
-            put_label(out, reason.as_ref());
+            put_label_field(out, 1, reason.as_ref());
+            end_fields(out);
         }
     }
 }
 
-fn put_origin(out: &mut Vec<u8>, origin: &Origin) {
-    put_text(out, origin.actor.as_str());
-    match &origin.request_id {
-        RequestId::Made(id) => {
-            out.push(0);
-            put_u128(out, *id);
-        }
-        RequestId::Given(text) => {
-            out.push(1);
-            put_text(out, text.as_str());
+fn put_hold_change(out: &mut Vec<u8>, change: &HoldChange) {
+    match change {
+        HoldChange::Created => out.push(0),
+        HoldChange::Extended => out.push(1),
+        HoldChange::Confirmed => out.push(2),
+        HoldChange::Cancelled => out.push(3),
+        HoldChange::Expired => out.push(4),
+        HoldChange::Returned { quantities, units, reason } => {
+            out.push(5);
+            put_u64(out, quantities.len() as u64);
+            for quantity in quantities {
+                put_u64(out, u64::from(*quantity));
+            }
+            put_text(out, reason.as_str());
+            put_field(out, 1, Some(units).filter(|units| !units.is_empty()), |out, units| {
+                units::put_returned(out, units);
+            });
+            end_fields(out);
         }
     }
-    put_option(out, origin.trace, |out, Trace { trace_id, span_id, flags }| {
-        put_u128(out, trace_id);
-        put_u64(out, span_id);
-        out.push(flags);
-    });
 }
 
-/// Appends a hold.
+/// Appends a hold: its id, the length of the rest in 4 bytes, and the rest. The length lets a reader skip the hold.
 pub fn put_hold(out: &mut Vec<u8>, hold: &Hold) {
     put_u128(out, hold.id.as_u128());
-    let named = hold.lines.iter().any(|line| line.units.is_some());
-    let status = match hold.status {
+    let length_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    put_hold_body(out, hold);
+    // A hold's body is bounded by the limits on lines, units and texts, far below 4 GiB.
+    let length = u32::try_from(out.len() - length_at - 4).unwrap_or(u32::MAX);
+    if let Some(place) = out.get_mut(length_at..length_at + 4) {
+        place.copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+fn put_hold_body(out: &mut Vec<u8>, hold: &Hold) {
+    out.push(match hold.status {
         Status::Active => 0,
         Status::Confirmed => 1,
         Status::Cancelled => 2,
         Status::Expired => 3,
-    };
-    out.push(if named { status | WITH_UNITS } else { status });
+    });
     put_i64(out, hold.expires_at.micros());
-    put_terms(out, &hold.terms);
+    let HoldTerms { reserve, created_at, max_expires_at } = &*hold.terms;
+    put_text(out, reserve.owner_id.as_str());
+    put_i64(out, created_at.micros());
+    put_i64(out, max_expires_at.micros());
+    put_optional_terms(out, reserve.optional.as_deref());
     put_u64(out, hold.lines.len() as u64);
-    for line in &*hold.lines {
-        let Line { item, requested, quantity, returned, sequence, .. } = line;
+    for Line { item, requested, quantity, returned, sequence, units } in &*hold.lines {
         put_key(out, item);
         put_u64(out, u64::from(*requested));
         put_u64(out, u64::from(*quantity));
         put_u64(out, u64::from(*returned));
         put_u64(out, *sequence);
-        if named {
-            units::put_line_units(out, line);
-        }
+        put_field(out, 1, units.as_deref(), units::put_line_units);
+        end_fields(out);
     }
-    put_option(out, hold.closing.as_deref(), |out, Closing { at, reason, order_id }| {
-        put_i64(out, at.micros());
-        put_label(out, reason.as_ref());
-        put_label(out, order_id.as_ref());
-    });
     put_u128(out, hold.last_event.as_u128());
-}
-
-fn put_terms(out: &mut Vec<u8>, terms: &Terms) {
-    put_text(out, terms.owner_id.as_str());
-    put_i64(out, terms.created_at.micros());
-    put_i64(out, terms.max_expires_at.micros());
-    put_option(out, terms.extras.as_deref(), |out, extras| {
-        put_label(out, extras.channel.as_ref());
-        put_label(out, extras.customer_id.as_ref());
-        put_label(out, extras.session_id.as_ref());
-        put_option(out, extras.metadata.as_deref(), put_text);
+    put_field(out, 1, hold.closing.as_deref(), |out, Closing { at, reason, order_id }| {
+        put_i64(out, at.micros());
+        put_label_field(out, 1, reason.as_ref());
+        put_label_field(out, 2, order_id.as_ref());
+        end_fields(out);
     });
+    end_fields(out);
 }
 
 fn put_figures(out: &mut Vec<u8>, figures: &StockCounters) {
@@ -197,22 +226,23 @@ pub fn put_item(out: &mut Vec<u8>, item: &Item) {
     put_figures(out, &item.figures);
     let Settings { safety_stock, default_ttl, max_hold, metadata } = &*item.settings;
     put_u64(out, *safety_stock);
-    put_seconds(out, *default_ttl);
-    put_seconds(out, *max_hold);
-    put_option(out, metadata.as_deref(), put_text);
     put_u64(out, item.version);
     out.push(u8::from(item.paused));
     put_i64(out, item.created_at.micros());
+    put_field(out, 1, *default_ttl, put_seconds);
+    put_field(out, 2, *max_hold, put_seconds);
+    put_field(out, 3, metadata.as_deref(), put_text);
+    end_fields(out);
 }
 
-fn put_mode(out: &mut Vec<u8>, mode: Mode) {
+pub(super) fn put_mode(out: &mut Vec<u8>, mode: Mode) {
     out.push(match mode {
         Mode::Counted => 0,
         Mode::Units => 1,
     });
 }
 
-fn put_scope(out: &mut Vec<u8>, scope: &Scope) {
+pub(super) fn put_scope(out: &mut Vec<u8>, scope: &Scope) {
     match scope {
         Scope::Everything => out.push(0),
         Scope::Location(location) => {
@@ -241,179 +271,4 @@ pub fn put_key_record(out: &mut Vec<u8>, record: &KeyRecord) {
         }
     }
     put_i64(out, record.at.micros());
-}
-
-/// Appends what a command asks, for its fingerprint. It is never read back.
-pub fn put_command(out: &mut Vec<u8>, command: &Command) {
-    match command {
-        Command::Reserve(reserve) => {
-            out.push(0);
-            put_reserve(out, reserve);
-        }
-        Command::Confirm(confirm) => {
-            out.push(1);
-            put_u128(out, confirm.id.as_u128());
-            put_label(out, confirm.order_id.as_ref());
-        }
-        Command::Release(release) => {
-            out.push(2);
-            put_u128(out, release.id.as_u128());
-            put_label(out, release.reason.as_ref());
-        }
-        Command::Extend(extend) => {
-            out.push(3);
-            put_u128(out, extend.id.as_u128());
-            put_seconds(out, Some(extend.ttl));
-        }
-        Command::Return(returned) => {
-            out.push(4);
-            put_u128(out, returned.id.as_u128());
-            match &returned.selection {
-                ReturnSelection::All => out.push(0),
-                ReturnSelection::Lines(basket) => {
-                    out.push(1);
-                    put_basket(out, basket);
-                    put_choices(out, basket);
-                }
-                ReturnSelection::Units(units) => {
-                    out.push(2);
-                    put_labels(out, units);
-                }
-            }
-            put_text(out, returned.reason.as_str());
-        }
-        Command::SetStock(set) => {
-            out.push(5);
-            put_set_stock(out, set);
-        }
-        Command::AdjustStock(adjust) => {
-            out.push(6);
-            put_key(out, &adjust.item);
-            put_i64(out, adjust.delta);
-            put_text(out, adjust.reason.as_str());
-            put_expected(out, adjust.expected.as_ref());
-        }
-        Command::SetSale(set) => {
-            out.push(7);
-            put_scope(out, &set.scope);
-            out.push(u8::from(set.paused));
-            put_label(out, set.reason.as_ref());
-        }
-        Command::Sweep => out.push(8),
-        Command::AddUnits(add) => {
-            out.push(9);
-            put_key(out, &add.item);
-            put_u64(out, add.units.len() as u64);
-            for unit in &add.units {
-                put_text(out, unit.id.as_str());
-                put_option(out, unit.position, put_u64);
-                for label in [&unit.section, &unit.row, &unit.number] {
-                    put_label(out, label.as_ref());
-                }
-                units::put_attributes(out, &unit.attributes);
-            }
-        }
-        Command::RetireUnit(retire) => {
-            out.push(10);
-            put_key(out, &retire.item);
-            put_text(out, retire.unit.as_str());
-        }
-    }
-}
-
-fn put_reserve(out: &mut Vec<u8>, reserve: &Reserve) {
-    put_text(out, reserve.owner_id.as_str());
-    put_basket(out, &reserve.basket);
-    put_seconds(out, reserve.ttl);
-    out.push(match reserve.fulfilment {
-        Fulfilment::All => 0,
-        Fulfilment::Partial => 1,
-    });
-    for label in [&reserve.pool, &reserve.channel, &reserve.customer_id, &reserve.session_id] {
-        put_label(out, label.as_ref());
-    }
-    put_option(out, reserve.metadata.as_deref(), put_text);
-    put_choices(out, &reserve.basket);
-}
-
-fn put_basket(out: &mut Vec<u8>, basket: &Basket) {
-    put_u64(out, basket.lines().len() as u64);
-    for want in basket.lines() {
-        put_key(out, &want.item);
-        put_u64(out, want.quantity);
-    }
-}
-
-/// What is said of units, which comes last and only when anything is: a basket of counted stock has the form that it always
-/// had.
-fn put_choices(out: &mut Vec<u8>, basket: &Basket) {
-    for choice in basket.selections().into_iter().flatten() {
-        match choice {
-            None => out.push(0),
-            Some(UnitSelection::Named(units)) => {
-                out.push(1);
-                put_labels(out, units);
-            }
-            Some(UnitSelection::BestAvailable(BestAvailable {
-                adjacent,
-                sections,
-                min_together,
-                attributes,
-            })) => {
-                out.push(2);
-                out.push(u8::from(*adjacent));
-                put_labels(out, sections);
-                put_option(out, min_together.map(u64::from), put_u64);
-                units::put_attributes(out, attributes);
-            }
-        }
-    }
-}
-
-fn put_labels(out: &mut Vec<u8>, labels: &[Label]) {
-    put_u64(out, labels.len() as u64);
-    for label in labels {
-        put_text(out, label.as_str());
-    }
-}
-
-fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
-    put_key(out, &set.item);
-    put_option(out, set.total_units, put_u64);
-    put_option(out, set.mode, put_mode);
-    put_option(out, set.safety_stock, put_u64);
-    put_setting(out, &set.default_ttl, |out, ttl| put_u64(out, u64::from(ttl.get())));
-    put_setting(out, &set.max_hold, |out, most| put_u64(out, u64::from(most.get())));
-    put_setting(out, &set.metadata, |out, metadata| put_text(out, metadata));
-    put_expected(out, set.expected.as_ref());
-}
-
-fn put_setting<T>(out: &mut Vec<u8>, setting: &Patch<T>, put: impl FnOnce(&mut Vec<u8>, &T)) {
-    match setting {
-        Patch::Keep => out.push(0),
-        Patch::Set(value) => {
-            out.push(1);
-            put(out, value);
-        }
-        Patch::Clear => out.push(2),
-    }
-}
-
-/// One version is written as it was when there was nothing else to expect.
-fn put_expected(out: &mut Vec<u8>, expected: Option<&Precondition>) {
-    match expected {
-        None => out.push(0),
-        Some(Precondition::VersionIn(versions)) => match &**versions {
-            [only] => put_option(out, Some(*only), put_u64),
-            several => {
-                out.push(2);
-                put_u64(out, several.len() as u64);
-                for version in several {
-                    put_u64(out, *version);
-                }
-            }
-        },
-        Some(Precondition::Exists) => out.push(3),
-        Some(Precondition::Absent) => out.push(4),
-    }
 }

@@ -1,18 +1,18 @@
 //! Many at once: on one item, on a few, and falling due together.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{reserve, reserve_for, reserve_partial};
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{Hold, ItemKey, Outcome, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
-    every("two hundred at once on a hundred units: exactly a hundred", two_hundred_buyers),
-    every("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
-    every("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
-    every("a thousand holds due at once are reclaimed by one reserve", thousand_by_one),
-    every("a thousand holds due at once are reclaimed by sweeps", thousand_by_sweeps),
-    complete("who waits for a crowd to expire gives no event another's id", crowd_of_events),
-    every("who asks behind a crowd of due holds is answered too", behind_the_crowd),
+    case("two hundred concurrent reserves of a hundred units: exactly a hundred succeed", two_hundred_buyers),
+    case("a batch of fifty reserves adds fifty to the sequence, without a gap", fifty_in_a_batch),
+    case("baskets in opposite orders neither wait for each other nor oversell", opposite_orders),
+    case("one reserve reclaims a thousand holds that are due at once", thousand_by_one),
+    case("sweeps reclaim a thousand holds that are due at once", thousand_by_sweeps),
+    case("event ids stay unique while a command waits for many holds to expire", crowd_of_events),
+    case("a request behind many due holds is answered too", behind_the_crowd),
 ];
 
 /// Commands handed over together while a crowd is built up.
@@ -27,9 +27,9 @@ fn reservation(outcome: &Outcome) -> Option<&Hold> {
 }
 
 fn two_hundred_buyers(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = stage.stocked("a", 100)?;
-    let outcomes = stage.all(vec![reserve_for(60, &[(&item, 1)]); 200])?;
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 100)?;
+    let outcomes = case.submit_all(vec![reserve_for(60, &[(&item, 1)]); 200])?;
     let (mut granted, mut refused) = (0, 0);
     for outcome in &outcomes {
         match outcome {
@@ -43,17 +43,17 @@ fn two_hundred_buyers(world: &mut dyn World) -> Checked {
         }
     }
     ensure_eq!((granted, refused), (100, 100), "granted and refused");
-    stage.world.restart();
-    stage.expect_books(&item, 0, 100)?;
-    ensure_eq!(stage.shown(&item)?.figures.active, 100, "active reservations");
+    case.world.restart();
+    case.expect_counters(&item, 0, 100)?;
+    ensure_eq!(case.read_item(&item)?.figures.active, 100, "active reservations");
     Ok(())
 }
 
 fn fifty_in_a_batch(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = stage.stocked("a", 500)?;
-    let before = stage.shown(&item)?.figures.sequence;
-    let outcomes = stage.all(vec![reserve_for(60, &[(&item, 2)]); 50])?;
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 500)?;
+    let before = case.read_item(&item)?.figures.sequence;
+    let outcomes = case.submit_all(vec![reserve_for(60, &[(&item, 2)]); 50])?;
     let mut sequences = Vec::new();
     let mut ids = Vec::new();
     for hold in outcomes.iter().filter_map(reservation) {
@@ -62,77 +62,77 @@ fn fifty_in_a_batch(world: &mut dyn World) -> Checked {
     }
     let expected: Vec<u64> = (before + 1..=before + 50).collect();
     ensure_eq!(sequences, expected, "sequences, in the order of the commands");
-    ensure_eq!(stage.shown(&item)?.figures.sequence, before + 50, "the item's sequence");
+    ensure_eq!(case.read_item(&item)?.figures.sequence, before + 50, "the item's sequence");
     ids.sort_unstable();
     ids.dedup();
     ensure_eq!(ids.len(), 50, "different reservations");
-    stage.expect_books(&item, 0, 100)
+    case.expect_counters(&item, 0, 100)
 }
 
 fn opposite_orders(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
+    let mut case = CaseContext::new(world);
     let items: Vec<ItemKey> =
-        ["a", "b", "c"].iter().map(|name| stage.stocked(name, 60)).collect::<Checked<_>>()?;
+        ["a", "b", "c"].iter().map(|name| case.create_item(name, 60)).collect::<Checked<_>>()?;
     let orders: [[usize; 3]; 4] = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]];
     let commands = (0..100).map(|n| {
-        let wants: Vec<_> = orders[n % orders.len()].iter().map(|i| (&items[*i], 1)).collect();
-        reserve_for(60, &wants)
+        let lines: Vec<_> = orders[n % orders.len()].iter().map(|i| (&items[*i], 1)).collect();
+        reserve_for(60, &lines)
     });
-    let outcomes = stage.all(commands.collect())?;
+    let outcomes = case.submit_all(commands.collect())?;
     ensure_eq!(outcomes.iter().filter_map(reservation).count(), 60, "baskets held");
     for item in &items {
-        stage.expect_books(item, 0, 60)?;
-        ensure_eq!(stage.shown(item)?.figures.sequence, 61, "transitions of {item:?}");
+        case.expect_counters(item, 0, 60)?;
+        ensure_eq!(case.read_item(item)?.figures.sequence, 61, "transitions of {item:?}");
     }
     Ok(())
 }
 
 /// A thousand holds of one unit each, all of the stock, and the clock at their deadline.
-fn crowd(stage: &mut Stage<'_>) -> Checked<(ItemKey, Vec<Hold>)> {
-    let item = stage.stocked("a", CROWD as u64)?;
+fn crowd(case: &mut CaseContext<'_>) -> Checked<(ItemKey, Vec<Hold>)> {
+    let item = case.create_item("a", CROWD as u64)?;
     let mut holds = Vec::new();
     for _ in 0..CROWD / AT_ONCE {
-        let outcomes = stage.all(vec![reserve_for(60, &[(&item, 1)]); AT_ONCE])?;
+        let outcomes = case.submit_all(vec![reserve_for(60, &[(&item, 1)]); AT_ONCE])?;
         holds.extend(outcomes.iter().filter_map(reservation).cloned());
     }
     ensure_eq!(holds.len(), CROWD, "holds");
-    stage.expect_books(&item, 0, CROWD as u64)?;
-    stage.pass(60 * SECOND);
+    case.expect_counters(&item, 0, CROWD as u64)?;
+    case.advance(60 * SECOND);
     Ok((item, holds))
 }
 
 fn thousand_by_one(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (item, holds) = crowd(&mut stage)?;
-    let all = stage.hold(reserve(&[(&item, CROWD as u64)]))?;
+    let mut case = CaseContext::new(world);
+    let (item, holds) = crowd(&mut case)?;
+    let all = case.hold(reserve(&[(&item, CROWD as u64)]))?;
     ensure_eq!(all.quantity(), CROWD as u64, "one hold has all that fell due");
     for hold in &holds {
-        stage.expect_status(hold.id, Status::Expired)?;
+        case.expect_status(hold.id, Status::Expired)?;
     }
-    let figures = stage.shown(&item)?.figures;
+    let figures = case.read_item(&item)?.figures;
     let transitions = 1 + 2 * CROWD as u64 + 1;
     ensure_eq!((figures.held, figures.active, figures.sequence), (CROWD as u64, 1, transitions), "figures");
     Ok(())
 }
 
 fn thousand_by_sweeps(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (item, holds) = crowd(&mut stage)?;
-    ensure!(stage.sweep()? >= CROWD as u64, "as many are swept as were due");
-    stage.world.restart();
-    stage.expect_books(&item, 0, 0)?;
+    let mut case = CaseContext::new(world);
+    let (item, holds) = crowd(&mut case)?;
+    ensure!(case.sweep()? >= CROWD as u64, "as many are swept as were due");
+    case.world.restart();
+    case.expect_counters(&item, 0, 0)?;
     for hold in &holds {
-        stage.expect_status(hold.id, Status::Expired)?;
+        case.expect_status(hold.id, Status::Expired)?;
     }
-    ensure_eq!(stage.shown(&item)?.figures.sequence, 1 + 2 * CROWD as u64, "one expiry each");
+    ensure_eq!(case.read_item(&item)?.figures.sequence, 1 + 2 * CROWD as u64, "one expiry each");
     Ok(())
 }
 
 fn crowd_of_events(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (item, _) = crowd(&mut stage)?;
-    stage.hold(reserve(&[(&item, CROWD as u64)]))?;
-    let events = stage.events_of(&[&item]);
+    let mut case = CaseContext::new(world);
+    let (item, _) = crowd(&mut case)?;
+    case.hold(reserve(&[(&item, CROWD as u64)]))?;
+    let events = case.events_of(&[&item]);
     let mut ids: Vec<_> = events.iter().map(|event| event.id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -145,10 +145,10 @@ fn crowd_of_events(world: &mut dyn World) -> Checked {
 }
 
 fn behind_the_crowd(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (item, _) = crowd(&mut stage)?;
-    let other = stage.stocked("b", 1)?;
-    let outcomes = stage.all(vec![
+    let mut case = CaseContext::new(world);
+    let (item, _) = crowd(&mut case)?;
+    let other = case.create_item("b", 1)?;
+    let outcomes = case.submit_all(vec![
         reserve_for(60, &[(&item, 600)]),
         reserve_for(60, &[(&other, 1)]),
         reserve_partial(60, &[(&item, 500), (&other, 1)]),
@@ -158,5 +158,5 @@ fn behind_the_crowd(world: &mut dyn World) -> Checked {
     let in_order = granted == [Some(600), Some(1), Some(400)];
     let passed = granted == [None, Some(1), Some(500)];
     ensure!(in_order || passed, "granted {granted:?}");
-    stage.expect_books(&item, 0, if in_order { 1_000 } else { 500 })
+    case.expect_counters(&item, 0, if in_order { 1_000 } else { 500 })
 }

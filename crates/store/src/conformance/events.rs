@@ -1,44 +1,44 @@
 //! What a store has committed, event by event: nothing else than what was answered, and all of it.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
     adjust, confirm_as, extend, pause, release, reserve, reserve_for, resume, return_of, set_stock,
 };
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete};
+use super::{Case, World, case};
 use crate::model::{NaiveState, audit};
 use std::collections::BTreeMap;
 use stockhold_domain::{Event, EventId, HoldChange, ItemKey, ReservationId, Scope, StockChange, Transition};
 
 pub(super) const CASES: &[Case] = &[
-    complete("every transition is one event, in order, with what things are after it", one_each),
-    complete("positions are dense from 1, over restarts", dense),
-    complete("state is the fold of events", fold),
-    complete("each event of a reservation names the one before it", chained),
-    complete("what changes nothing, a refusal or a replay, is no event", nothing_happened),
-    complete("sequences of an item run through its events without a gap", gapless),
-    complete("an event says who asked", origin),
+    case("every transition is one event, in order, with the state after it", one_each),
+    case("event positions are dense from 1, over restarts", dense),
+    case("state is the fold of events", fold),
+    case("each event of a reservation names the one before it", chained),
+    case("a refusal, a replay and a command without effect write no event", nothing_happened),
+    case("the sequences in an item's events have no gap", gapless),
+    case("an event has the origin of its request", origin),
 ];
 
 /// A bit of everything: two items, five reservations, every kind of transition.
-fn everything(stage: &mut Stage<'_>) -> Checked<(ItemKey, ItemKey)> {
-    let a = stage.stocked("a", 5)?;
-    let b = stage.stocked("b", 5)?;
-    let sold = stage.hold(reserve(&[(&a, 2), (&b, 1)]))?;
-    stage.pass(SECOND);
-    stage.hold(extend(sold.id, 900))?;
-    stage.hold(confirm_as(sold.id, "o1"))?;
-    stage.hold(return_of(sold.id, &[(&a, 1)]))?;
-    let freed = stage.hold(reserve(&[(&b, 2)]))?;
-    stage.hold(release(freed.id))?;
-    stage.world.restart();
-    let due = stage.hold(reserve_for(1, &[(&a, 4), (&b, 4)]))?;
-    stage.at(due.expires_at);
-    stage.hold(reserve(&[(&b, 3)]))?;
-    stage.item(adjust(&a, 3))?;
+fn everything(case: &mut CaseContext<'_>) -> Checked<(ItemKey, ItemKey)> {
+    let a = case.create_item("a", 5)?;
+    let b = case.create_item("b", 5)?;
+    let sold = case.hold(reserve(&[(&a, 2), (&b, 1)]))?;
+    case.advance(SECOND);
+    case.hold(extend(sold.id, 900))?;
+    case.hold(confirm_as(sold.id, "o1"))?;
+    case.hold(return_of(sold.id, &[(&a, 1)]))?;
+    let freed = case.hold(reserve(&[(&b, 2)]))?;
+    case.hold(release(freed.id))?;
+    case.world.restart();
+    let due = case.hold(reserve_for(1, &[(&a, 4), (&b, 4)]))?;
+    case.set_clock(due.expires_at);
+    case.hold(reserve(&[(&b, 3)]))?;
+    case.item(adjust(&a, 3))?;
     let scope = Scope::Item(a.clone());
-    stage.done(pause(&scope))?;
-    stage.done(resume(&scope))?;
-    stage.item(set_stock(&b, 6))?;
+    case.expect_done(pause(&scope))?;
+    case.expect_done(resume(&scope))?;
+    case.item(set_stock(&b, 6))?;
     Ok((a, b))
 }
 
@@ -62,8 +62,8 @@ fn word(event: &Event) -> &'static str {
 }
 
 fn one_each(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (a, b) = everything(&mut stage)?;
+    let mut case = CaseContext::new(world);
+    let (a, b) = everything(&mut case)?;
     let expected = [
         "set",
         "set",
@@ -79,10 +79,10 @@ fn one_each(world: &mut dyn World) -> Checked {
         "adjusted",
         "set",
     ];
-    let events = stage.events_of(&[&a, &b]);
+    let events = case.events_of(&[&a, &b]);
     let words: Vec<_> = events.iter().map(word).collect();
     ensure_eq!(words, expected, "events");
-    let sales = stage.world.events().into_iter().filter(
+    let sales = case.world.events().into_iter().filter(
         |row| matches!(&row.event.transition, Transition::Sale { scope: Scope::Item(key), .. } if *key == a),
     );
     ensure_eq!(sales.count(), 2, "events of the sale");
@@ -90,11 +90,11 @@ fn one_each(world: &mut dyn World) -> Checked {
 }
 
 fn dense(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    everything(&mut stage)?;
-    stage.world.restart();
-    stage.stocked("c", 1)?;
-    let rows = stage.world.events();
+    let mut case = CaseContext::new(world);
+    everything(&mut case)?;
+    case.world.restart();
+    case.create_item("c", 1)?;
+    let rows = case.world.events();
     for (n, row) in (1..).zip(&rows) {
         ensure_eq!(row.position, n, "position of event number {n}");
     }
@@ -106,31 +106,31 @@ fn dense(world: &mut dyn World) -> Checked {
 }
 
 fn fold(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (a, b) = everything(&mut stage)?;
+    let mut case = CaseContext::new(world);
+    let (a, b) = everything(&mut case)?;
     for _ in 0..2 {
-        let events: Vec<Event> = stage.world.events().into_iter().map(|row| row.event).collect();
+        let events: Vec<Event> = case.world.events().into_iter().map(|row| row.event).collect();
         let folded = NaiveState::fold(&events, []);
         audit(&folded)?;
         for key in [&a, &b] {
-            ensure_eq!(Some(&stage.shown(key)?), folded.items.get(key), "{key:?}");
+            ensure_eq!(Some(&case.read_item(key)?), folded.items.get(key), "{key:?}");
         }
         let ours = |hold: &&stockhold_domain::Hold| hold.lines.iter().any(|l| l.item == a || l.item == b);
         let holds: Vec<_> = folded.holds.values().filter(ours).collect();
         ensure_eq!(holds.len(), 4, "reservations");
         for hold in holds {
-            ensure_eq!(&stage.kept(hold.id)?, hold, "reservation {}", hold.id);
+            ensure_eq!(&case.read_hold(hold.id)?, hold, "reservation {}", hold.id);
         }
-        stage.world.restart();
+        case.world.restart();
     }
     Ok(())
 }
 
 fn chained(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (a, b) = everything(&mut stage)?;
+    let mut case = CaseContext::new(world);
+    let (a, b) = everything(&mut case)?;
     let mut newest: BTreeMap<ReservationId, EventId> = BTreeMap::new();
-    for event in stage.events_of(&[&a, &b]) {
+    for event in case.events_of(&[&a, &b]) {
         match &event.transition {
             Transition::Hold { hold, .. } => {
                 ensure_eq!(event.previous, newest.get(&hold.id).copied(), "previous of {}", word(&event));
@@ -141,22 +141,22 @@ fn chained(world: &mut dyn World) -> Checked {
         }
     }
     for (id, event) in newest {
-        ensure_eq!(stage.kept(id)?.last_event, event, "the latest event of {id}");
+        ensure_eq!(case.read_hold(id)?.last_event, event, "the latest event of {id}");
     }
     Ok(())
 }
 
 fn nothing_happened(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = stage.stocked("a", 1)?;
-    let envelope = stage.maker.keyed("k", reserve(&[(&item, 1)]));
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 1)?;
+    let envelope = case.maker.keyed("k", reserve(&[(&item, 1)]));
     let id = envelope.fresh.reservation;
-    stage.send(envelope.clone())?;
-    stage.hold(confirm_as(id, "o1"))?;
-    stage.sweep()?;
-    let before = stage.world.events().len();
-    let replay = stage.maker.again(&envelope);
-    stage.send(replay)?;
+    case.submit_one(envelope.clone())?;
+    case.hold(confirm_as(id, "o1"))?;
+    case.sweep()?;
+    let before = case.world.events().len();
+    let replay = case.maker.again(&envelope);
+    case.submit_one(replay)?;
     for command in [
         reserve(&[(&item, 1)]),
         confirm_as(id, "o1"),
@@ -169,20 +169,20 @@ fn nothing_happened(world: &mut dyn World) -> Checked {
         return_of(id, &[(&item, 2)]),
         stockhold_domain::Command::Sweep,
     ] {
-        stage.run(command)?;
+        case.run(command)?;
     }
-    stage.world.restart();
-    ensure_eq!(stage.world.events().len(), before, "events");
+    case.world.restart();
+    ensure_eq!(case.world.events().len(), before, "events");
     Ok(())
 }
 
 fn gapless(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (a, b) = everything(&mut stage)?;
+    let mut case = CaseContext::new(world);
+    let (a, b) = everything(&mut case)?;
     for key in [a, b] {
         let mut sequence = 0;
         let mut at = None;
-        for event in stage.events_of(&[&key]) {
+        for event in case.events_of(&[&key]) {
             let (moves, after) = match &event.transition {
                 Transition::Hold { change, hold, figures } => {
                     let line = hold.lines.iter().position(|line| line.item == key).unwrap_or_default();
@@ -201,20 +201,20 @@ fn gapless(world: &mut dyn World) -> Checked {
             ensure!(Some(after.at) >= at, "{key:?} ran backwards at {}", word(&event));
             at = Some(after.at);
         }
-        ensure_eq!(stage.shown(&key)?.figures.sequence, sequence, "sequence of {key:?}");
+        ensure_eq!(case.read_item(&key)?.figures.sequence, sequence, "sequence of {key:?}");
     }
     Ok(())
 }
 
 fn origin(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = stage.stocked("a", 1)?;
-    let envelope = stage.maker.keyed_for("shop 7", "k", reserve(&[(&item, 1)]));
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 1)?;
+    let envelope = case.maker.keyed_for("shop 7", "k", reserve(&[(&item, 1)]));
     let (id, origin) = (envelope.fresh.event, envelope.origin.clone());
-    stage.send(envelope)?;
-    let events = stage.events_of(&[&item]);
+    case.submit_one(envelope)?;
+    let events = case.events_of(&[&item]);
     let Some(event) = events.last() else { return Err("no event".to_owned()) };
     ensure_eq!((event.id, &event.origin), (id, &origin), "id and origin of a reserve");
-    ensure_eq!(event.at, stage.now(), "when it was decided");
+    ensure_eq!(event.at, case.now(), "when it was decided");
     Ok(())
 }

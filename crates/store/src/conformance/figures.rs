@@ -1,51 +1,50 @@
 //! What operators do to an item's figures and settings, and where figures end.
 
+use super::case_context::{CaseContext, Checked, SECOND, deadline};
 use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_stock, stock_of};
-use super::stage::{Checked, SECOND, Stage, deadline};
-use super::{Case, World, complete, every};
+use super::{Case, World, case};
 use stockhold_domain::{
-    AdjustStock, Command, Fulfilment, ItemKey, Outcome, Patch, Precondition, Rejection, Reply, Reserve,
-    SetStock, Settings, limits,
+    AdjustStock, Command, Fulfilment, ItemKey, Patch, Precondition, Rejection, Reply, Reserve, SetStock,
+    Settings, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
-    every("an item is created by setting its stock", created),
-    every("settings that are not named stay, and a set that changes nothing is none", unnamed_stay),
-    every("settings that are taken back are none", taken_back),
-    every("a total that is left out stays, and a new item needs one", total_left_out),
-    every("no total falls below what is sold and held", below_committed),
-    every("safety stock is kept from sale and is no promise", safety_stock),
-    every("a set or an adjustment may name the version that it expects", expected_version),
-    every("a set may expect that there is an item, or none", expected_presence),
-    every("a total at the limit works and one past it is invalid", total_limit),
-    every("a line past the quantity limit is refused, summed over lines", quantity_limit),
-    complete("an adjustment moves the total", adjusted),
-    complete("an adjustment past either end changes nothing", adjusted_too_far),
-    every("a request for a pool that is not there is invalid", no_pool),
+    case("an item is created by setting its stock", created),
+    case("a set keeps omitted settings, and has no effect when nothing changes", unnamed_stay),
+    case("a cleared setting has no value", taken_back),
+    case("an omitted total stays, and a new item needs one", total_left_out),
+    case("the total can't fall below the sold and held units", below_committed),
+    case("safety stock is not sold, and it may exceed the available units", safety_stock),
+    case("a set or an adjustment may have an expected version", expected_version),
+    case("a set may require that the item exists, or that it does not", expected_presence),
+    case("a total at the limit is accepted, and a total beyond it is invalid", total_limit),
+    case("the quantity limit applies to the sum of an item's lines", quantity_limit),
+    case("an adjustment changes the total", adjusted),
+    case("an adjustment out of bounds changes nothing", adjusted_too_far),
 ];
 
 fn created(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.maker.item("a");
-    ensure_eq!(stage.world.item(&key), None, "an item that was never set");
-    let reply = stage.done(set_stock(&key, 0))?;
+    let mut case = CaseContext::new(world);
+    let key = case.maker.item("a");
+    ensure_eq!(case.world.item(&key), None, "an item that was never set");
+    let reply = case.expect_done(set_stock(&key, 0))?;
     let Reply::Item { item, created: true } = reply else { return Err(format!("not created: {reply:?}")) };
     let figures = (item.figures.total_units, item.figures.sequence, item.version);
     ensure_eq!(figures, (0, 1, 1), "total, sequence and version");
-    ensure_eq!(item.created_at, stage.now(), "created at");
-    stage.world.restart();
-    ensure_eq!(stage.shown(&key)?, item, "as it was answered");
-    stage.pass(SECOND);
-    let reply = stage.done(set_stock(&key, 5))?;
+    ensure_eq!(item.created_at, case.now(), "created at");
+    case.world.restart();
+    ensure_eq!(case.read_item(&key)?, item, "as it was answered");
+    case.advance(SECOND);
+    let reply = case.expect_done(set_stock(&key, 5))?;
     let Reply::Item { item: next, created: false } = reply else { return Err(format!("created: {reply:?}")) };
     ensure_eq!((next.version, next.figures.sequence, next.figures.total_units), (2, 2, 5), "once more");
-    ensure_eq!((next.created_at, next.figures.at), (item.created_at, stage.now()), "created at and moved at");
+    ensure_eq!((next.created_at, next.figures.at), (item.created_at, case.now()), "created at and moved at");
     Ok(())
 }
 
 fn unnamed_stay(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.maker.item("a");
+    let mut case = CaseContext::new(world);
+    let key = case.maker.item("a");
     let full = SetStock {
         safety_stock: Some(2),
         default_ttl: Patch::Set(seconds(30)),
@@ -53,27 +52,27 @@ fn unnamed_stay(world: &mut dyn World) -> Checked {
         metadata: Patch::Set(r#"{"colour":"red"}"#.into()),
         ..stock_of(&key, 10)
     };
-    let item = stage.item(Command::SetStock(full.clone()))?;
+    let item = case.item(Command::SetStock(full.clone()))?;
     ensure_eq!(item.available(), 8, "available");
     for command in [Command::SetStock(full), set_stock(&key, 10)] {
-        stage.pass(SECOND);
-        ensure_eq!(stage.item(command)?, item, "a set that changes nothing");
+        case.advance(SECOND);
+        ensure_eq!(case.item(command)?, item, "a set that changes nothing");
     }
-    let moved = stage.item(set_stock(&key, 20))?;
+    let moved = case.item(set_stock(&key, 20))?;
     ensure_eq!((moved.version, moved.figures.total_units), (2, 20), "version and total");
     ensure_eq!(moved.settings, item.settings, "settings that were not named");
     let less = Command::SetStock(SetStock { safety_stock: Some(0), ..stock_of(&key, 20) });
-    let less = stage.item(less)?;
+    let less = case.item(less)?;
     ensure_eq!((less.version, less.settings.safety_stock, less.available()), (3, 0, 20), "no safety stock");
     ensure_eq!(less.settings.default_ttl, Some(seconds(30)), "the other settings");
-    stage.world.restart();
-    ensure_eq!(stage.shown(&key)?, less, "after a restart");
+    case.world.restart();
+    ensure_eq!(case.read_item(&key)?, less, "after a restart");
     Ok(())
 }
 
 fn taken_back(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.maker.item("a");
+    let mut case = CaseContext::new(world);
+    let key = case.maker.item("a");
     let full = SetStock {
         default_ttl: Patch::Set(seconds(30)),
         max_hold: Patch::Set(seconds(90)),
@@ -88,237 +87,226 @@ fn taken_back(world: &mut dyn World) -> Checked {
         metadata: Patch::Clear,
         ..full.clone()
     };
-    stage.done(Command::SetStock(SetStock { total_units: Some(10), ..bare.clone() }))?;
-    ensure_eq!(*stage.shown(&key)?.settings, nothing, "a new item has none of its own anyway");
-    stage.done(Command::SetStock(full.clone()))?;
-    let hold = stage.hold(reserve(&[(&key, 1)]))?;
-    ensure_eq!(hold.expires_at, deadline(stage.now(), 30), "the item's own time");
-    let one = stage.item(Command::SetStock(SetStock { default_ttl: Patch::Clear, ..stock_of(&key, 10) }))?;
+    case.expect_done(Command::SetStock(SetStock { total_units: Some(10), ..bare.clone() }))?;
+    ensure_eq!(*case.read_item(&key)?.settings, nothing, "a new item has none of its own anyway");
+    case.expect_done(Command::SetStock(full.clone()))?;
+    let hold = case.hold(reserve(&[(&key, 1)]))?;
+    ensure_eq!(hold.expires_at, deadline(case.now(), 30), "the item's own time");
+    let one = case.item(Command::SetStock(SetStock { default_ttl: Patch::Clear, ..stock_of(&key, 10) }))?;
     ensure_eq!(
         (one.settings.default_ttl, one.settings.max_hold),
         (None, Some(seconds(90))),
         "the other one stays"
     );
-    let none = stage.item(Command::SetStock(bare.clone()))?;
+    let none = case.item(Command::SetStock(bare.clone()))?;
     ensure_eq!((none.version, &*none.settings), (4, &nothing), "none is left");
     ensure_eq!(none.figures.total_units, 10, "a total that is not named stays");
-    let same = stage.item(Command::SetStock(bare))?;
+    let same = case.item(Command::SetStock(bare))?;
     ensure_eq!(same.version, 4, "taken back once more, nothing changes");
-    stage.world.restart();
-    ensure_eq!(stage.shown(&key)?, same, "after a restart");
-    ensure_eq!(stage.kept(hold.id)?.terms.max_expires_at, hold.terms.max_expires_at, "what it was made with");
+    case.world.restart();
+    ensure_eq!(case.read_item(&key)?, same, "after a restart");
+    ensure_eq!(
+        case.read_hold(hold.id)?.terms.max_expires_at,
+        hold.terms.max_expires_at,
+        "what it was made with"
+    );
     Ok(())
 }
 
 /// Without a total, settings are changed whatever stock moves meanwhile.
 fn total_left_out(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.maker.item("a");
+    let mut case = CaseContext::new(world);
+    let key = case.maker.item("a");
     let keep = |units| {
         Command::SetStock(SetStock { total_units: None, safety_stock: Some(units), ..stock_of(&key, 0) })
     };
-    let missing = stage.refused(keep(1))?;
+    let missing = case.expect_refused(keep(1))?;
     ensure_matches!(missing, Rejection::InvalidRequest(error) if &*error.pointer == "/total_units", "a new item");
-    let key = busy(&mut stage)?;
-    let item = stage.item(keep(2))?;
+    let key = busy(&mut case)?;
+    let item = case.item(keep(2))?;
     ensure_eq!((item.figures.total_units, item.available()), (10, 3), "ten, less five, less two");
     ensure_eq!((item.figures.confirmed_sold, item.figures.held), (2, 3), "sold and held");
-    stage.item(set_stock(&key, 7))?;
-    let item = stage.item(keep(0))?;
+    case.item(set_stock(&key, 7))?;
+    let item = case.item(keep(0))?;
     ensure_eq!((item.figures.total_units, item.available()), (7, 2), "seven, less five");
     Ok(())
 }
 
 /// Ten units: two sold, three held.
-fn busy(stage: &mut Stage<'_>) -> Checked<ItemKey> {
-    let item = stage.stocked("a", 10)?;
-    let sold = stage.hold(reserve(&[(&item, 2)]))?;
-    stage.hold(confirm(sold.id))?;
-    stage.hold(reserve(&[(&item, 3)]))?;
+fn busy(case: &mut CaseContext<'_>) -> Checked<ItemKey> {
+    let item = case.create_item("a", 10)?;
+    let sold = case.hold(reserve(&[(&item, 2)]))?;
+    case.hold(confirm(sold.id))?;
+    case.hold(reserve(&[(&item, 3)]))?;
     Ok(item)
 }
 
 fn below_committed(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = busy(&mut stage)?;
+    let mut case = CaseContext::new(world);
+    let item = busy(&mut case)?;
     let below = Rejection::BelowCommitted { confirmed_sold: 2, held: 3, total_units: 10 };
     for total in [0, 4] {
-        ensure_eq!(stage.refused(set_stock(&item, total))?, below, "a total of {total}");
+        ensure_eq!(case.expect_refused(set_stock(&item, total))?, below, "a total of {total}");
     }
-    let before = stage.shown(&item)?;
+    let before = case.read_item(&item)?;
     ensure_eq!((before.version, before.figures.total_units), (1, 10), "nothing changed");
-    let item = stage.item(set_stock(&item, 5))?;
+    let item = case.item(set_stock(&item, 5))?;
     ensure_eq!((item.figures.total_units, item.available()), (5, 0), "exactly what is committed");
-    stage.refused(reserve(&[(&item.key, 1)]))?;
+    case.expect_refused(reserve(&[(&item.key, 1)]))?;
     Ok(())
 }
 
 fn safety_stock(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = busy(&mut stage)?;
+    let mut case = CaseContext::new(world);
+    let key = busy(&mut case)?;
     let keep = |units| Command::SetStock(SetStock { safety_stock: Some(units), ..stock_of(&key, 10) });
-    ensure_eq!(stage.item(keep(4))?.available(), 1, "ten, less five, less four");
-    stage.refused(reserve(&[(&key, 2)]))?;
+    ensure_eq!(case.item(keep(4))?.available(), 1, "ten, less five, less four");
+    case.expect_refused(reserve(&[(&key, 2)]))?;
     for units in [6, u64::MAX] {
-        ensure_eq!(stage.item(keep(units))?.available(), 0, "never below 0");
+        ensure_eq!(case.item(keep(units))?.available(), 0, "never below 0");
     }
     let fulfilment = Fulfilment::Partial;
-    stage.refused(Command::Reserve(Reserve { fulfilment, ..reserve_of(&[(&key, 1)]) }))?;
-    ensure_eq!(stage.item(set_stock(&key, 5))?.figures.total_units, 5, "safety stock is no promise");
+    case.expect_refused(Command::Reserve(Reserve { fulfilment, ..reserve_of(&[(&key, 1)]) }))?;
+    ensure_eq!(case.item(set_stock(&key, 5))?.figures.total_units, 5, "safety stock is no promise");
     Ok(())
 }
 
 fn expected_version(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.maker.item("a");
+    let mut case = CaseContext::new(world);
+    let key = case.maker.item("a");
     let set = |total, expected| Command::SetStock(SetStock { expected, ..stock_of(&key, total) });
     let version = |version| Some(Precondition::version(version));
     let none = Rejection::PreconditionFailed { version: None };
-    ensure_eq!(stage.refused(set(5, version(1)))?, none, "a version of nothing");
-    ensure_eq!(stage.world.item(&key), None, "nothing was created");
-    stage.done(set(5, None))?;
+    ensure_eq!(case.expect_refused(set(5, version(1)))?, none, "a version of nothing");
+    ensure_eq!(case.world.item(&key), None, "nothing was created");
+    case.expect_done(set(5, None))?;
     let other = Rejection::PreconditionFailed { version: Some(1) };
     for expected in [0, 2, u64::MAX] {
-        ensure_eq!(stage.refused(set(7, version(expected)))?, other, "version {expected}");
+        ensure_eq!(case.expect_refused(set(7, version(expected)))?, other, "version {expected}");
     }
-    ensure_eq!(stage.item(set(7, version(1)))?.version, 2, "the version it has");
-    stage.hold(reserve(&[(&key, 1)]))?;
-    ensure_eq!(stage.item(set(8, version(2)))?.version, 3, "reservations move no version");
-    if stage.world.complete() {
-        let adjust = |expected| {
-            let (item, reason) = (key.clone(), label("count"));
-            Command::AdjustStock(AdjustStock { item, delta: 1, reason, expected })
-        };
-        let other = Rejection::PreconditionFailed { version: Some(3) };
-        ensure_eq!(stage.refused(adjust(version(2)))?, other, "an adjustment of version 2");
-        ensure_eq!(stage.item(adjust(version(3)))?.version, 4, "an adjustment of the version it has");
-    }
+    ensure_eq!(case.item(set(7, version(1)))?.version, 2, "the version it has");
+    case.hold(reserve(&[(&key, 1)]))?;
+    ensure_eq!(case.item(set(8, version(2)))?.version, 3, "reservations move no version");
+    let adjust = |expected| {
+        let (item, reason) = (key.clone(), label("count"));
+        Command::AdjustStock(AdjustStock { item, delta: 1, reason, expected })
+    };
+    let other = Rejection::PreconditionFailed { version: Some(3) };
+    ensure_eq!(case.expect_refused(adjust(version(2)))?, other, "an adjustment of version 2");
+    ensure_eq!(case.item(adjust(version(3)))?.version, 4, "an adjustment of the version it has");
     Ok(())
 }
 
 fn expected_presence(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.maker.item("a");
+    let mut case = CaseContext::new(world);
+    let key = case.maker.item("a");
     let set =
         |total, expected| Command::SetStock(SetStock { expected: Some(expected), ..stock_of(&key, total) });
     let any_of = |versions: &[u64]| Precondition::VersionIn(versions.into());
     let none = Rejection::PreconditionFailed { version: None };
     for expected in [Precondition::Exists, any_of(&[1, 2]), any_of(&[])] {
-        ensure_eq!(stage.refused(set(5, expected.clone()))?, none, "{expected:?} of nothing");
+        ensure_eq!(case.expect_refused(set(5, expected.clone()))?, none, "{expected:?} of nothing");
     }
-    ensure_eq!(stage.world.item(&key), None, "nothing was created");
-    ensure_eq!(stage.item(set(5, Precondition::Absent))?.version, 1, "created where nothing was");
+    ensure_eq!(case.world.item(&key), None, "nothing was created");
+    ensure_eq!(case.item(set(5, Precondition::Absent))?.version, 1, "created where nothing was");
     let there = Rejection::PreconditionFailed { version: Some(1) };
     for expected in [Precondition::Absent, any_of(&[2, 3]), any_of(&[])] {
-        ensure_eq!(stage.refused(set(7, expected.clone()))?, there, "{expected:?} of version 1");
+        ensure_eq!(case.expect_refused(set(7, expected.clone()))?, there, "{expected:?} of version 1");
     }
     // Not what is set already either: the caller meant to create it.
-    ensure_eq!(stage.refused(set(5, Precondition::Absent))?, there, "created again");
-    ensure_eq!(stage.item(set(7, Precondition::Exists))?.version, 2, "whatever its version");
-    ensure_eq!(stage.item(set(8, any_of(&[7, 2])))?.version, 3, "one of several versions");
+    ensure_eq!(case.expect_refused(set(5, Precondition::Absent))?, there, "created again");
+    ensure_eq!(case.item(set(7, Precondition::Exists))?.version, 2, "whatever its version");
+    ensure_eq!(case.item(set(8, any_of(&[7, 2])))?.version, 3, "one of several versions");
     Ok(())
 }
 
 fn total_limit(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.maker.item("a");
+    let mut case = CaseContext::new(world);
+    let key = case.maker.item("a");
     for total in [limits::TOTAL_UNITS + 1, u64::MAX] {
-        let refused = stage.refused(set_stock(&key, total))?;
+        let refused = case.expect_refused(set_stock(&key, total))?;
         ensure_matches!(
             refused,
             Rejection::InvalidRequest(error) if &*error.pointer == "/total_units",
             "a total of {total}"
         );
     }
-    ensure_eq!(stage.world.item(&key), None, "nothing was created");
-    let item = stage.item(set_stock(&key, limits::TOTAL_UNITS))?;
+    ensure_eq!(case.world.item(&key), None, "nothing was created");
+    let item = case.item(set_stock(&key, limits::TOTAL_UNITS))?;
     ensure_eq!(item.available(), limits::TOTAL_UNITS, "available");
-    let hold = stage.hold(reserve(&[(&key, limits::LINE_QUANTITY)]))?;
-    stage.hold(confirm(hold.id))?;
-    stage.world.restart();
-    stage.expect_books(&key, limits::LINE_QUANTITY, 0)?;
-    ensure_eq!(stage.shown(&key)?.available(), limits::TOTAL_UNITS - limits::LINE_QUANTITY, "the rest");
+    let hold = case.hold(reserve(&[(&key, limits::LINE_QUANTITY)]))?;
+    case.hold(confirm(hold.id))?;
+    case.world.restart();
+    case.expect_counters(&key, limits::LINE_QUANTITY, 0)?;
+    ensure_eq!(case.read_item(&key)?.available(), limits::TOTAL_UNITS - limits::LINE_QUANTITY, "the rest");
     Ok(())
 }
 
 fn quantity_limit(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let a = stage.stocked("a", limits::TOTAL_UNITS)?;
-    let b = stage.stocked("b", limits::TOTAL_UNITS)?;
+    let mut case = CaseContext::new(world);
+    let a = case.create_item("a", limits::TOTAL_UNITS)?;
+    let b = case.create_item("b", limits::TOTAL_UNITS)?;
     let limit = limits::LINE_QUANTITY;
     let over =
         |item: &ItemKey, requested| Rejection::QuantityLimit { item: Some(item.clone()), requested, limit };
-    ensure_eq!(stage.refused(reserve(&[(&a, limit + 1)]))?, over(&a, limit + 1), "one line");
+    ensure_eq!(case.expect_refused(reserve(&[(&a, limit + 1)]))?, over(&a, limit + 1), "one line");
     ensure_eq!(
-        stage.refused(reserve(&[(&b, 1), (&a, limit), (&a, 1)]))?,
+        case.expect_refused(reserve(&[(&b, 1), (&a, limit), (&a, 1)]))?,
         over(&a, limit + 1),
         "two lines on the same item"
     );
     ensure_eq!(
-        stage.refused(reserve(&[(&a, u64::MAX), (&a, u64::MAX)]))?,
+        case.expect_refused(reserve(&[(&a, u64::MAX), (&a, u64::MAX)]))?,
         over(&a, u64::MAX),
         "more than can be counted"
     );
     let fulfilment = Fulfilment::Partial;
     let partial = Command::Reserve(Reserve { fulfilment, ..reserve_of(&[(&a, limit + 1)]) });
-    ensure_eq!(stage.refused(partial)?, over(&a, limit + 1), "partial");
-    let hold = stage.hold(reserve(&[(&a, limit - 1), (&b, limit), (&a, 1)]))?;
+    ensure_eq!(case.expect_refused(partial)?, over(&a, limit + 1), "partial");
+    let hold = case.hold(reserve(&[(&a, limit - 1), (&b, limit), (&a, 1)]))?;
     ensure_eq!(hold.quantity(), 2 * limit, "two lines at the limit");
-    stage.expect_books(&a, 0, limit)
+    case.expect_counters(&a, 0, limit)
 }
 
 fn adjusted(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let missing = stage.maker.item("missing");
+    let mut case = CaseContext::new(world);
+    let missing = case.maker.item("missing");
     ensure_eq!(
-        stage.refused(adjust(&missing, 1))?,
+        case.expect_refused(adjust(&missing, 1))?,
         Rejection::UnknownItem(vec![missing]),
         "an item that does not exist"
     );
-    let key = busy(&mut stage)?;
-    let before = stage.shown(&key)?;
-    stage.pass(SECOND);
-    let more = stage.item(adjust(&key, 7))?;
+    let key = busy(&mut case)?;
+    let before = case.read_item(&key)?;
+    case.advance(SECOND);
+    let more = case.item(adjust(&key, 7))?;
     ensure_eq!(more.figures.total_units, 17, "a delivery");
     let counts = (more.version - before.version, more.figures.sequence - before.figures.sequence);
-    ensure_eq!((counts, more.figures.at), ((1, 1), stage.now()), "version, sequence and instant");
-    ensure_eq!(stage.item(adjust(&key, -12))?.figures.total_units, 5, "down to what is committed");
-    stage.world.restart();
-    ensure_eq!(stage.shown(&key)?.available(), 0, "available");
+    ensure_eq!((counts, more.figures.at), ((1, 1), case.now()), "version, sequence and instant");
+    ensure_eq!(case.item(adjust(&key, -12))?.figures.total_units, 5, "down to what is committed");
+    case.world.restart();
+    ensure_eq!(case.read_item(&key)?.available(), 0, "available");
     Ok(())
 }
 
 fn adjusted_too_far(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = busy(&mut stage)?;
-    let before = stage.shown(&key)?;
+    let mut case = CaseContext::new(world);
+    let key = busy(&mut case)?;
+    let before = case.read_item(&key)?;
     let below = Rejection::BelowCommitted { confirmed_sold: 2, held: 3, total_units: 10 };
     for delta in [-6, -10, -11, i64::MIN] {
-        ensure_eq!(stage.refused(adjust(&key, delta))?, below, "by {delta}");
+        ensure_eq!(case.expect_refused(adjust(&key, delta))?, below, "by {delta}");
     }
     let room = i64::try_from(limits::TOTAL_UNITS - 10).unwrap_or(i64::MAX);
     for delta in [room + 1, i64::MAX] {
-        let refused = stage.refused(adjust(&key, delta))?;
+        let refused = case.expect_refused(adjust(&key, delta))?;
         ensure_matches!(
             refused,
             Rejection::InvalidRequest(error) if &*error.pointer == "/delta",
             "by {delta}"
         );
     }
-    ensure_eq!(stage.shown(&key)?, before, "nothing changed");
-    ensure_eq!(stage.item(adjust(&key, room))?.figures.total_units, limits::TOTAL_UNITS, "to the limit");
+    ensure_eq!(case.read_item(&key)?, before, "nothing changed");
+    ensure_eq!(case.item(adjust(&key, room))?.figures.total_units, limits::TOTAL_UNITS, "to the limit");
     Ok(())
-}
-
-fn no_pool(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let key = stage.stocked("a", 5)?;
-    let pool = Some(label("vip"));
-    let outcome = stage.run(Command::Reserve(Reserve { pool, ..reserve_of(&[(&key, 1)]) }))?;
-    ensure_matches!(
-        outcome,
-        Outcome::Refused(Rejection::InvalidRequest(error)) if &*error.pointer == "/pool",
-        "a pool that nobody set up"
-    );
-    stage.expect_books(&key, 0, 0)
 }

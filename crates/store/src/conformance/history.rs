@@ -2,11 +2,11 @@
 //! held to what must be true whatever the clocks do. Both want a world of their own; an error names the seed.
 
 use super::World;
-use super::op::{Cast, Op};
+use super::op::{Op, OpContext};
 use super::random::Random;
 use super::unit_histories::compare;
-use crate::model::{Model, NaiveState, audit, same, same_hold, successor};
-use crate::{Found, Query, UnitFilter, each_unit};
+use crate::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
+use crate::{Query, QueryResult, UnitFilter, for_each_unit};
 use std::collections::BTreeSet;
 use stockhold_domain::{
     Envelope, Event, HoldLimits, Instant, ItemKey, Mode, Outcome, Pool, ReservationId, Seconds, Status, Unit,
@@ -49,7 +49,7 @@ pub fn stepping_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<
 /// Runs a random history like [`random_history`] in a shop that has units with ids too.
 pub fn units_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<(), String> {
     let mut history = History::new(world, seed);
-    history.cast = Cast::with_a_hall(seed ^ 0x5eed, &format!("{seed:x}-"));
+    history.context = OpContext::with_unit_item(seed ^ 0x5eed, &format!("{seed:x}-"));
     history.hall = true;
     for step in 0..steps {
         history.step(false).map_err(|what| format!("seed {seed}, step {step}: {what}"))?;
@@ -62,7 +62,7 @@ struct History<'w> {
     hall: bool,
     world: &'w mut dyn World,
     random: Random,
-    cast: Cast,
+    context: OpContext,
     model: Model,
     now: Instant,
     /// The latest that the clock has ever shown.
@@ -76,7 +76,7 @@ impl<'w> History<'w> {
             hall: false,
             world,
             random: Random::new(seed),
-            cast: Cast::new(seed ^ 0x5eed, &format!("{seed:x}-")),
+            context: OpContext::new(seed ^ 0x5eed, &format!("{seed:x}-")),
             model: Model::new(HoldLimits::default()),
             now: START,
             newest: START,
@@ -103,7 +103,7 @@ impl<'w> History<'w> {
                 continue;
             }
             let expected = self.model.run(envelope, self.now);
-            if !same(&expected, &got) {
+            if !outcomes_agree(&expected, &got) {
                 let now = self.now.micros();
                 return Err(format!(
                     "command {n} at {now}, {:?}:\n expected {expected:?}\n got      {got:?}",
@@ -116,9 +116,8 @@ impl<'w> History<'w> {
 
     /// The first step opens the shop; the rest are random, and sometimes a hold and what ends it meet in one batch.
     fn batch(&mut self) -> Vec<Envelope> {
-        let complete = self.world.complete();
         let mut ops = Vec::new();
-        if self.cast.holds().is_empty() {
+        if self.context.holds().is_empty() {
             let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
             ops.extend((0..3).map(|item| {
                 let total = Some(6 + item);
@@ -126,17 +125,17 @@ impl<'w> History<'w> {
             }));
         }
         if self.hall && self.model.holds().is_empty() {
-            ops.push(Op::OpenHall);
-            ops.extend((0..3).map(|row| Op::AddSeats { row, first: 0, count: 5, placed: true }));
+            ops.push(Op::CreateUnitItem);
+            ops.extend((0..3).map(|row| Op::AddUnits { row, first: 0, count: 5, placed: true }));
         }
         for _ in 0..=self.random.below(BATCH) {
             ops.push(if self.hall {
-                Op::random_with_a_hall(&mut self.random)
+                Op::random_with_unit_item(&mut self.random)
             } else {
-                Op::random(&mut self.random, complete)
+                Op::random(&mut self.random)
             });
         }
-        ops.iter().map(|op| self.cast.envelope(op)).collect()
+        ops.iter().map(|op| self.context.envelope(op)).collect()
     }
 
     fn tick(&mut self, stepping: bool) {
@@ -161,7 +160,7 @@ impl<'w> History<'w> {
     }
 
     fn compare_with_model(&mut self) -> Result<(), String> {
-        for key in self.cast.items() {
+        for key in self.context.items() {
             let (expected, got) = (self.model.item(key), self.world.item(key));
             if expected != got {
                 return Err(format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
@@ -175,14 +174,14 @@ impl<'w> History<'w> {
             }
         }
         // Those that a command was about lately; all of them at the end.
-        let recent: Vec<_> = self.cast.holds().iter().rev().take(8).copied().collect();
+        let recent: Vec<_> = self.context.holds().iter().rev().take(8).copied().collect();
         recent.into_iter().try_for_each(|id| self.compare_hold(id))
     }
 
     fn compare_hold(&mut self, id: ReservationId) -> Result<(), String> {
         let (expected, got) = (self.model.hold(id), self.world.hold(id));
         let same = match (&expected, &got) {
-            (Some(expected), Some(got)) => same_hold(expected, got),
+            (Some(expected), Some(got)) => holds_agree(expected, got),
             (expected, got) => expected.is_none() && got.is_none(),
         };
         if same {
@@ -193,9 +192,9 @@ impl<'w> History<'w> {
     }
 
     fn compare_with_before(&mut self) -> Result<(), String> {
-        let after = seen(self.world, &self.cast);
+        let after = seen(self.world, &self.context);
         audit(&after)?;
-        successor(&self.before, &after)?;
+        check_successor(&self.before, &after)?;
         for hold in after.holds.values() {
             let expired_at = hold.closing.as_ref().filter(|_| hold.status == Status::Expired).map(|c| c.at);
             if expired_at.is_some_and(|at| at > self.newest) {
@@ -210,10 +209,10 @@ impl<'w> History<'w> {
     fn settle(&mut self) -> Result<(), String> {
         self.now = self.now.deadline(Seconds::DEFAULT_MAX_HOLD);
         self.world.set_clock(self.now);
-        let sweep = self.cast.envelope(&Op::Sweep);
+        let sweep = self.context.envelope(&Op::Sweep);
         let answers = self.world.submit(vec![sweep.clone()]);
         let expected = self.model.run(&sweep, self.now);
-        if !matches!(answers.as_slice(), [Ok(got)] if same(&expected, got)) {
+        if !matches!(answers.as_slice(), [Ok(got)] if outcomes_agree(&expected, got)) {
             return Err(format!("the last sweep: expected {expected:?}, got {answers:?}"));
         }
         for restarted in [false, true] {
@@ -221,10 +220,10 @@ impl<'w> History<'w> {
                 self.world.restart();
             }
             self.compare_with_model()?;
-            for id in self.cast.holds().to_vec() {
+            for id in self.context.holds().to_vec() {
                 self.compare_hold(id)?;
             }
-            fold_is_state(self.world, &self.cast)?;
+            fold_is_state(self.world, &self.context)?;
             if self.hall {
                 self.compare_units()?;
             }
@@ -237,7 +236,7 @@ impl<'w> History<'w> {
         let events = self.world.events();
         let mut units = BTreeSet::new();
         for row in &events {
-            each_unit(&row.event.transition, |item, unit, _| {
+            for_each_unit(&row.event.transition, |item, unit, _| {
                 units.insert((item, unit));
             });
         }
@@ -246,9 +245,9 @@ impl<'w> History<'w> {
 }
 
 /// What a world shows of a history's items and reservations.
-fn seen(world: &mut dyn World, cast: &Cast) -> NaiveState {
+fn seen(world: &mut dyn World, context: &OpContext) -> NaiveState {
     let mut state = NaiveState::default();
-    for key in cast.items() {
+    for key in context.items() {
         if let Some(item) = world.item(key) {
             if item.mode == Mode::Units && item.version > 1 {
                 let mut pool = Pool::default();
@@ -258,7 +257,7 @@ fn seen(world: &mut dyn World, cast: &Cast) -> NaiveState {
             state.items.insert(key.clone(), item);
         }
     }
-    for id in cast.holds() {
+    for id in context.holds() {
         if let Some(hold) = world.hold(*id) {
             state.holds.insert(*id, hold);
         }
@@ -282,7 +281,7 @@ pub(super) fn units_of(world: &mut dyn World, item: &ItemKey) -> Vec<Unit> {
     let mut all = Vec::new();
     loop {
         match world.find(Query::Units(page.clone())) {
-            Ok(Found::Units(Some(found))) => {
+            Ok(QueryResult::Units(Some(found))) => {
                 all.extend(found.units);
                 page.after = found.next;
             }
@@ -295,11 +294,8 @@ pub(super) fn units_of(world: &mut dyn World, item: &ItemKey) -> Vec<Unit> {
 }
 
 /// State is the fold of the committed events, whose positions are dense from 1.
-fn fold_is_state(world: &mut dyn World, cast: &Cast) -> Result<(), String> {
+fn fold_is_state(world: &mut dyn World, context: &OpContext) -> Result<(), String> {
     let rows = world.events();
-    if rows.is_empty() && !world.complete() {
-        return Ok(());
-    }
     if let Some((n, row)) = (1..).zip(&rows).find(|(n, row)| row.position != *n) {
         return Err(format!("event number {n} has position {}", row.position));
     }
@@ -311,7 +307,7 @@ fn fold_is_state(world: &mut dyn World, cast: &Cast) -> Result<(), String> {
     }
     let events: Vec<Event> = rows.into_iter().map(|row| row.event).collect();
     let folded = NaiveState::fold(&events, []);
-    let shown = seen(world, cast);
+    let shown = seen(world, context);
     if folded.items != shown.items || folded.holds != shown.holds || !same_pools(&folded, &shown) {
         return Err(format!("state is not the fold of its events:\n state {shown:?}\n fold  {folded:?}"));
     }

@@ -1,27 +1,30 @@
 //! What is read: pages of items, lists of reservations, histories, events; and commands that are handed over as one.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{self, confirm, extend, label, release, reserve_of, return_of};
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete};
+use super::{Case, World, case};
 use crate::model;
-use crate::{Cursor, EventRow, Filter, Found, ItemPageRequest, Page, Query};
+use crate::{Cursor, EventRow, ItemPageRequest, Query, QueryResult, ReservationFilter, ReservationPage};
 use std::collections::BTreeSet;
-use stockhold_domain::{Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, Status};
+use stockhold_domain::{
+    Command, Hold, ItemKey, Label, Outcome, Reply, ReservationId, Reserve, ReserveTerms, Status,
+};
 
 pub(super) const CASES: &[Case] = &[
-    complete("lists of reservations are what all events come to", lists_are_what_events_come_to),
-    complete("a list goes on where its page ended", pages_follow_each_other),
-    complete("a list shows what was answered before it was asked", lists_show_what_was_answered),
-    complete("a history has every event of its reservation", histories_are_whole),
-    complete("items come in order of location and SKU, in pages", shelves_are_in_order),
-    complete("events go on after a position", events_go_on),
-    complete("commands handed over as one are decided in their order", in_order),
-    complete("commands handed over as one may need what is closed", in_order_with_what_is_closed),
-    complete("many commands handed over as one are all decided", many_in_order),
+    case("lists of reservations agree with the fold of all events", lists_are_what_events_come_to),
+    case("a page starts where the page before ended", pages_follow_each_other),
+    case("a list shows every command that was answered before", lists_show_what_was_answered),
+    case("a history has every event of its reservation", histories_are_whole),
+    case("pages of items are in order of location and SKU", shelves_are_in_order),
+    case("events are read from any position", events_go_on),
+    case("commands of one request are decided in their order", in_order),
+    case("commands of one request may refer to closed reservations", in_order_with_what_is_closed),
+    case("all of many commands of one request are decided", many_in_order),
 ];
 
-fn reserve_by(owner: &Label, wants: &[(&ItemKey, u64)]) -> Command {
-    Command::Reserve(Reserve { owner_id: owner.clone(), ..reserve_of(wants) })
+fn reserve_by(owner: &Label, lines: &[(&ItemKey, u64)]) -> Command {
+    let terms = ReserveTerms { owner_id: owner.clone(), optional: None };
+    Command::Reserve(Reserve { terms, ..reserve_of(lines) })
 }
 
 /// Reservations of two owners on three items, of every status.
@@ -31,44 +34,44 @@ struct Crowd {
     holds: Vec<ReservationId>,
 }
 
-fn crowd(stage: &mut Stage) -> Checked<Crowd> {
-    let location = stage.maker.location("hub");
-    let owners = ["ann", "Ann"].map(|name| stage.maker.location(name));
-    let items = [stage.maker.item("a"), stage.maker.item("b"), stage.maker.item_at(location.as_str(), "a")];
+fn crowd(case: &mut CaseContext) -> Checked<Crowd> {
+    let location = case.maker.location("hub");
+    let owners = ["ann", "Ann"].map(|name| case.maker.location(name));
+    let items = [case.maker.item("a"), case.maker.item("b"), case.maker.item_at(location.as_str(), "a")];
     for item in &items {
-        stage.done(maker::set_stock(item, 1_000))?;
+        case.expect_done(maker::set_stock(item, 1_000))?;
     }
     let mut holds = Vec::new();
     for n in 0..24_usize {
         let owner = &owners[usize::from(n % 5 == 0)];
         let first = &items[n % 3];
-        let wants = if n % 4 == 0 { vec![(first, 1), (&items[(n + 1) % 3], 2)] } else { vec![(first, 2)] };
-        let hold = stage.hold(reserve_by(owner, &wants))?;
+        let lines = if n % 4 == 0 { vec![(first, 1), (&items[(n + 1) % 3], 2)] } else { vec![(first, 2)] };
+        let hold = case.hold(reserve_by(owner, &lines))?;
         holds.push(hold.id);
         match n % 6 {
-            0 => drop(stage.done(confirm(hold.id))?),
-            1 => drop(stage.done(release(hold.id))?),
-            2 => drop(stage.done(extend(hold.id, 1_200))?),
+            0 => drop(case.expect_done(confirm(hold.id))?),
+            1 => drop(case.expect_done(release(hold.id))?),
+            2 => drop(case.expect_done(extend(hold.id, 1_200))?),
             3 => {
-                stage.done(confirm(hold.id))?;
-                stage.done(return_of(hold.id, &[(first, 1)]))?;
+                case.expect_done(confirm(hold.id))?;
+                case.expect_done(return_of(hold.id, &[(first, 1)]))?;
             }
             _ => {}
         }
-        stage.pass(1);
+        case.advance(1);
     }
     // Those that were not extended fall due.
-    stage.pass(601 * SECOND);
-    stage.sweep()?;
+    case.advance(601 * SECOND);
+    case.sweep()?;
     for item in &items {
-        holds.push(stage.hold(reserve_by(&owners[0], &[(item, 1)]))?.id);
+        holds.push(case.hold(reserve_by(&owners[0], &[(item, 1)]))?.id);
     }
     Ok(Crowd { owners, items, holds })
 }
 
-fn page(world: &mut dyn World, filter: &Filter) -> Checked<Page> {
+fn page(world: &mut dyn World, filter: &ReservationFilter) -> Checked<ReservationPage> {
     match world.find(Query::Reservations(filter.clone())) {
-        Ok(Found::Reservations(page)) => {
+        Ok(QueryResult::Reservations(page)) => {
             ensure!(page.holds.len() <= filter.limit, "a page has more than its limit");
             Ok(page)
         }
@@ -77,7 +80,7 @@ fn page(world: &mut dyn World, filter: &Filter) -> Checked<Page> {
 }
 
 /// All pages of a list.
-fn all(world: &mut dyn World, mut filter: Filter) -> Checked<Vec<Hold>> {
+fn all(world: &mut dyn World, mut filter: ReservationFilter) -> Checked<Vec<Hold>> {
     let mut holds = Vec::new();
     loop {
         let page = page(world, &filter)?;
@@ -93,12 +96,14 @@ fn ids(holds: &[Hold]) -> BTreeSet<ReservationId> {
 }
 
 /// Holds a list against what the events of its reservations come to: the same ones, as they are now, the newest first.
-fn check(world: &mut dyn World, events: &[EventRow], filter: &Filter) -> Checked<usize> {
-    let expected =
-        match model::find(events, &Query::Reservations(Filter { limit: usize::MAX - 1, ..filter.clone() })) {
-            Found::Reservations(page) => page.holds,
-            other => return Err(format!("the model answered {other:?}")),
-        };
+fn check(world: &mut dyn World, events: &[EventRow], filter: &ReservationFilter) -> Checked<usize> {
+    let expected = match model::find(
+        events,
+        &Query::Reservations(ReservationFilter { limit: usize::MAX - 1, ..filter.clone() }),
+    ) {
+        QueryResult::Reservations(page) => page.holds,
+        other => return Err(format!("the model answered {other:?}")),
+    };
     let found = all(world, filter.clone())?;
     ensure_eq!(ids(&found), ids(&expected), "reservations of {filter:?}");
     ensure_eq!(found.len(), expected.len(), "no reservation twice in {filter:?}");
@@ -110,7 +115,7 @@ fn check(world: &mut dyn World, events: &[EventRow], filter: &Filter) -> Checked
     Ok(found.len())
 }
 
-fn filters(crowd: &Crowd, limit: usize) -> Vec<Filter> {
+fn filters(crowd: &Crowd, limit: usize) -> Vec<ReservationFilter> {
     let mut filters = Vec::new();
     let owners = [None, Some(crowd.owners[0].clone()), Some(crowd.owners[1].clone())];
     let [a, b, elsewhere] = &crowd.items;
@@ -132,7 +137,7 @@ fn filters(crowd: &Crowd, limit: usize) -> Vec<Filter> {
                 Some(Status::Expired),
             ] {
                 let (sku, location) = (sku.map(label), location.map(label));
-                filters.push(Filter {
+                filters.push(ReservationFilter {
                     owner_id: owner_id.clone(),
                     sku,
                     location,
@@ -143,133 +148,149 @@ fn filters(crowd: &Crowd, limit: usize) -> Vec<Filter> {
             }
         }
         if owner_id.is_some() {
-            filters.push(Filter { owner_id: owner_id.clone(), limit, ..Filter::default() });
+            filters.push(ReservationFilter {
+                owner_id: owner_id.clone(),
+                limit,
+                ..ReservationFilter::default()
+            });
         }
     }
     filters
 }
 
 fn lists_are_what_events_come_to(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    let crowd = crowd(stage)?;
+    let case = &mut CaseContext::new(world);
+    let crowd = crowd(case)?;
     for restarted in [false, true] {
         if restarted {
-            stage.world.restart();
+            case.world.restart();
         }
-        let (events, mut found) = (stage.rows_of(&crowd.items), 0);
+        let (events, mut found) = (case.event_rows_of(&crowd.items), 0);
         for filter in filters(&crowd, 50) {
-            found += check(stage.world, &events, &filter)?;
+            found += check(case.world, &events, &filter)?;
         }
         ensure!(found > crowd.holds.len(), "the lists have something");
     }
-    let nobody = Filter { owner_id: Some(stage.maker.location("nobody")), limit: 50, ..Filter::default() };
-    ensure_eq!(check(stage.world, &[], &nobody)?, 0, "reservations of nobody");
+    let nobody = ReservationFilter {
+        owner_id: Some(case.maker.location("nobody")),
+        limit: 50,
+        ..ReservationFilter::default()
+    };
+    ensure_eq!(check(case.world, &[], &nobody)?, 0, "reservations of nobody");
     Ok(())
 }
 
 fn pages_follow_each_other(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    let crowd = crowd(stage)?;
-    let events = stage.rows_of(&crowd.items);
+    let case = &mut CaseContext::new(world);
+    let crowd = crowd(case)?;
+    let events = case.event_rows_of(&crowd.items);
     for limit in [1, 4] {
         for owner in &crowd.owners {
-            let filter = Filter { owner_id: Some(owner.clone()), limit, ..Filter::default() };
-            ensure!(check(stage.world, &events, &filter)? > limit, "there are several pages");
+            let filter =
+                ReservationFilter { owner_id: Some(owner.clone()), limit, ..ReservationFilter::default() };
+            ensure!(check(case.world, &events, &filter)? > limit, "there are several pages");
         }
     }
     // What is made meanwhile does not come into the pages that are left.
-    let filter = Filter { owner_id: Some(crowd.owners[0].clone()), limit: 5, ..Filter::default() };
-    let before = all(stage.world, filter.clone())?;
-    let first = page(stage.world, &filter)?;
-    let made = stage.hold(reserve_by(&crowd.owners[0], &[(&crowd.items[0], 1)]))?;
-    let rest = all(stage.world, Filter { after: first.next, ..filter.clone() })?;
+    let filter = ReservationFilter {
+        owner_id: Some(crowd.owners[0].clone()),
+        limit: 5,
+        ..ReservationFilter::default()
+    };
+    let before = all(case.world, filter.clone())?;
+    let first = page(case.world, &filter)?;
+    let made = case.hold(reserve_by(&crowd.owners[0], &[(&crowd.items[0], 1)]))?;
+    let rest = all(case.world, ReservationFilter { after: first.next, ..filter.clone() })?;
     ensure_eq!([first.holds, rest].concat(), before, "the pages of before");
-    let newest = page(stage.world, &filter)?;
+    let newest = page(case.world, &filter)?;
     ensure_eq!(newest.holds.first().map(|hold| hold.id), Some(made.id), "the newest reservation");
-    let beyond = Filter {
+    let beyond = ReservationFilter {
         after: Some(Cursor(0)),
         owner_id: Some(crowd.owners[0].clone()),
         limit: 5,
-        ..Filter::default()
+        ..ReservationFilter::default()
     };
-    ensure_eq!(page(stage.world, &beyond)?.holds.len(), 0, "reservations before the first");
+    ensure_eq!(page(case.world, &beyond)?.holds.len(), 0, "reservations before the first");
     Ok(())
 }
 
 fn lists_show_what_was_answered(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    let item = stage.stocked("x", 100)?;
-    let owner = stage.maker.location("hasty");
-    let list = |status| Filter {
+    let case = &mut CaseContext::new(world);
+    let item = case.create_item("x", 100)?;
+    let owner = case.maker.location("hasty");
+    let list = |status| ReservationFilter {
         owner_id: Some(owner.clone()),
         status: Some(status),
         limit: 10,
-        ..Filter::default()
+        ..ReservationFilter::default()
     };
     for _ in 0..5 {
-        let hold = stage.hold(reserve_by(&owner, &[(&item, 1)]))?;
-        let active = page(stage.world, &list(Status::Active))?.holds;
+        let hold = case.hold(reserve_by(&owner, &[(&item, 1)]))?;
+        let active = page(case.world, &list(Status::Active))?.holds;
         ensure_eq!(active, vec![hold.clone()], "what is active");
-        stage.done(confirm(hold.id))?;
+        case.expect_done(confirm(hold.id))?;
         ensure_eq!(
-            page(stage.world, &list(Status::Active))?.holds.len(),
+            page(case.world, &list(Status::Active))?.holds.len(),
             0,
             "what is active after the confirm"
         );
-        let sold = page(stage.world, &list(Status::Confirmed))?.holds;
+        let sold = page(case.world, &list(Status::Confirmed))?.holds;
         ensure_eq!(sold.first().map(|hold| hold.id), Some(hold.id), "the newest sale");
     }
     Ok(())
 }
 
 fn histories_are_whole(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    let crowd = crowd(stage)?;
+    let case = &mut CaseContext::new(world);
+    let crowd = crowd(case)?;
     for restarted in [false, true] {
         if restarted {
-            stage.world.restart();
+            case.world.restart();
         }
-        let events = stage.rows_of(&crowd.items);
+        let events = case.event_rows_of(&crowd.items);
         for id in &crowd.holds {
             let query = Query::History(*id);
-            match (stage.world.find(query.clone()), model::find(&events, &query)) {
-                (Ok(Found::History(found)), Found::History(expected)) => {
+            match (case.world.find(query.clone()), model::find(&events, &query)) {
+                (Ok(QueryResult::History(found)), QueryResult::History(expected)) => {
                     ensure_eq!(found, expected, "history of {id}");
                 }
                 other => return Err(format!("a history was answered with {other:?}")),
             }
         }
     }
-    let nobody = stage.maker.no_reservation();
-    ensure_matches!(stage.world.find(Query::History(nobody)), Ok(Found::History(None)), "history of nothing");
+    let nobody = case.maker.no_reservation();
+    ensure_matches!(
+        case.world.find(Query::History(nobody)),
+        Ok(QueryResult::History(None)),
+        "history of nothing"
+    );
     Ok(())
 }
 
 fn shelves_are_in_order(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    let places = ["p", "P", "p "].map(|name| stage.maker.location(name));
+    let case = &mut CaseContext::new(world);
+    let places = ["p", "P", "p "].map(|name| case.maker.location(name));
     let mut items = Vec::new();
     for place in &places {
         for name in ["b", "a", "ab", "B", "é"] {
-            let item = stage.maker.item_at(place.as_str(), name);
-            stage.done(maker::set_stock(&item, 3))?;
+            let item = case.maker.item_at(place.as_str(), name);
+            case.expect_done(maker::set_stock(&item, 3))?;
             items.push(item);
         }
     }
-    let (here, everywhere) = (stage.rows_of(&items), stage.world.events());
+    let (here, everywhere) = (case.event_rows_of(&items), case.world.events());
     for location in places.iter().map(Some).chain([None]) {
         let events = if location.is_some() { &here } else { &everywhere };
         for limit in [1, 4, 1_000] {
             let mut after = None;
             loop {
                 let shelf = ItemPageRequest { location: location.cloned(), after: after.clone(), limit };
-                let Found::ItemPageRequest(expected) =
-                    model::find(events, &Query::ItemPageRequest(shelf.clone()))
+                let QueryResult::ItemPage(expected) = model::find(events, &Query::ItemPage(shelf.clone()))
                 else {
                     return Err("the model has no shelf".to_owned());
                 };
-                let found = match stage.world.find(Query::ItemPageRequest(shelf.clone())) {
-                    Ok(Found::ItemPageRequest(items)) => items,
+                let found = match case.world.find(Query::ItemPage(shelf.clone())) {
+                    Ok(QueryResult::ItemPage(items)) => items,
                     other => return Err(format!("a shelf was answered with {other:?}")),
                 };
                 ensure_eq!(found, expected, "{shelf:?}");
@@ -285,26 +306,28 @@ fn shelves_are_in_order(world: &mut dyn World) -> Checked {
 }
 
 fn events_go_on(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    crowd(stage)?;
-    let events = stage.world.events();
+    let case = &mut CaseContext::new(world);
+    crowd(case)?;
+    let events = case.world.events();
     let last = events.last().map_or(0, |row| row.position);
     for (after, limit) in
         [(0, 7), (last / 2, 50), (last - 1, 50), (last, 50), (last + 7, 50), (last - 10, 10)]
     {
         let query = Query::Events { after, limit };
-        match (stage.world.find(query.clone()), model::find(&events, &query)) {
-            (Ok(Found::Events(found)), Found::Events(expected)) => ensure_eq!(found, expected, "{query:?}"),
+        match (case.world.find(query.clone()), model::find(&events, &query)) {
+            (Ok(QueryResult::Events(found)), QueryResult::Events(expected)) => {
+                ensure_eq!(found, expected, "{query:?}")
+            }
             other => return Err(format!("events were answered with {other:?}")),
         }
     }
     Ok(())
 }
 
-fn outcomes(stage: &mut Stage, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
-    let envelopes: Vec<_> = commands.into_iter().map(|command| stage.maker.wrap(command)).collect();
+fn outcomes(case: &mut CaseContext, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
+    let envelopes: Vec<_> = commands.into_iter().map(|command| case.maker.wrap(command)).collect();
     let asked = envelopes.len();
-    let answers = stage.world.submit_in_order(envelopes);
+    let answers = case.world.submit_in_order(envelopes);
     ensure_eq!(answers.len(), asked, "answers to as many commands");
     answers.into_iter().map(|answer| answer.map_err(|failure| failure.to_string())).collect()
 }
@@ -314,39 +337,39 @@ fn is_done(outcome: &Outcome) -> bool {
 }
 
 fn in_order(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    let item = stage.stocked("one", 1)?;
-    let held = stage.hold(maker::reserve(&[(&item, 1)]))?;
+    let case = &mut CaseContext::new(world);
+    let item = case.create_item("one", 1)?;
+    let held = case.hold(maker::reserve(&[(&item, 1)]))?;
     let take = || maker::reserve(&[(&item, 1)]);
-    let found = outcomes(stage, vec![take(), release(held.id), take(), take(), release(held.id)])?;
+    let found = outcomes(case, vec![take(), release(held.id), take(), take(), release(held.id)])?;
     let done: Vec<bool> = found.iter().map(is_done).collect();
     ensure_eq!(done, [false, true, true, false, true], "which of them took effect: {found:?}");
-    stage.expect_books(&item, 0, 1)?;
-    ensure_eq!(outcomes(stage, Vec::new())?.len(), 0, "answers to no commands");
+    case.expect_counters(&item, 0, 1)?;
+    ensure_eq!(outcomes(case, Vec::new())?.len(), 0, "answers to no commands");
     Ok(())
 }
 
 /// Whatever a store has to read for one of them, those behind it wait.
 fn in_order_with_what_is_closed(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    let item = stage.stocked("few", 40)?;
+    let case = &mut CaseContext::new(world);
+    let item = case.create_item("few", 40)?;
     let mut closed = Vec::new();
     for n in 0..20 {
-        let envelope = stage.maker.keyed(&format!("old-{n}"), maker::reserve(&[(&item, 1)]));
-        let Outcome::Done(Reply::Reservation(hold)) = stage.send(envelope.clone())? else {
+        let envelope = case.maker.keyed(&format!("old-{n}"), maker::reserve(&[(&item, 1)]));
+        let Outcome::Done(Reply::Reservation(hold)) = case.submit_one(envelope.clone())? else {
             return Err("no reservation".to_owned());
         };
-        stage.done(confirm(hold.id))?;
+        case.expect_done(confirm(hold.id))?;
         closed.push((hold.id, envelope));
     }
-    stage.world.restart();
+    case.world.restart();
     let mut envelopes = Vec::new();
     for (id, again) in &closed {
-        envelopes.push(stage.maker.wrap(confirm(*id)));
-        envelopes.push(stage.maker.again(again));
-        envelopes.push(stage.maker.wrap(maker::reserve(&[(&item, 2)])));
+        envelopes.push(case.maker.wrap(confirm(*id)));
+        envelopes.push(case.maker.again(again));
+        envelopes.push(case.maker.wrap(maker::reserve(&[(&item, 2)])));
     }
-    let answers = stage.world.submit_in_order(envelopes);
+    let answers = case.world.submit_in_order(envelopes);
     for (n, answer) in answers.into_iter().enumerate() {
         let outcome = answer.map_err(|failure| failure.to_string())?;
         let right = match n % 3 {
@@ -357,16 +380,16 @@ fn in_order_with_what_is_closed(world: &mut dyn World) -> Checked {
         };
         ensure!(right, "command {n} was answered with {outcome:?}");
     }
-    stage.expect_books(&item, 20, 20)
+    case.expect_counters(&item, 20, 20)
 }
 
 fn many_in_order(world: &mut dyn World) -> Checked {
-    let stage = &mut Stage::new(world);
-    let item = stage.stocked("many", 700)?;
+    let case = &mut CaseContext::new(world);
+    let item = case.create_item("many", 700)?;
     let commands = (0..1_000).map(|_| maker::reserve(&[(&item, 1)])).collect();
-    let found = outcomes(stage, commands)?;
+    let found = outcomes(case, commands)?;
     let done = found.iter().take_while(|outcome| is_done(outcome)).count();
     ensure_eq!(done, 700, "the first come get all there is");
     ensure!(!found.iter().skip(done).any(is_done), "nobody after them got any");
-    stage.expect_books(&item, 0, 700)
+    case.expect_counters(&item, 0, 700)
 }

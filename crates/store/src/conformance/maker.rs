@@ -6,8 +6,8 @@ use crate::digest;
 use stockhold_domain::{
     AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, Envelope, EventId, Extend,
     Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit, Origin, Patch, Release,
-    RequestId, RequestedLine, ReservationId, Reserve, RetireUnit, Return, ReturnSelection, Scope, Seconds,
-    SetSale, SetStock, UnitSelection, bucket_of,
+    RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection,
+    Scope, Seconds, SetSale, SetStock, UnitSelection, bucket_of,
 };
 
 /// The principal of envelopes that name none.
@@ -46,7 +46,7 @@ impl Maker {
     pub fn wrap(&mut self, command: Command) -> Envelope {
         let bucket = match &command {
             Command::Reserve(reserve) => {
-                reserve.basket.lines().first().map_or(0, |want| bucket_of(&want.item))
+                reserve.basket.lines().first().map_or(0, |line| bucket_of(&line.item))
             }
             _ => 0,
         };
@@ -122,41 +122,36 @@ pub fn seconds(number: u64) -> Seconds {
     Seconds::new(number).expect("a number of seconds within the bounds")
 }
 
-fn basket(wants: &[(&ItemKey, u64)]) -> Basket {
-    let wants =
-        wants.iter().map(|(item, quantity)| RequestedLine { item: (*item).clone(), quantity: *quantity });
-    Basket::new(wants.collect()).expect("wishes that are a basket")
+fn basket(lines: &[(&ItemKey, u64)]) -> Basket {
+    let lines =
+        lines.iter().map(|(item, quantity)| RequestedLine { item: (*item).clone(), quantity: *quantity });
+    Basket::new(lines.collect()).expect("wishes that are a basket")
 }
 
 /// A reserve of these, in full, with nothing optional.
-pub fn reserve_of(wants: &[(&ItemKey, u64)]) -> Reserve {
+pub fn reserve_of(lines: &[(&ItemKey, u64)]) -> Reserve {
     Reserve {
-        owner_id: label("owner"),
-        basket: basket(wants),
+        basket: basket(lines),
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
+        terms: ReserveTerms { owner_id: label("owner"), optional: None },
     }
 }
 
 /// A reserve of these, in full, for the default time.
-pub fn reserve(wants: &[(&ItemKey, u64)]) -> Command {
-    Command::Reserve(reserve_of(wants))
+pub fn reserve(lines: &[(&ItemKey, u64)]) -> Command {
+    Command::Reserve(reserve_of(lines))
 }
 
 /// A reserve of these, in full, for so many seconds.
-pub fn reserve_for(ttl: u64, wants: &[(&ItemKey, u64)]) -> Command {
-    Command::Reserve(Reserve { ttl: Some(seconds(ttl)), ..reserve_of(wants) })
+pub fn reserve_for(ttl: u64, lines: &[(&ItemKey, u64)]) -> Command {
+    Command::Reserve(Reserve { ttl: Some(seconds(ttl)), ..reserve_of(lines) })
 }
 
 /// A reserve of what there is of these, for so many seconds.
-pub fn reserve_partial(ttl: u64, wants: &[(&ItemKey, u64)]) -> Command {
+pub fn reserve_partial(ttl: u64, lines: &[(&ItemKey, u64)]) -> Command {
     let fulfilment = Fulfilment::Partial;
-    Command::Reserve(Reserve { ttl: Some(seconds(ttl)), fulfilment, ..reserve_of(wants) })
+    Command::Reserve(Reserve { ttl: Some(seconds(ttl)), fulfilment, ..reserve_of(lines) })
 }
 
 /// A confirm that names no order.
@@ -185,10 +180,10 @@ pub fn return_all(id: ReservationId) -> Command {
 }
 
 /// A return of so many units of these.
-pub fn return_of(id: ReservationId, wants: &[(&ItemKey, u64)]) -> Command {
+pub fn return_of(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Command {
     Command::Return(Return {
         id,
-        selection: ReturnSelection::Lines(basket(wants)),
+        selection: ReturnSelection::Lines(basket(lines)),
         reason: label("unwanted"),
     })
 }
@@ -213,7 +208,7 @@ pub fn set_stock(item: &ItemKey, total_units: u64) -> Command {
 }
 
 /// An item whose units have ids, with none yet.
-pub fn set_hall(item: &ItemKey) -> Command {
+pub fn create_unit_item(item: &ItemKey) -> Command {
     Command::SetStock(SetStock { total_units: None, mode: Some(Mode::Units), ..stock_of(item, 0) })
 }
 
@@ -246,11 +241,11 @@ pub fn named(ids: &[&str]) -> UnitSelection {
 }
 
 /// A reserve of wishes that may say which units, in full, for so many seconds.
-pub fn reserve_choosing(ttl: u64, wants: Vec<(&ItemKey, u64, Option<UnitSelection>)>) -> Reserve {
-    let want = |(item, quantity, choice): (&ItemKey, u64, _)| {
+pub fn reserve_choosing(ttl: u64, lines: Vec<(&ItemKey, u64, Option<UnitSelection>)>) -> Reserve {
+    let line = |(item, quantity, choice): (&ItemKey, u64, _)| {
         (RequestedLine { item: item.clone(), quantity }, choice)
     };
-    let basket = Basket::with_selections(wants.into_iter().map(want).collect());
+    let basket = Basket::with_selections(lines.into_iter().map(line).collect());
     let basket = basket.expect("wishes that are a basket");
     Reserve { ttl: Some(seconds(ttl)), basket, ..reserve_of(&[(&Maker::new(0, "").item("x"), 1)]) }
 }

@@ -1,4 +1,4 @@
-//! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists; a [`Cast`] turns them
+//! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists; a [`OpContext`] turns them
 //! into envelopes about the few items and the reservations that there are, so that contention is constant.
 
 use super::maker::{self, Maker, label, seconds};
@@ -9,13 +9,13 @@ use stockhold_domain::{
     SetStock, UnitSelection, limits,
 };
 
-/// One command to be. Small numbers choose among what exists; see [`Cast::envelope`].
+/// One command to be. Small numbers choose among what exists; see [`OpContext::envelope`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Reserve: items and quantities, the same item twice too.
     Reserve {
         /// (item, quantity).
-        wants: Vec<(u8, u8)>,
+        lines: Vec<(u8, u8)>,
         /// Seconds.
         ttl: Option<u32>,
         /// What there is, or all.
@@ -53,7 +53,7 @@ pub enum Op {
         /// How many reservations ago.
         hold: u8,
         /// (item, quantity).
-        wants: Option<Vec<(u8, u8)>>,
+        lines: Option<Vec<(u8, u8)>>,
         /// Which of a few keys.
         key: Option<u8>,
     },
@@ -73,7 +73,7 @@ pub enum Op {
         version: Option<u8>,
     },
     /// Adjust stock.
-    Adjust {
+    AdjustStock {
         /// Which item.
         item: u8,
         /// By how much; 0 stands for 1.
@@ -84,14 +84,14 @@ pub enum Op {
         key: Option<u8>,
     },
     /// Pause or resume.
-    Sale {
+    SetSale {
         /// 0 everything, 1 and 2 a location, the rest an item.
         scope: u8,
         /// Pause.
         paused: bool,
     },
     /// Reserve units of the hall, with a counted line beside them or not.
-    Seats {
+    ReserveUnits {
         /// How many.
         count: u8,
         /// How they are chosen.
@@ -108,9 +108,9 @@ pub enum Op {
         key: Option<u8>,
     },
     /// Make the hall, with no units yet.
-    OpenHall,
+    CreateUnitItem,
     /// Add units to the hall.
-    AddSeats {
+    AddUnits {
         /// Which row, and with it which section.
         row: u8,
         /// Of which seats.
@@ -121,14 +121,14 @@ pub enum Op {
         placed: bool,
     },
     /// Retire a unit of the hall.
-    RetireSeat {
+    RetireUnit {
         /// Which row.
         row: u8,
         /// Which seat.
         seat: u8,
     },
     /// Return units by their ids.
-    ReturnSeats {
+    ReturnUnits {
         /// How many reservations ago.
         hold: u8,
         /// Which.
@@ -139,7 +139,7 @@ pub enum Op {
     /// Sweep.
     Sweep,
     /// A request with a key, sent once more.
-    Again {
+    Retry {
         /// How many such requests ago.
         sent: u8,
     },
@@ -157,14 +157,14 @@ const UNKNOWN: u8 = 31;
 
 /// What a history is about.
 #[derive(Clone, Debug)]
-pub struct Cast {
+pub struct OpContext {
     maker: Maker,
     items: Vec<ItemKey>,
     holds: Vec<ReservationId>,
     sent: Vec<Envelope>,
 }
 
-impl Cast {
+impl OpContext {
     /// Four items at two locations; the last never exists until something sets it.
     pub fn new(seed: u64, prefix: &str) -> Self {
         let maker = Maker::new(seed, prefix);
@@ -179,10 +179,10 @@ impl Cast {
     }
 
     /// The same with an item whose units have ids, the last.
-    pub fn with_a_hall(seed: u64, prefix: &str) -> Self {
-        let mut cast = Self::new(seed, prefix);
-        cast.items.push(cast.maker.item("hall"));
-        cast
+    pub fn with_unit_item(seed: u64, prefix: &str) -> Self {
+        let mut context = Self::new(seed, prefix);
+        context.items.push(context.maker.item("hall"));
+        context
     }
 
     /// Its items, those that do not exist included.
@@ -202,7 +202,7 @@ impl Cast {
 
     /// Turns an op into an envelope.
     pub fn envelope(&mut self, op: &Op) -> Envelope {
-        if let Op::Again { sent } = op {
+        if let Op::Retry { sent } = op {
             if let Some(before) = recent(&self.sent, *sent).cloned() {
                 let envelope = self.maker.again(&before);
                 self.note(&envelope);
@@ -230,10 +230,10 @@ impl Cast {
 
     fn command(&mut self, op: &Op) -> (Command, Option<u8>) {
         match op {
-            Op::Reserve { wants, ttl, partial, key } => {
+            Op::Reserve { lines, ttl, partial, key } => {
                 let fulfilment = if *partial { Fulfilment::Partial } else { Fulfilment::All };
                 let ttl = ttl.map(|ttl| seconds(u64::from(ttl)));
-                let reserve = Reserve { ttl, fulfilment, ..maker::reserve_of(&self.wants(wants)) };
+                let reserve = Reserve { ttl, fulfilment, ..maker::reserve_of(&self.lines(lines)) };
                 (Command::Reserve(reserve), *key)
             }
             Op::Confirm { hold, order, key } => {
@@ -248,11 +248,11 @@ impl Cast {
                 let ttl = seconds(u64::from(*ttl));
                 (Command::Extend(Extend { id: self.hold(*hold), ttl }), *key)
             }
-            Op::Return { hold, wants, key } => {
+            Op::Return { hold, lines, key } => {
                 let id = self.hold(*hold);
-                let command = match wants {
+                let command = match lines {
                     None => maker::return_all(id),
-                    Some(wants) => maker::return_of(id, &self.wants(wants)),
+                    Some(lines) => maker::return_of(id, &self.lines(lines)),
                 };
                 let Command::Return(returned) = command else { unreachable!("a return") };
                 (Command::Return(Return { reason: label("came back"), ..returned }), *key)
@@ -273,7 +273,7 @@ impl Cast {
                 };
                 (Command::SetStock(set), None)
             }
-            Op::Adjust { item, delta, version, key } => {
+            Op::AdjustStock { item, delta, version, key } => {
                 let adjust = AdjustStock {
                     item: self.item(*item).clone(),
                     delta: if *delta == 0 { 1 } else { i64::from(*delta) },
@@ -282,7 +282,7 @@ impl Cast {
                 };
                 (Command::AdjustStock(adjust), *key)
             }
-            Op::Sale { scope, paused } => {
+            Op::SetSale { scope, paused } => {
                 let scope = match scope % 6 {
                     0 => Scope::Everything,
                     1 => Scope::Location(label(self.item(0).location())),
@@ -291,28 +291,28 @@ impl Cast {
                 };
                 (Command::SetSale(SetSale { scope, paused: *paused, reason: None }), None)
             }
-            Op::Seats { count, how, which, counted, ttl, partial, key } => {
+            Op::ReserveUnits { count, how, which, counted, ttl, partial, key } => {
                 let (choice, count) = chosen(*how, *which, *count);
-                let mut wants = vec![(self.hall(), count, choice)];
+                let mut lines = vec![(self.hall(), count, choice)];
                 if *counted {
-                    wants.push((self.item(0), 1, None));
+                    lines.push((self.item(0), 1, None));
                 }
                 let fulfilment = if *partial { Fulfilment::Partial } else { Fulfilment::All };
-                let reserve = maker::reserve_choosing(u64::from(*ttl), wants);
+                let reserve = maker::reserve_choosing(u64::from(*ttl), lines);
                 (Command::Reserve(Reserve { fulfilment, ..reserve }), *key)
             }
-            Op::OpenHall => (maker::set_hall(self.hall()), None),
-            Op::AddSeats { row, first, count, placed } => {
+            Op::CreateUnitItem => (maker::create_unit_item(self.hall()), None),
+            Op::AddUnits { row, first, count, placed } => {
                 let units = (0..=count % SEATS).map(|n| new_seat(*row, first.wrapping_add(n), *placed));
                 (maker::add_units(self.hall(), units.collect()), None)
             }
-            Op::RetireSeat { row, seat } => (maker::retire(self.hall(), seat_id(*row, *seat).as_str()), None),
-            Op::ReturnSeats { hold, which, key } => {
+            Op::RetireUnit { row, seat } => (maker::retire(self.hall(), seat_id(*row, *seat).as_str()), None),
+            Op::ReturnUnits { hold, which, key } => {
                 let ids = some_ids(*which, 1 + which % 2);
                 let ids: Vec<&str> = ids.iter().map(Label::as_str).collect();
                 (maker::return_units(self.hold(*hold), &ids), *key)
             }
-            Op::Sweep | Op::Again { .. } => (Command::Sweep, None),
+            Op::Sweep | Op::Retry { .. } => (Command::Sweep, None),
         }
     }
 
@@ -320,14 +320,14 @@ impl Cast {
         self.items.last().expect("items")
     }
 
-    fn wants(&self, wants: &[(u8, u8)]) -> Vec<(&ItemKey, u64)> {
+    fn lines(&self, lines: &[(u8, u8)]) -> Vec<(&ItemKey, u64)> {
         let wish = |(item, quantity): &(u8, u8)| {
             // The largest number stands for one past the limit.
             let past = limits::LINE_QUANTITY + 1;
             let quantity = if *quantity == u8::MAX { past } else { u64::from(*quantity).max(1) };
             (self.item(*item), quantity)
         };
-        if wants.is_empty() { vec![(self.item(0), 1)] } else { wants.iter().map(wish).collect() }
+        if lines.is_empty() { vec![(self.item(0), 1)] } else { lines.iter().map(wish).collect() }
     }
 
     fn item(&self, item: u8) -> &ItemKey {
@@ -407,14 +407,14 @@ fn recent<T>(all: &[T], ago: u8) -> Option<&T> {
 pub const TTLS: [u32; 8] = [1, 2, 3, 10, 60, 600, 1_800, 1_801];
 
 impl Op {
-    /// Any op; of a thin store (see [`super::World::complete`]) only those that it knows.
-    pub fn random(random: &mut Random, complete: bool) -> Self {
+    /// A random op.
+    pub fn random(random: &mut Random) -> Self {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(if complete { 24 } else { 18 }) {
+        match random.below(24) {
             0..=7 => Self::Reserve {
-                wants: wants(random),
+                lines: lines(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
                 partial: random.one_in(3),
                 key,
@@ -422,7 +422,7 @@ impl Op {
             8..=10 => Self::Confirm { hold, order: random.one_in(2).then(|| random.byte()), key },
             11..=13 => Self::Release { hold, key },
             14 => Self::Sweep,
-            15 => Self::Again { sent: random.byte() },
+            15 => Self::Retry { sent: random.byte() },
             16..=17 => Self::SetStock {
                 item: random.byte(),
                 total: (!random.one_in(8)).then(|| random.byte() % 16),
@@ -432,24 +432,24 @@ impl Op {
                 version: random.one_in(4).then(|| random.byte() % 8),
             },
             18..=19 => Self::Extend { hold, ttl, key },
-            20..=21 => Self::Return { hold, wants: random.one_in(2).then(|| wants(random)), key },
-            22 => Self::Adjust {
+            20..=21 => Self::Return { hold, lines: random.one_in(2).then(|| lines(random)), key },
+            22 => Self::AdjustStock {
                 item: random.byte(),
                 delta: random.byte().cast_signed() % 6,
                 version: random.one_in(4).then(|| random.byte() % 8),
                 key,
             },
-            _ => Self::Sale { scope: random.byte(), paused: random.one_in(3) },
+            _ => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
         }
     }
 }
 
 impl Op {
-    /// Any op of a shop that has a hall; see [`Cast::with_a_hall`].
-    pub fn random_with_a_hall(random: &mut Random) -> Self {
+    /// Any op of a shop that has a hall; see [`OpContext::with_unit_item`].
+    pub fn random_with_unit_item(random: &mut Random) -> Self {
         let key = random.one_in(4).then(|| random.byte());
         match random.below(20) {
-            0..=6 => Self::Seats {
+            0..=6 => Self::ReserveUnits {
                 count: random.byte(),
                 how: random.byte(),
                 which: random.byte(),
@@ -458,20 +458,20 @@ impl Op {
                 partial: random.one_in(3),
                 key,
             },
-            7 => Self::AddSeats {
+            7 => Self::AddUnits {
                 row: random.byte(),
                 first: random.byte(),
                 count: random.byte(),
                 placed: !random.one_in(4),
             },
-            8 => Self::RetireSeat { row: random.byte(), seat: random.byte() },
-            9..=10 => Self::ReturnSeats { hold: random.byte(), which: random.byte(), key },
-            _ => Self::random(random, true),
+            8 => Self::RetireUnit { row: random.byte(), seat: random.byte() },
+            9..=10 => Self::ReturnUnits { hold: random.byte(), which: random.byte(), key },
+            _ => Self::random(random),
         }
     }
 }
 
-fn wants(random: &mut Random) -> Vec<(u8, u8)> {
+fn lines(random: &mut Random) -> Vec<(u8, u8)> {
     let lines = 1 + random.below(4);
     let quantity = |random: &mut Random| if random.one_in(60) { u8::MAX } else { 1 + random.byte() % 5 };
     (0..lines).map(|_| (random.byte() % 3 + u8::from(random.one_in(20)), quantity(random))).collect()

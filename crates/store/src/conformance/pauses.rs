@@ -1,188 +1,192 @@
 //! Pause of an item, a location and everything.
 
+use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume, return_all, set_stock};
-use super::stage::{Checked, SECOND, Stage};
-use super::{Case, World, complete};
-use crate::{Found, Query};
+use super::{Case, World, case};
+use crate::{Query, QueryResult};
 use stockhold_domain::{ItemKey, Label, Outcome, Rejection, Reply, Scope, Status};
 
 pub(super) const CASES: &[Case] = &[
-    complete("the pause of an item stops its sale and no other", of_an_item),
-    complete("the pause of a location stops its sales and no others", of_a_location),
-    complete("the pause of everything stops every sale", of_everything),
-    complete("pauses are apart: each ends with its own resume", apart),
-    complete("confirm, release, extend, return and expiry go on while paused", what_goes_on),
-    complete("a pause takes effect within a batch, in order", within_a_batch),
-    complete("the pause of an item that does not exist is refused", of_nothing),
-    complete("what is paused as a whole can be read", read),
-    complete("a pause changes neither version nor sequence", no_version),
+    case("the pause of an item stops its sale and no other", of_an_item),
+    case("the pause of a location stops its sales and no others", of_a_location),
+    case("the pause of everything stops every sale", of_everything),
+    case("pauses are independent: each ends with its own resume", apart),
+    case("confirm, release, extend, return and expiry work during a pause", what_goes_on),
+    case("a pause takes effect within a batch, in order", within_a_batch),
+    case("the pause of an item that does not exist is refused", of_nothing),
+    case("pauses can be read", read),
+    case("a pause changes neither version nor sequence", no_version),
 ];
 
 /// Pauses, checks over a restart, resumes, checks again: whatever the checks say, the sale is open afterwards.
-fn while_paused(stage: &mut Stage<'_>, scope: &Scope, check: impl Fn(&mut Stage<'_>) -> Checked) -> Checked {
-    ensure_eq!(stage.done(pause(scope))?, Reply::Sale { paused: true }, "paused");
-    let checked = check(stage).and_then(|()| {
-        stage.world.restart();
-        check(stage).map_err(|what| format!("after a restart: {what}"))?;
-        ensure_eq!(stage.done(pause(scope))?, Reply::Sale { paused: true }, "paused once more");
-        check(stage).map_err(|what| format!("paused twice: {what}"))
+fn while_paused(
+    case: &mut CaseContext<'_>,
+    scope: &Scope,
+    check: impl Fn(&mut CaseContext<'_>) -> Checked,
+) -> Checked {
+    ensure_eq!(case.expect_done(pause(scope))?, Reply::Sale { paused: true }, "paused");
+    let checked = check(case).and_then(|()| {
+        case.world.restart();
+        check(case).map_err(|what| format!("after a restart: {what}"))?;
+        ensure_eq!(case.expect_done(pause(scope))?, Reply::Sale { paused: true }, "paused once more");
+        check(case).map_err(|what| format!("paused twice: {what}"))
     });
-    ensure_eq!(stage.done(resume(scope))?, Reply::Sale { paused: false }, "resumed");
+    ensure_eq!(case.expect_done(resume(scope))?, Reply::Sale { paused: false }, "resumed");
     checked
 }
 
-fn expect_paused(stage: &mut Stage<'_>, item: &ItemKey, scope: &Scope) -> Checked {
-    let refused = stage.refused(reserve(&[(item, 1)]))?;
+fn expect_paused(case: &mut CaseContext<'_>, item: &ItemKey, scope: &Scope) -> Checked {
+    let refused = case.expect_refused(reserve(&[(item, 1)]))?;
     ensure_eq!(refused, Rejection::SalePaused(scope.clone()), "a reserve of {item:?}");
     ensure!(refused.retryable(), "a sale may be resumed, so it is retryable");
     Ok(())
 }
 
-fn expect_open(stage: &mut Stage<'_>, item: &ItemKey) -> Checked {
-    let hold = stage.hold(reserve(&[(item, 1)]))?;
-    stage.hold(release(hold.id))?;
+fn expect_open(case: &mut CaseContext<'_>, item: &ItemKey) -> Checked {
+    let hold = case.hold(reserve(&[(item, 1)]))?;
+    case.hold(release(hold.id))?;
     Ok(())
 }
 
 /// Items' own pauses are not in it, and a world that cases share may have others' in it.
 fn read(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let [hub, nowhere] = ["hub", "nowhere"].map(|name| stage.maker.location(name));
-    let (a, b) = (stage.stocked("a", 5)?, stage.maker.item_at(hub.as_str(), "b"));
-    stage.done(set_stock(&b, 5))?;
-    let expect = |stage: &mut Stage<'_>, everything: bool, locations: &[&Label]| {
+    let mut case = CaseContext::new(world);
+    let [hub, nowhere] = ["hub", "nowhere"].map(|name| case.maker.location(name));
+    let (a, b) = (case.create_item("a", 5)?, case.maker.item_at(hub.as_str(), "b"));
+    case.expect_done(set_stock(&b, 5))?;
+    let expect = |case: &mut CaseContext<'_>, everything: bool, locations: &[&Label]| {
         for restarted in [false, true] {
-            let found = match stage.world.find(Query::Pauses) {
-                Ok(Found::Pauses(found)) => found,
+            let found = match case.world.find(Query::Pauses) {
+                Ok(QueryResult::Pauses(found)) => found,
                 other => return Err(format!("no pauses but {other:?}")),
             };
             ensure_eq!(found.everything, everything, "everything, restarted: {restarted}");
             ensure!(found.locations.is_sorted(), "in order: {:?}", found.locations);
             let ours: Vec<_> = found.locations.iter().filter(|one| [&hub, &nowhere].contains(one)).collect();
             ensure_eq!(ours.as_slice(), locations, "locations, restarted: {restarted}");
-            stage.world.restart();
+            case.world.restart();
         }
         Ok(())
     };
-    expect(&mut stage, false, &[])?;
-    stage.done(pause(&Scope::Item(a.clone())))?;
-    expect(&mut stage, false, &[])?;
-    stage.done(resume(&Scope::Item(a)))?;
+    expect(&mut case, false, &[])?;
+    case.expect_done(pause(&Scope::Item(a.clone())))?;
+    expect(&mut case, false, &[])?;
+    case.expect_done(resume(&Scope::Item(a)))?;
     // A location where nothing is stocked can be paused, and shows.
     let [here, there] = [&hub, &nowhere].map(|location| Scope::Location(location.clone()));
-    stage.done(pause(&there))?;
-    stage.done(pause(&here))?;
-    expect(&mut stage, false, &[&hub, &nowhere])?;
-    stage.done(pause(&Scope::Everything))?;
-    stage.done(resume(&here))?;
-    let seen = expect(&mut stage, true, &[&nowhere]);
-    stage.done(resume(&Scope::Everything))?;
+    case.expect_done(pause(&there))?;
+    case.expect_done(pause(&here))?;
+    expect(&mut case, false, &[&hub, &nowhere])?;
+    case.expect_done(pause(&Scope::Everything))?;
+    case.expect_done(resume(&here))?;
+    let seen = expect(&mut case, true, &[&nowhere]);
+    case.expect_done(resume(&Scope::Everything))?;
     seen?;
-    stage.done(resume(&there))?;
-    expect(&mut stage, false, &[])
+    case.expect_done(resume(&there))?;
+    expect(&mut case, false, &[])
 }
 
 fn of_an_item(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let a = stage.stocked("a", 5)?;
-    let b = stage.stocked("A", 5)?;
+    let mut case = CaseContext::new(world);
+    let a = case.create_item("a", 5)?;
+    let b = case.create_item("A", 5)?;
     let scope = Scope::Item(a.clone());
-    while_paused(&mut stage, &scope, |stage| {
-        expect_paused(stage, &a, &scope)?;
-        ensure!(stage.shown(&a)?.paused, "the item is shown as paused");
-        let both = stage.refused(reserve(&[(&b, 1), (&a, 1)]))?;
+    while_paused(&mut case, &scope, |case| {
+        expect_paused(case, &a, &scope)?;
+        ensure!(case.read_item(&a)?.paused, "the item is shown as paused");
+        let both = case.expect_refused(reserve(&[(&b, 1), (&a, 1)]))?;
         ensure_eq!(both, Rejection::SalePaused(scope.clone()), "a basket with it");
-        expect_open(stage, &b)
+        expect_open(case, &b)
     })?;
-    ensure!(!stage.shown(&a)?.paused, "the item is shown as open");
-    expect_open(&mut stage, &a)?;
-    stage.world.restart();
-    expect_open(&mut stage, &a)
+    ensure!(!case.read_item(&a)?.paused, "the item is shown as open");
+    expect_open(&mut case, &a)?;
+    case.world.restart();
+    expect_open(&mut case, &a)
 }
 
 fn of_a_location(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let (hub, shop) = (stage.maker.location("hub"), stage.maker.location("Hub"));
-    let a = stage.maker.item_at(hub.as_str(), "a");
-    let b = stage.maker.item_at(shop.as_str(), "a");
-    stage.done(set_stock(&a, 5))?;
-    stage.done(set_stock(&b, 5))?;
+    let mut case = CaseContext::new(world);
+    let (hub, shop) = (case.maker.location("hub"), case.maker.location("Hub"));
+    let a = case.maker.item_at(hub.as_str(), "a");
+    let b = case.maker.item_at(shop.as_str(), "a");
+    case.expect_done(set_stock(&a, 5))?;
+    case.expect_done(set_stock(&b, 5))?;
     let scope = Scope::Location(hub.clone());
-    while_paused(&mut stage, &scope, |stage| {
-        expect_paused(stage, &a, &scope)?;
-        expect_open(stage, &b)?;
-        let late = stage.maker.item_at(hub.as_str(), "made while paused");
-        stage.done(set_stock(&late, 5))?;
-        expect_paused(stage, &late, &scope)
+    while_paused(&mut case, &scope, |case| {
+        expect_paused(case, &a, &scope)?;
+        expect_open(case, &b)?;
+        let late = case.maker.item_at(hub.as_str(), "made while paused");
+        case.expect_done(set_stock(&late, 5))?;
+        expect_paused(case, &late, &scope)
     })?;
-    expect_open(&mut stage, &a)
+    expect_open(&mut case, &a)
 }
 
 fn of_everything(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let a = stage.stocked("a", 5)?;
-    let b = stage.maker.item_at("elsewhere", "a");
-    stage.done(set_stock(&b, 5))?;
-    while_paused(&mut stage, &Scope::Everything, |stage| {
-        expect_paused(stage, &a, &Scope::Everything)?;
-        expect_paused(stage, &b, &Scope::Everything)
+    let mut case = CaseContext::new(world);
+    let a = case.create_item("a", 5)?;
+    let b = case.maker.item_at("elsewhere", "a");
+    case.expect_done(set_stock(&b, 5))?;
+    while_paused(&mut case, &Scope::Everything, |case| {
+        expect_paused(case, &a, &Scope::Everything)?;
+        expect_paused(case, &b, &Scope::Everything)
     })?;
-    expect_open(&mut stage, &a)?;
-    stage.world.restart();
-    expect_open(&mut stage, &b)
+    expect_open(&mut case, &a)?;
+    case.world.restart();
+    expect_open(&mut case, &b)
 }
 
 fn apart(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let hub = stage.maker.location("hub");
-    let a = stage.maker.item_at(hub.as_str(), "a");
-    stage.done(set_stock(&a, 5))?;
+    let mut case = CaseContext::new(world);
+    let hub = case.maker.location("hub");
+    let a = case.maker.item_at(hub.as_str(), "a");
+    case.expect_done(set_stock(&a, 5))?;
     let (item, location) = (Scope::Item(a.clone()), Scope::Location(hub));
-    while_paused(&mut stage, &item, |stage| {
-        while_paused(stage, &location, |stage| {
-            while_paused(stage, &Scope::Everything, |stage| expect_paused(stage, &a, &Scope::Everything))?;
-            expect_paused(stage, &a, &location)
+    while_paused(&mut case, &item, |case| {
+        while_paused(case, &location, |case| {
+            while_paused(case, &Scope::Everything, |case| expect_paused(case, &a, &Scope::Everything))?;
+            expect_paused(case, &a, &location)
         })?;
-        expect_paused(stage, &a, &item)
+        expect_paused(case, &a, &item)
     })?;
-    expect_open(&mut stage, &a)
+    expect_open(&mut case, &a)
 }
 
 fn what_goes_on(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = stage.stocked("a", 10)?;
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 10)?;
     for scope in [Scope::Item(item.clone()), Scope::Everything] {
         let mut ids = Vec::new();
         for _ in 0..4 {
-            ids.push(stage.hold(reserve_for(60, &[(&item, 1)]))?.id);
+            ids.push(case.hold(reserve_for(60, &[(&item, 1)]))?.id);
         }
-        stage.done(pause(&scope))?;
+        case.expect_done(pause(&scope))?;
         let mut checks = || -> Checked {
-            stage.hold(extend(ids[0], 120))?;
-            stage.hold(confirm(ids[0]))?;
-            stage.hold(return_all(ids[0]))?;
-            stage.hold(release(ids[1]))?;
-            stage.world.restart();
-            stage.hold(confirm(ids[2]))?;
-            stage.pass(60 * SECOND);
-            stage.sweep()?;
-            stage.expect_status(ids[3], Status::Expired)?;
-            stage.done(set_stock(&item, 11))?;
+            case.hold(extend(ids[0], 120))?;
+            case.hold(confirm(ids[0]))?;
+            case.hold(return_all(ids[0]))?;
+            case.hold(release(ids[1]))?;
+            case.world.restart();
+            case.hold(confirm(ids[2]))?;
+            case.advance(60 * SECOND);
+            case.sweep()?;
+            case.expect_status(ids[3], Status::Expired)?;
+            case.expect_done(set_stock(&item, 11))?;
             Ok(())
         };
         let checked = checks();
-        stage.done(resume(&scope))?;
+        case.expect_done(resume(&scope))?;
         checked?;
     }
-    stage.expect_books(&item, 2, 0)
+    case.expect_counters(&item, 2, 0)
 }
 
 fn within_a_batch(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = stage.stocked("a", 10)?;
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 10)?;
     let scope = Scope::Item(item.clone());
     let buy = reserve(&[(&item, 1)]);
-    let outcomes = stage.all(vec![buy.clone(), pause(&scope), buy.clone(), resume(&scope), buy])?;
+    let outcomes = case.submit_all(vec![buy.clone(), pause(&scope), buy.clone(), resume(&scope), buy])?;
     ensure_matches!(
         outcomes.as_slice(),
         [
@@ -194,31 +198,31 @@ fn within_a_batch(world: &mut dyn World) -> Checked {
         ],
         "decided in the order given"
     );
-    stage.expect_books(&item, 0, 2)
+    case.expect_counters(&item, 0, 2)
 }
 
 fn of_nothing(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = stage.maker.item("a");
-    let refused = stage.refused(pause(&Scope::Item(item.clone())))?;
+    let mut case = CaseContext::new(world);
+    let item = case.maker.item("a");
+    let refused = case.expect_refused(pause(&Scope::Item(item.clone())))?;
     ensure_eq!(refused, Rejection::UnknownItem(vec![item.clone()]), "an item that does not exist");
-    stage.done(set_stock(&item, 1))?;
-    expect_open(&mut stage, &item)
+    case.expect_done(set_stock(&item, 1))?;
+    expect_open(&mut case, &item)
 }
 
 fn no_version(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let item = stage.stocked("a", 10)?;
-    let before = stage.shown(&item)?;
-    stage.pass(SECOND);
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 10)?;
+    let before = case.read_item(&item)?;
+    case.advance(SECOND);
     let scope = Scope::Item(item.clone());
-    stage.done(pause(&scope))?;
-    let mut paused = stage.shown(&item)?;
+    case.expect_done(pause(&scope))?;
+    let mut paused = case.read_item(&item)?;
     ensure!(paused.paused, "shown as paused");
     paused.paused = false;
     ensure_eq!(paused, before, "all but the pause itself");
-    let kept = stage.item(set_stock(&item, 12))?;
+    let kept = case.item(set_stock(&item, 12))?;
     ensure!(kept.paused, "a set does not resume");
-    stage.done(resume(&scope))?;
-    expect_open(&mut stage, &item)
+    case.expect_done(resume(&scope))?;
+    expect_open(&mut case, &item)
 }

@@ -1,32 +1,34 @@
 //! Best available: alone, and when many want it.
 
-use super::maker::{self, add_units, reserve_best, reserve_choosing, reserve_named, retire, row, set_hall};
-use super::stage::{Checked, SECOND, Stage};
+use super::case_context::{CaseContext, Checked, SECOND};
+use super::maker::{
+    self, add_units, create_unit_item, reserve_best, reserve_choosing, reserve_named, retire, row,
+};
 use super::units::{ids, reservation};
-use super::{Case, World, of_units};
+use super::{Case, World, case};
 use stockhold_domain::{
     BestAvailable, Command, Fulfilment, ItemKey, NewUnit, Outcome, Rejection, Reserve, UnitSelection,
 };
 
 pub(super) const CASES: &[Case] = &[
-    of_units("the best available sit side by side and leave no single unit", side_by_side),
-    of_units("a group is split as it allows, or not at all", split),
-    of_units("many who want the best each have a pair of their own until none is left", pairs),
-    of_units("who loses the best finds the next best", next_best),
-    of_units("a row that falls due is had in one piece", due_row),
-    of_units("who stood between two neighbours goes, and they sit side by side", twin_goes),
+    case("best-available units are adjacent and leave no single unit", side_by_side),
+    case("a group is split only as it allows", split),
+    case("concurrent best-available reserves of pairs each get a pair until none is left", pairs),
+    case("a reserve that loses the best units gets the next best", next_best),
+    case("the units of due holds are reserved as one row", due_row),
+    case("units become adjacent when the unit between them is retired", twin_goes),
 ];
 
 /// Rows of five in the stalls, and one in the balcony.
-fn hall(stage: &mut Stage<'_>, rows: usize) -> Checked<ItemKey> {
-    let hall = stage.maker.item("hall");
-    stage.done(set_hall(&hall))?;
+fn hall(case: &mut CaseContext<'_>, rows: usize) -> Checked<ItemKey> {
+    let hall = case.maker.item("hall");
+    case.expect_done(create_unit_item(&hall))?;
     for n in 0..rows {
         let ids: Vec<String> = (1..=5).map(|seat| format!("s{n}-{seat}")).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        stage.done(add_units(&hall, row("stalls", &n.to_string(), &ids)))?;
+        case.expect_done(add_units(&hall, row("stalls", &n.to_string(), &ids)))?;
     }
-    stage.done(add_units(&hall, row("balcony", "0", &["k1", "k2", "k3", "k4", "k5"])))?;
+    case.expect_done(add_units(&hall, row("balcony", "0", &["k1", "k2", "k3", "k4", "k5"])))?;
     Ok(hall)
 }
 
@@ -35,31 +37,31 @@ fn adjacent() -> BestAvailable {
 }
 
 fn side_by_side(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let hall = hall(&mut stage, 2)?;
-    let three = stage.hold(reserve_best(60, &hall, 3, adjacent()))?;
+    let mut case = CaseContext::new(world);
+    let hall = hall(&mut case, 2)?;
+    let three = case.hold(reserve_best(60, &hall, 3, adjacent()))?;
     ensure_eq!(ids(&three), ["s0-1", "s0-2", "s0-3"], "the first three");
-    let four = stage.hold(reserve_best(60, &hall, 4, adjacent()))?;
+    let four = case.hold(reserve_best(60, &hall, 4, adjacent()))?;
     ensure_eq!(ids(&four), ["s1-1", "s1-2", "s1-3", "s1-4"], "four leave one behind wherever they sit");
-    let two = stage.hold(reserve_best(60, &hall, 2, adjacent()))?;
+    let two = case.hold(reserve_best(60, &hall, 2, adjacent()))?;
     ensure_eq!(ids(&two), ["s0-4", "s0-5"], "two fill the gap");
     let sections = vec![maker::label("stalls"), maker::label("balcony")];
-    let five = stage.hold(reserve_best(60, &hall, 5, BestAvailable { sections, ..adjacent() }))?;
+    let five = case.hold(reserve_best(60, &hall, 5, BestAvailable { sections, ..adjacent() }))?;
     ensure_eq!(ids(&five), ["k1", "k2", "k3", "k4", "k5"], "what the stalls have not");
-    let none = stage.refused(reserve_best(60, &hall, 2, adjacent()))?;
+    let none = case.expect_refused(reserve_best(60, &hall, 2, adjacent()))?;
     ensure_matches!(none, Rejection::InsufficientInventory(short) if short[0].available == 1, "one is left");
     Ok(())
 }
 
 fn split(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let hall = hall(&mut stage, 2)?;
+    let mut case = CaseContext::new(world);
+    let hall = hall(&mut case, 2)?;
     let best = |min_together| BestAvailable { min_together, ..adjacent() };
-    let refused = stage.refused(reserve_best(60, &hall, 8, best(None)))?;
+    let refused = case.expect_refused(reserve_best(60, &hall, 8, best(None)))?;
     ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 5, "in one run");
-    let refused = stage.refused(reserve_best(60, &hall, 8, best(Some(5))))?;
+    let refused = case.expect_refused(reserve_best(60, &hall, 8, best(Some(5))))?;
     ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 5, "by fives");
-    let eight = stage.hold(reserve_best(60, &hall, 8, best(Some(3))))?;
+    let eight = case.hold(reserve_best(60, &hall, 8, best(Some(3))))?;
     ensure_eq!(
         ids(&eight),
         ["s0-1", "s0-2", "s0-3", "s0-4", "s0-5", "s1-1", "s1-2", "s1-3"],
@@ -67,15 +69,15 @@ fn split(world: &mut dyn World) -> Checked {
     );
     let choice = Some(UnitSelection::BestAvailable(best(Some(2))));
     let some = Reserve { fulfilment: Fulfilment::Partial, ..reserve_choosing(60, vec![(&hall, 9, choice)]) };
-    let seven = stage.hold(Command::Reserve(some))?;
+    let seven = case.hold(Command::Reserve(some))?;
     ensure_eq!(ids(&seven), ["k1", "k2", "k3", "k4", "k5", "s1-4", "s1-5"], "as many as can be had so");
     Ok(())
 }
 
 fn pairs(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let hall = hall(&mut stage, 9)?;
-    let outcomes = stage.all(vec![reserve_best(60, &hall, 2, adjacent()); 40])?;
+    let mut case = CaseContext::new(world);
+    let hall = hall(&mut case, 9)?;
+    let outcomes = case.submit_all(vec![reserve_best(60, &hall, 2, adjacent()); 40])?;
     let mut seats: Vec<&str> = Vec::new();
     for pair in outcomes.iter().filter_map(reservation).map(ids) {
         let row = |seat: &str| seat.rsplit_once('-').map_or("k", |(row, _)| row).to_owned();
@@ -95,14 +97,14 @@ fn pairs(world: &mut dyn World) -> Checked {
             "single units are left"
         );
     }
-    stage.world.restart();
-    stage.expect_books(&hall, 0, 40)
+    case.world.restart();
+    case.expect_counters(&hall, 0, 40)
 }
 
 fn next_best(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let hall = hall(&mut stage, 2)?;
-    let outcomes = stage.all(vec![
+    let mut case = CaseContext::new(world);
+    let hall = hall(&mut case, 2)?;
+    let outcomes = case.submit_all(vec![
         reserve_named(60, &hall, &["s0-3"]),
         reserve_best(60, &hall, 5, adjacent()),
         reserve_best(60, &hall, 5, adjacent()),
@@ -115,32 +117,32 @@ fn next_best(world: &mut dyn World) -> Checked {
 }
 
 fn due_row(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let hall = hall(&mut stage, 1)?;
+    let mut case = CaseContext::new(world);
+    let hall = hall(&mut case, 1)?;
     let sections = vec![maker::label("stalls")];
     let best = BestAvailable { sections, ..adjacent() };
     for seat in ["s0-2", "s0-4"] {
-        stage.hold(reserve_named(5, &hall, &[seat]))?;
+        case.hold(reserve_named(5, &hall, &[seat]))?;
     }
-    let refused = stage.refused(reserve_best(60, &hall, 5, best.clone()))?;
+    let refused = case.expect_refused(reserve_best(60, &hall, 5, best.clone()))?;
     ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 1, "single seats");
-    stage.pass(5 * SECOND);
-    let row = stage.hold(reserve_best(60, &hall, 5, best))?;
+    case.advance(5 * SECOND);
+    let row = case.hold(reserve_best(60, &hall, 5, best))?;
     ensure_eq!(row.quantity(), 5, "the whole row");
     Ok(())
 }
 
 fn twin_goes(world: &mut dyn World) -> Checked {
-    let mut stage = Stage::new(world);
-    let hall = stage.maker.item("hall");
-    stage.done(set_hall(&hall))?;
+    let mut case = CaseContext::new(world);
+    let hall = case.maker.item("hall");
+    case.expect_done(create_unit_item(&hall))?;
     let units = row("stalls", "A", &["a", "b", "c", "d"]).into_iter().zip([1, 2, 2, 3]);
     let placed = |(unit, position)| NewUnit { position: Some(position), ..unit };
-    stage.done(add_units(&hall, units.map(placed).collect()))?;
-    let refused = stage.refused(reserve_best(60, &hall, 3, adjacent()))?;
+    case.expect_done(add_units(&hall, units.map(placed).collect()))?;
+    let refused = case.expect_refused(reserve_best(60, &hall, 3, adjacent()))?;
     ensure_matches!(refused, Rejection::InsufficientInventory(short) if short[0].available == 2, "two and two");
-    stage.done(retire(&hall, "b"))?;
-    let three = stage.hold(reserve_best(60, &hall, 3, adjacent()))?;
+    case.expect_done(retire(&hall, "b"))?;
+    let three = case.hold(reserve_best(60, &hall, 3, adjacent()))?;
     ensure_eq!(ids(&three), ["a", "c", "d"], "one row");
     Ok(())
 }

@@ -19,7 +19,7 @@ pub fn audit(state: &NaiveState) -> Result<(), String> {
 }
 
 /// Checks that a state may follow another: what has ended stays so, nothing runs backwards.
-pub fn successor(before: &NaiveState, after: &NaiveState) -> Result<(), String> {
+pub fn check_successor(before: &NaiveState, after: &NaiveState) -> Result<(), String> {
     for (key, item) in &before.items {
         let Some(next) = after.items.get(key) else { return Err(format!("{key:?} is gone")) };
         let figures = (item.figures.sequence, item.figures.at, item.version);

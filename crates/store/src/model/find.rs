@@ -1,49 +1,54 @@
 //! What queries come to, from nothing but all events.
 
 use super::NaiveState;
-use crate::{Cursor, EventRow, Filter, Found, ItemPageRequest, Page, Pauses, Query, SeatMap, UNIT_HISTORY};
+use crate::{
+    Cursor, EventRow, ItemPageRequest, Pauses, Query, QueryResult, ReservationFilter, ReservationPage,
+    SeatMap, UNIT_HISTORY_LIMIT,
+};
 use stockhold_domain::{
     HoldChange, Item, ItemKey, Label, Mode, Pool, ReservationId, State, Transition, Unit,
 };
 
 /// The answer to a query, by folding everything that ever happened.
-pub fn find(events: &[EventRow], query: &Query) -> Found {
+pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
     let state = NaiveState::fold(events.iter().map(|row| &row.event), []);
     match query {
-        Query::Reservation(id) => Found::Reservation(state.holds.get(id).cloned()),
-        Query::Items(keys) => Found::Items(keys.iter().map(|key| state.items.get(key).cloned()).collect()),
-        Query::ItemPageRequest(ItemPageRequest { location, after, limit }) => {
+        Query::Reservation(id) => QueryResult::Reservation(state.holds.get(id).cloned()),
+        Query::Items(keys) => {
+            QueryResult::Items(keys.iter().map(|key| state.items.get(key).cloned()).collect())
+        }
+        Query::ItemPage(ItemPageRequest { location, after, limit }) => {
             let here = state.items.into_values().filter(|item| {
                 location.as_ref().is_none_or(|location| location.as_str() == item.key.location())
                     && after.as_ref().is_none_or(|after| item.key > *after)
             });
-            Found::ItemPageRequest(here.take(*limit).collect())
+            QueryResult::ItemPage(here.take(*limit).collect())
         }
         Query::Units(filter) => {
             let named = state.items.get(&filter.item).filter(|item| item.mode == Mode::Units);
             let page = |item: &Item| state.pools.get(&item.key).map(|pool| filter.page(pool));
-            Found::Units(named.map(|item| page(item).unwrap_or_default()))
+            QueryResult::Units(named.map(|item| page(item).unwrap_or_default()))
         }
-        Query::Unit { item, unit } => Found::Unit(unit_of(&state, item, unit).cloned()),
-        Query::UnitHistory { item, unit } => Found::UnitHistory(moves(events, item, unit)),
+        Query::Unit { item, unit } => QueryResult::Unit(unit_of(&state, item, unit).cloned()),
+        Query::UnitHistory { item, unit } => QueryResult::UnitHistory(moves(events, item, unit)),
         Query::SeatMap { item, layout } => {
             let named = state.items.get(item).filter(|item| item.mode == Mode::Units);
             let none = Pool::default();
             let map = |item: &Item| SeatMap::of(item, state.pools.get(&item.key).unwrap_or(&none), *layout);
-            Found::SeatMap(named.map(|item| Box::new(map(item))))
+            QueryResult::SeatMap(named.map(|item| Box::new(map(item))))
         }
-        Query::Reservations(filter) => Found::Reservations(page(events, &state, filter)),
+        Query::Reservations(filter) => QueryResult::Reservations(page(events, &state, filter)),
         Query::History(id) => {
             let rows: Vec<EventRow> = events.iter().filter(|row| about(row) == Some(*id)).cloned().collect();
-            Found::History(Some(rows).filter(|rows| !rows.is_empty()))
+            QueryResult::History(Some(rows).filter(|rows| !rows.is_empty()))
         }
-        Query::Pauses => Found::Pauses(Pauses {
+        Query::Pauses => QueryResult::Pauses(Pauses {
             everything: state.paused.contains(&None),
             locations: state.paused.into_iter().flatten().collect(),
         }),
         Query::Events { after, limit } => {
             let rows = events.iter().filter(|row| row.position > *after);
-            Found::Events(rows.take(*limit).cloned().collect())
+            QueryResult::Events(rows.take(*limit).cloned().collect())
         }
     }
 }
@@ -67,7 +72,7 @@ fn moves(events: &[EventRow], item: &ItemKey, unit: &Label) -> Option<Vec<EventR
         }
         before = now;
     }
-    before.map(|_| rows.split_off(rows.len().saturating_sub(UNIT_HISTORY)))
+    before.map(|_| rows.split_off(rows.len().saturating_sub(UNIT_HISTORY_LIMIT)))
 }
 
 /// Which reservation an event is about.
@@ -79,7 +84,7 @@ fn about(row: &EventRow) -> Option<ReservationId> {
 }
 
 /// A cursor is the position of the event that made the last reservation of the page.
-fn page(events: &[EventRow], state: &NaiveState, filter: &Filter) -> Page {
+fn page(events: &[EventRow], state: &NaiveState, filter: &ReservationFilter) -> ReservationPage {
     let before = filter.after.map_or(u128::MAX, |Cursor(position)| position);
     let made = events.iter().rev().filter(|row| {
         u128::from(row.position) < before
@@ -93,5 +98,5 @@ fn page(events: &[EventRow], state: &NaiveState, filter: &Filter) -> Page {
     let more = holds.len() > filter.limit;
     holds.truncate(filter.limit);
     let next = holds.last().filter(|_| more).map(|(position, _)| Cursor(*position));
-    Page { holds: holds.into_iter().map(|(_, hold)| hold).collect(), next }
+    ReservationPage { holds: holds.into_iter().map(|(_, hold)| hold).collect(), next }
 }

@@ -54,7 +54,7 @@ impl Model {
         Ok(hold)
     }
 
-    pub(super) fn take_back(&mut self, asked: &Return, now: Instant) -> Result<Hold, Rejection> {
+    pub(super) fn return_units(&mut self, asked: &Return, now: Instant) -> Result<Hold, Rejection> {
         let mut hold = self.found(asked.id, now)?;
         if hold.status != Status::Confirmed {
             return Err(Rejection::ReservationNotConfirmed(asked.id));
@@ -75,15 +75,21 @@ impl Model {
                 }
             }
             ReturnSelection::Lines(basket) => {
-                for want in basket.lines() {
-                    if !lines.iter().any(|line| line.item == want.item) {
-                        return exceeds(&want.item, want.quantity, 0);
+                for requested_line in basket.lines() {
+                    if !lines.iter().any(|line| line.item == requested_line.item) {
+                        return exceeds(&requested_line.item, requested_line.quantity, 0);
                     }
                 }
                 for (line, named) in lines.iter().zip(&mut named) {
-                    let wants = basket.lines().iter().enumerate().filter(|(_, want)| want.item == line.item);
-                    back.push(wants.clone().map(|(_, want)| want.quantity).sum());
-                    for (n, _) in wants {
+                    let requested_lines = basket
+                        .lines()
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, requested_line)| requested_line.item == line.item);
+                    back.push(
+                        requested_lines.clone().map(|(_, requested_line)| requested_line.quantity).sum(),
+                    );
+                    for (n, _) in requested_lines {
                         if let Some(UnitSelection::Named(units)) = basket.selection(n) {
                             *named = Some(units.clone());
                         }
@@ -127,7 +133,7 @@ impl Model {
         for ((line, back), places) in lines.iter_mut().zip(back).zip(places) {
             if back > 0 {
                 line.returned += u32::try_from(back).expect("no more than was sold");
-                self.turn_line(line, now, Some(&places));
+                self.count_line_transition(line, now, Some(&places));
             }
         }
         hold.lines = lines.into();
@@ -177,7 +183,7 @@ impl Model {
         let mut hold = self.hold(id).expect("a reservation to end");
         let mut lines = hold.lines.to_vec();
         for line in &mut lines {
-            self.turn_line(line, now, None);
+            self.count_line_transition(line, now, None);
         }
         hold.status = status;
         hold.lines = lines.into();
@@ -194,11 +200,11 @@ impl Model {
     }
 
     /// Counts a transition of a line: of its item, or of its units where they have ids, of some that came back or of all.
-    pub(super) fn turn_line(&mut self, line: &mut Line, now: Instant, back: Option<&[usize]>) {
+    pub(super) fn count_line_transition(&mut self, line: &mut Line, now: Instant, back: Option<&[usize]>) {
         line.sequence = self.turn(&line.item, now);
         if line.units.is_some() {
             let mut units = line.units().to_vec();
-            self.turn_units(&line.item, &mut units, back);
+            self.count_unit_transitions(&line.item, &mut units, back);
             for n in back.unwrap_or_default() {
                 units[*n].returned = true;
             }

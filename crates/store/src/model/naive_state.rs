@@ -66,10 +66,6 @@ impl State for NaiveState {
             .min())
     }
 
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.pools.get(item))
     }

@@ -8,20 +8,20 @@ use stockhold_domain::{
 
 /// A unit as the model knows it.
 #[derive(Clone, Debug)]
-pub(super) struct Seat {
+pub(super) struct UnitRecord {
     pub(super) id: Label,
     pub(super) place: Place,
     pub(super) version: u64,
 }
 
-impl Seat {
+impl UnitRecord {
     fn order(&self) -> (u64, &Label) {
         (self.place.position, &self.id)
     }
 }
 
 /// What a wish can have.
-pub(super) struct Offered {
+pub(super) struct Offer {
     pub(super) quantity: u64,
     pub(super) units: Option<Vec<Label>>,
     pub(super) taken: Option<UnavailableUnits>,
@@ -29,7 +29,7 @@ pub(super) struct Offered {
 
 impl Model {
     /// Where a unit stands: with the first active or confirmed reservation that has it. There is one at most.
-    pub(super) fn stands(&self, key: &ItemKey, id: &Label) -> UnitStatus {
+    pub(super) fn unit_status(&self, key: &ItemKey, id: &Label) -> UnitStatus {
         for hold in &self.holds {
             for line in hold.lines.iter().filter(|line| line.item == *key) {
                 let has = |unit: &LineUnit| unit.id == *id && !unit.returned;
@@ -48,10 +48,10 @@ impl Model {
     /// The units of an item in the order of their claims, with where they stand.
     pub fn units(&self, key: &ItemKey) -> Vec<(Label, Place, UnitStatus, u64)> {
         let seats = self.records.iter().find(|record| record.key == *key).map(|record| &record.seats);
-        let mut seats: Vec<&Seat> = seats.into_iter().flatten().collect();
+        let mut seats: Vec<&UnitRecord> = seats.into_iter().flatten().collect();
         seats.sort_by_key(|seat| seat.order());
         let shown = seats.into_iter();
-        shown.map(|s| (s.id.clone(), s.place.clone(), self.stands(key, &s.id), s.version)).collect()
+        shown.map(|s| (s.id.clone(), s.place.clone(), self.unit_status(key, &s.id), s.version)).collect()
     }
 
     pub(super) fn add_units(&mut self, asked: &AddUnits, now: Instant) -> Result<Reply, Rejection> {
@@ -88,7 +88,7 @@ impl Model {
             if position > limits::POSITION {
                 return Err(invalid(&format!("/units/{n}/position")));
             }
-            seats.push(Seat {
+            seats.push(UnitRecord {
                 id: unit.id.clone(),
                 place: Place {
                     position,
@@ -115,7 +115,7 @@ impl Model {
     pub(super) fn retire_unit(&mut self, asked: &RetireUnit, now: Instant) -> Result<Reply, Rejection> {
         self.expect_named(&asked.item)?;
         let (item, unit) = (asked.item.clone(), asked.unit.clone());
-        if let UnitStatus::Held(holder) = self.stands(&item, &unit)
+        if let UnitStatus::Held(holder) = self.unit_status(&item, &unit)
             && self.hold(holder).is_some_and(|hold| hold.expires_at <= now)
         {
             self.expire(holder, now);
@@ -126,7 +126,7 @@ impl Model {
         if seats.len() == before {
             return Err(Rejection::UnknownUnit { item, unit });
         }
-        let status = self.stands(&item, &unit);
+        let status = self.unit_status(&item, &unit);
         if status != UnitStatus::Available {
             return Err(Rejection::UnitInUse { item, unit, status });
         }
@@ -134,7 +134,7 @@ impl Model {
         Ok(Reply::Item { item: self.item(&item).expect("an item that exists"), created: false })
     }
 
-    fn changed_units(&mut self, key: &ItemKey, seats: Vec<Seat>, now: Instant) {
+    fn changed_units(&mut self, key: &ItemKey, seats: Vec<UnitRecord>, now: Instant) {
         let record = self.record(key);
         record.total = seats.len() as i128;
         record.seats = seats;
@@ -151,7 +151,12 @@ impl Model {
     }
 
     /// Counts a transition of a line's units: all of them, or those at some places.
-    pub(super) fn turn_units(&mut self, key: &ItemKey, units: &mut [LineUnit], places: Option<&[usize]>) {
+    pub(super) fn count_unit_transitions(
+        &mut self,
+        key: &ItemKey,
+        units: &mut [LineUnit],
+        places: Option<&[usize]>,
+    ) {
         for (n, unit) in units.iter_mut().enumerate() {
             if places.is_none_or(|places| places.contains(&n)) {
                 let seat = self.record(key).seats.iter_mut().find(|seat| seat.id == unit.id);
@@ -163,45 +168,45 @@ impl Model {
     }
 
     /// What there is for a wish.
-    pub(super) fn offered(
+    pub(super) fn offer(
         &self,
         record: &Record,
-        want: &RequestedLine,
+        requested_line: &RequestedLine,
         choice: Option<&UnitSelection>,
-    ) -> Offered {
-        let most = self.available(record).min(i128::from(want.quantity));
+    ) -> Offer {
+        let most = self.available(record).min(i128::from(requested_line.quantity));
         let quantity = u64::try_from(most).expect("no more than was asked for");
         if record.mode == Mode::Counted {
-            return Offered { quantity, units: None, taken: None };
+            return Offer { quantity, units: None, taken: None };
         }
         let most = usize::try_from(most).expect("no more than was asked for");
         let mut taken = Vec::new();
         let units = match choice {
-            None => self.scattered(record, &BestAvailable::default(), most),
+            None => self.pick_any(record, &BestAvailable::default(), most),
             Some(UnitSelection::Named(ids)) => {
-                let is_free = |id: &&Label| self.free(record).iter().any(|seat| seat.id == **id);
+                let is_free = |id: &&Label| self.free_units(record).iter().any(|seat| seat.id == **id);
                 taken.extend(ids.iter().filter(|id| !is_free(id)).cloned());
                 ids.iter().filter(is_free).take(most).cloned().collect()
             }
             Some(UnitSelection::BestAvailable(best)) if best.adjacent || best.min_together.is_some() => {
-                self.side_by_side(record, best, want.quantity, most)
+                self.pick_adjacent(record, best, requested_line.quantity, most)
             }
-            Some(UnitSelection::BestAvailable(best)) => self.scattered(record, best, most),
+            Some(UnitSelection::BestAvailable(best)) => self.pick_any(record, best, most),
         };
         let taken = (!taken.is_empty()).then(|| UnavailableUnits { item: record.key.clone(), units: taken });
-        Offered { quantity: units.len() as u64, units: Some(units), taken }
+        Offer { quantity: units.len() as u64, units: Some(units), taken }
     }
 
     /// The reservation that is to end first for a wish that does not fit, due or not.
-    pub(super) fn in_the_way(
+    pub(super) fn blocking_hold(
         &self,
         record: &Record,
-        want: &RequestedLine,
+        requested_line: &RequestedLine,
         choice: Option<&UnitSelection>,
         now: Instant,
     ) -> Option<(Instant, ReservationId)> {
         if let Some(UnitSelection::Named(ids)) = choice {
-            let holders = ids.iter().filter_map(|id| match self.stands(&record.key, id) {
+            let holders = ids.iter().filter_map(|id| match self.unit_status(&record.key, id) {
                 UnitStatus::Held(holder) => self.hold(holder),
                 _ => None,
             });
@@ -209,29 +214,29 @@ impl Model {
             if let Some((_, id)) = due.map(|hold| (hold.expires_at, hold.id)).min() {
                 return Some((now, id));
             }
-            if self.available(record) >= i128::from(want.quantity) {
+            if self.available(record) >= i128::from(requested_line.quantity) {
                 return None;
             }
         }
-        self.active(&want.item).first().copied()
+        self.active(&requested_line.item).first().copied()
     }
 
     // Choosing.
 
     /// Free units in the order of their claims.
-    fn free<'r>(&self, record: &'r Record) -> Vec<&'r Seat> {
-        let mut free: Vec<&Seat> = record
+    fn free_units<'r>(&self, record: &'r Record) -> Vec<&'r UnitRecord> {
+        let mut free: Vec<&UnitRecord> = record
             .seats
             .iter()
-            .filter(|seat| self.stands(&record.key, &seat.id) == UnitStatus::Available)
+            .filter(|seat| self.unit_status(&record.key, &seat.id) == UnitStatus::Available)
             .collect();
         free.sort_by_key(|seat| seat.order());
         free
     }
 
     /// Free units that a buyer would take, section by section in the order of preference.
-    fn wanted<'r>(&self, record: &'r Record, best: &BestAvailable) -> Vec<Vec<&'r Seat>> {
-        let mut free = self.free(record);
+    fn matching_free_units<'r>(&self, record: &'r Record, best: &BestAvailable) -> Vec<Vec<&'r UnitRecord>> {
+        let mut free = self.free_units(record);
         free.retain(|seat| seat.place.attributes.include(&best.attributes));
         if best.sections.is_empty() {
             return vec![free];
@@ -248,25 +253,30 @@ impl Model {
         names.iter().map(of).collect()
     }
 
-    fn scattered(&self, record: &Record, best: &BestAvailable, count: usize) -> Vec<Label> {
-        self.wanted(record, best).into_iter().flatten().take(count).map(|seat| seat.id.clone()).collect()
+    fn pick_any(&self, record: &Record, best: &BestAvailable, count: usize) -> Vec<Label> {
+        self.matching_free_units(record, best)
+            .into_iter()
+            .flatten()
+            .take(count)
+            .map(|seat| seat.id.clone())
+            .collect()
     }
 
-    fn side_by_side(&self, record: &Record, best: &BestAvailable, wanted: u64, count: usize) -> Vec<Label> {
+    fn pick_adjacent(&self, record: &Record, best: &BestAvailable, wanted: u64, count: usize) -> Vec<Label> {
         let wanted = usize::try_from(wanted).expect("within the limit");
         let least = best.min_together.map(|k| (k as usize).clamp(1, wanted));
-        let sections = self.wanted(record, best);
-        let free: Vec<&Seat> = self.free(record);
+        let sections = self.matching_free_units(record, best);
+        let free: Vec<&UnitRecord> = self.free_units(record);
         for count in (least.unwrap_or(1)..=count).rev() {
             for section in &sections {
-                if let Some(found) = one_run(record, section, &free, count) {
+                if let Some(found) = best_run(record, section, &free, count) {
                     return ids(&found);
                 }
             }
             let Some(least) = least else { continue };
-            let all: Vec<&Seat> = sections.iter().flatten().copied().collect();
+            let all: Vec<&UnitRecord> = sections.iter().flatten().copied().collect();
             for section in sections.iter().chain([&all]) {
-                if let Some(found) = some_runs(record, section, &free, count, least) {
+                if let Some(found) = split_into_runs(record, section, &free, count, least) {
                     return ids(&found);
                 }
             }
@@ -275,15 +285,15 @@ impl Model {
     }
 }
 
-fn ids(seats: &[&Seat]) -> Vec<Label> {
+fn ids(seats: &[&UnitRecord]) -> Vec<Label> {
     seats.iter().map(|seat| seat.id.clone()).collect()
 }
 
 /// The seat beside another, on the side where positions rise or fall.
-fn beside<'r>(record: &'r Record, seat: &Seat, rising: bool) -> Option<&'r Seat> {
+fn neighbour_of<'r>(record: &'r Record, seat: &UnitRecord, rising: bool) -> Option<&'r UnitRecord> {
     let same_row =
-        |other: &&Seat| other.place.section == seat.place.section && other.place.row == seat.place.row;
-    let mut row: Vec<&Seat> = record.seats.iter().filter(same_row).collect();
+        |other: &&UnitRecord| other.place.section == seat.place.section && other.place.row == seat.place.row;
+    let mut row: Vec<&UnitRecord> = record.seats.iter().filter(same_row).collect();
     row.sort_by_key(|seat| seat.order());
     if !rising {
         row.reverse();
@@ -293,57 +303,58 @@ fn beside<'r>(record: &'r Record, seat: &Seat, rising: bool) -> Option<&'r Seat>
     (next.place.position.abs_diff(seat.place.position) == 1).then_some(next)
 }
 
-fn has(seats: &[&Seat], seat: &Seat) -> bool {
+fn has(seats: &[&UnitRecord], seat: &UnitRecord) -> bool {
     seats.iter().any(|other| other.id == seat.id)
 }
 
 /// Seats from one on, as long as they are side by side and among `some`.
-fn run_from<'r>(record: &'r Record, first: &'r Seat, some: &[&Seat]) -> Vec<&'r Seat> {
+fn run_from<'r>(record: &'r Record, first: &'r UnitRecord, some: &[&UnitRecord]) -> Vec<&'r UnitRecord> {
     let mut run = vec![first];
-    while let Some(next) = beside(record, run[run.len() - 1], true).filter(|next| has(some, next)) {
+    while let Some(next) = neighbour_of(record, run[run.len() - 1], true).filter(|next| has(some, next)) {
         run.push(next);
     }
     run
 }
 
 /// How many single free seats are left beside a run that is taken.
-fn orphans(record: &Record, free: &[&Seat], run: &[&Seat]) -> usize {
-    let alone = |edge: &Seat, rising: bool| {
-        let neighbour = beside(record, edge, rising).filter(|seat| has(free, seat));
-        neighbour.is_some_and(|seat| beside(record, seat, rising).is_none_or(|next| !has(free, next)))
+fn single_units_left(record: &Record, free: &[&UnitRecord], run: &[&UnitRecord]) -> usize {
+    let alone = |edge: &UnitRecord, rising: bool| {
+        let neighbour = neighbour_of(record, edge, rising).filter(|seat| has(free, seat));
+        neighbour.is_some_and(|seat| neighbour_of(record, seat, rising).is_none_or(|next| !has(free, next)))
     };
     usize::from(alone(run[0], false)) + usize::from(alone(run[run.len() - 1], true))
 }
 
 /// So many side by side: the fewest orphans, then the first in the order of claims.
-fn one_run<'r>(
+fn best_run<'r>(
     record: &'r Record,
-    wanted: &[&'r Seat],
-    free: &[&Seat],
+    wanted: &[&'r UnitRecord],
+    free: &[&UnitRecord],
     count: usize,
-) -> Option<Vec<&'r Seat>> {
+) -> Option<Vec<&'r UnitRecord>> {
     let runs = wanted.iter().map(|first| run_from(record, first, wanted));
     let fitting = runs.filter(|run| run.len() >= count).map(|mut run| {
         run.truncate(count);
         run
     });
-    fitting.min_by_key(|run| (orphans(record, free, run), run[0].place.position, run[0].id.clone()))
+    fitting.min_by_key(|run| (single_units_left(record, free, run), run[0].place.position, run[0].id.clone()))
 }
 
 /// So many in as few runs as can be, the longest first and none shorter than `least`; the last piece like a single run.
-fn some_runs<'r>(
+fn split_into_runs<'r>(
     record: &'r Record,
-    wanted: &[&'r Seat],
-    free: &[&Seat],
+    wanted: &[&'r UnitRecord],
+    free: &[&UnitRecord],
     count: usize,
     least: usize,
-) -> Option<Vec<&'r Seat>> {
-    let begins = |seat: &&&Seat| beside(record, seat, false).is_none_or(|before| !has(wanted, before));
-    let mut runs: Vec<Vec<&Seat>> =
+) -> Option<Vec<&'r UnitRecord>> {
+    let begins =
+        |seat: &&&UnitRecord| neighbour_of(record, seat, false).is_none_or(|before| !has(wanted, before));
+    let mut runs: Vec<Vec<&UnitRecord>> =
         wanted.iter().filter(begins).map(|first| run_from(record, first, wanted)).collect();
     runs.retain(|run| run.len() >= least);
     runs.sort_by_key(|run| (usize::MAX - run.len(), run[0].place.position, run[0].id.clone()));
-    let mut pieces: Vec<Vec<&Seat>> = Vec::new();
+    let mut pieces: Vec<Vec<&UnitRecord>> = Vec::new();
     let mut left = count;
     while left > runs.first()?.len() {
         let run = runs.remove(0);
@@ -362,7 +373,7 @@ fn some_runs<'r>(
     if lacks > 0 {
         return None;
     }
-    let rest: Vec<&Seat> = runs.into_iter().flatten().collect();
-    pieces.push(one_run(record, &rest, free, left)?);
+    let rest: Vec<&UnitRecord> = runs.into_iter().flatten().collect();
+    pieces.push(best_run(record, &rest, free, left)?);
     Some(pieces.into_iter().flatten().collect())
 }

@@ -8,8 +8,8 @@ use proptest::sample::select;
 use stockhold_domain::{
     Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, Outcome, Pool, Seconds, Status, decide,
 };
-use stockhold_store::conformance::{Cast, Op, Random, START, TTLS, maker};
-use stockhold_store::model::{Model, NaiveState, audit, same, same_hold, successor};
+use stockhold_store::conformance::{Op, OpContext, Random, START, TTLS, maker};
+use stockhold_store::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 
 /// How a clock moves before a command.
 #[derive(Clone, Copy, Debug)]
@@ -64,22 +64,22 @@ fn op() -> impl Strategy<Value = Op> {
     let time = || option::of(prop_oneof![4 => ttl(), 1 => Just(0)]);
     prop_oneof![
         10 => (lines(), option::weighted(0.8, ttl()), any::<bool>(), key())
-            .prop_map(|(wants, ttl, partial, key)| Op::Reserve { wants, ttl, partial, key }),
+            .prop_map(|(lines, ttl, partial, key)| Op::Reserve { lines, ttl, partial, key }),
         4 => (hold(), option::of(0..2_u8), key())
             .prop_map(|(hold, order, key)| Op::Confirm { hold, order, key }),
         3 => (hold(), key()).prop_map(|(hold, key)| Op::Release { hold, key }),
         3 => (hold(), ttl(), key()).prop_map(|(hold, ttl, key)| Op::Extend { hold, ttl, key }),
         3 => (hold(), option::of(lines()), key())
-            .prop_map(|(hold, wants, key)| Op::Return { hold, wants, key }),
+            .prop_map(|(hold, lines, key)| Op::Return { hold, lines, key }),
         3 => (0..4_u8, option::weighted(0.8, 0..16_u8), option::of(0..4_u8), time(), time(), version())
             .prop_map(|(item, total, safety_stock, default_ttl, max_hold, version)| {
                 Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
             }),
         2 => (0..4_u8, -6..7_i8, version(), key())
-            .prop_map(|(item, delta, version, key)| Op::Adjust { item, delta, version, key }),
-        1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::Sale { scope, paused }),
+            .prop_map(|(item, delta, version, key)| Op::AdjustStock { item, delta, version, key }),
+        1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::SetSale { scope, paused }),
         1 => Just(Op::Sweep),
-        2 => any::<u8>().prop_map(|sent| Op::Again { sent }),
+        2 => any::<u8>().prop_map(|sent| Op::Retry { sent }),
     ]
 }
 
@@ -87,7 +87,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn op_of_a_hall() -> impl Strategy<Value = Op> {
     let seats =
         (any::<u8>(), any::<u8>(), any::<u8>(), prop::bool::weighted(0.2), ttl(), any::<bool>(), key())
-            .prop_map(|(count, how, which, counted, ttl, partial, key)| Op::Seats {
+            .prop_map(|(count, how, which, counted, ttl, partial, key)| Op::ReserveUnits {
                 count,
                 how,
                 which,
@@ -99,9 +99,9 @@ fn op_of_a_hall() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => seats,
         2 => (any::<u8>(), any::<u8>(), any::<u8>(), prop::bool::weighted(0.8))
-            .prop_map(|(row, first, count, placed)| Op::AddSeats { row, first, count, placed }),
-        1 => (any::<u8>(), any::<u8>()).prop_map(|(row, seat)| Op::RetireSeat { row, seat }),
-        3 => (0..12_u8, any::<u8>(), key()).prop_map(|(hold, which, key)| Op::ReturnSeats { hold, which, key }),
+            .prop_map(|(row, first, count, placed)| Op::AddUnits { row, first, count, placed }),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(row, seat)| Op::RetireUnit { row, seat }),
+        3 => (0..12_u8, any::<u8>(), key()).prop_map(|(hold, which, key)| Op::ReturnUnits { hold, which, key }),
         12 => op(),
     ]
 }
@@ -109,8 +109,8 @@ fn op_of_a_hall() -> impl Strategy<Value = Op> {
 /// Rules under which every level has something to say.
 fn rules() -> HoldLimits {
     let seconds = |seconds| Some(Seconds::new(seconds).unwrap());
-    let cast = Cast::new(0, "");
-    let hub = Label::new(cast.items()[2].location()).unwrap();
+    let context = OpContext::new(0, "");
+    let hub = Label::new(context.items()[2].location()).unwrap();
     HoldLimits { locations: vec![(hub, seconds(3), seconds(60))], ..HoldLimits::default() }
 }
 
@@ -119,7 +119,7 @@ struct Pair {
     state: NaiveState,
     model: Model,
     rules: HoldLimits,
-    cast: Cast,
+    context: OpContext,
     events: Vec<Event>,
     keys: Vec<KeyRecord>,
     now: Instant,
@@ -133,7 +133,7 @@ impl Pair {
             state: NaiveState::default(),
             model: Model::new(rules.clone()),
             rules,
-            cast: Cast::new(0, ""),
+            context: OpContext::new(0, ""),
             events: Vec::new(),
             keys: Vec::new(),
             now: START,
@@ -149,14 +149,14 @@ impl Pair {
     }
 
     /// The same with a hall that has a few seats.
-    fn with_a_hall() -> Self {
+    fn with_unit_item() -> Self {
         let mut pair = Self::new();
-        pair.cast = Cast::with_a_hall(0, "");
-        let hall = pair.cast.items().last().unwrap().clone();
-        let opened = pair.cast.wrap(maker::set_hall(&hall));
+        pair.context = OpContext::with_unit_item(0, "");
+        let hall = pair.context.items().last().unwrap().clone();
+        let opened = pair.context.wrap(maker::create_unit_item(&hall));
         pair.run_envelope(&opened, true);
         for row in 0..3 {
-            pair.run(&Op::AddSeats { row, first: 0, count: 5, placed: true }, true);
+            pair.run(&Op::AddUnits { row, first: 0, count: 5, placed: true }, true);
         }
         pair
     }
@@ -178,7 +178,7 @@ impl Pair {
 
     /// Runs one op, and checks everything that can be said after it.
     fn run(&mut self, op: &Op, monotone: bool) {
-        let envelope = self.cast.envelope(op);
+        let envelope = self.context.envelope(op);
         self.run_envelope(&envelope, monotone);
     }
 
@@ -187,7 +187,10 @@ impl Pair {
         let outcome = self.decide(envelope);
         if monotone {
             let expected = self.model.run(envelope, self.now);
-            assert!(same(&expected, &outcome), "{envelope:?}\nexpected {expected:?}\ngot      {outcome:?}");
+            assert!(
+                outcomes_agree(&expected, &outcome),
+                "{envelope:?}\nexpected {expected:?}\ngot      {outcome:?}"
+            );
             let items: Vec<_> = self.model.items();
             assert_eq!(items.len(), self.state.items.len());
             for item in &items {
@@ -199,11 +202,11 @@ impl Pair {
             assert_eq!(self.model.holds().len(), self.state.holds.len());
             for hold in self.model.holds() {
                 let got = &self.state.holds[&hold.id];
-                assert!(same_hold(hold, got), "expected {hold:?}\ngot      {got:?}");
+                assert!(holds_agree(hold, got), "expected {hold:?}\ngot      {got:?}");
             }
         }
         audit(&self.state).unwrap();
-        successor(&before, &self.state).unwrap();
+        check_successor(&before, &self.state).unwrap();
         for hold in self.state.holds.values().filter(|hold| hold.status == Status::Expired) {
             let at = hold.closing.as_ref().unwrap().at;
             assert!(at <= self.newest, "expired at an instant that no clock has shown: {hold:?}");
@@ -238,7 +241,7 @@ proptest! {
 
     #[test]
     fn decide_is_the_model_with_units_too(steps in vec((forwards(), op_of_a_hall()), STEPS)) {
-        let mut pair = Pair::with_a_hall();
+        let mut pair = Pair::with_unit_item();
         for (tick, op) in &steps {
             pair.tick(*tick, true);
             pair.run(op, true);
@@ -247,7 +250,7 @@ proptest! {
 
     #[test]
     fn books_of_units_balance_whatever_the_clock_does(steps in vec((both_ways(), op_of_a_hall()), STEPS)) {
-        let mut pair = Pair::with_a_hall();
+        let mut pair = Pair::with_unit_item();
         for (tick, op) in &steps {
             pair.tick(*tick, false);
             pair.run(op, false);
@@ -271,15 +274,12 @@ fn histories_get_everywhere() {
     let mut seen = std::collections::BTreeMap::<String, u32>::new();
     for seed in 0..60 {
         let mut random = Random::new(seed);
-        let mut pair = if seed % 3 == 0 { Pair::with_a_hall() } else { Pair::new() };
+        let mut pair = if seed % 3 == 0 { Pair::with_unit_item() } else { Pair::new() };
         for _ in 0..60 {
             pair.tick(Tick::By(random.pick(&[0, MILLI, SECOND, 3 * SECOND])), true);
-            let op = if seed % 3 == 0 {
-                Op::random_with_a_hall(&mut random)
-            } else {
-                Op::random(&mut random, true)
-            };
-            let envelope = pair.cast.envelope(&op);
+            let op =
+                if seed % 3 == 0 { Op::random_with_unit_item(&mut random) } else { Op::random(&mut random) };
+            let envelope = pair.context.envelope(&op);
             let outcome = format!("{:?}", pair.decide(&envelope));
             let words: String = outcome.chars().take_while(|c| c.is_alphabetic() || *c == '(').collect();
             *seen.entry(words).or_default() += 1;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use stockhold_domain::{
     AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, Extend,
-    Fulfilment, ItemKey, Label, Mode, NewUnit, Patch, Precondition, Release, RequestedLine, ReservationId,
-    Reserve, RetireUnit, Return, ReturnSelection, Scope, SetSale, SetStock, UnitSelection,
+    Fulfilment, ItemKey, Label, Mode, NewUnit, OptionalTerms, Patch, Precondition, Release, RequestedLine,
+    ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, SetSale, SetStock,
+    UnitSelection,
 };
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
@@ -69,36 +70,34 @@ fn named(ids: &[&str]) -> Basket {
     with_selections(Some(UnitSelection::Named(labels(ids))))
 }
 
+fn optional(reserve: &mut Reserve) -> &mut OptionalTerms {
+    reserve.terms.optional.get_or_insert_default()
+}
+
 fn reserves(table: &mut Table) {
     let base = Reserve {
-        owner_id: label("o"),
         basket: counted(&[("hall", 2), ("tin", 1)]),
         ttl: None,
         fulfilment: Fulfilment::All,
-        pool: None,
-        channel: None,
-        customer_id: None,
-        session_id: None,
-        metadata: None,
+        terms: ReserveTerms { owner_id: label("o"), optional: None },
     };
     table.add(
         "reserve",
         &base,
         Command::Reserve,
         &[
-            ("owner", &|asked| asked.owner_id = label("p")),
+            ("owner", &|asked| asked.terms.owner_id = label("p")),
             ("ttl", &|asked| asked.ttl = Some(seconds(5))),
             ("another ttl", &|asked| asked.ttl = Some(seconds(6))),
             ("fulfilment", &|asked| asked.fulfilment = Fulfilment::Partial),
-            ("pool", &|asked| asked.pool = Some(label("a"))),
-            ("channel", &|asked| asked.channel = Some(label("a"))),
-            ("another channel", &|asked| asked.channel = Some(label("b"))),
-            ("customer", &|asked| asked.customer_id = Some(label("a"))),
-            ("another customer", &|asked| asked.customer_id = Some(label("b"))),
-            ("session", &|asked| asked.session_id = Some(label("a"))),
-            ("another session", &|asked| asked.session_id = Some(label("b"))),
-            ("metadata", &|asked| asked.metadata = Some("{}".into())),
-            ("other metadata", &|asked| asked.metadata = Some("[]".into())),
+            ("channel", &|asked| optional(asked).channel = Some(label("a"))),
+            ("another channel", &|asked| optional(asked).channel = Some(label("b"))),
+            ("customer", &|asked| optional(asked).customer_id = Some(label("a"))),
+            ("another customer", &|asked| optional(asked).customer_id = Some(label("b"))),
+            ("session", &|asked| optional(asked).session_id = Some(label("a"))),
+            ("another session", &|asked| optional(asked).session_id = Some(label("b"))),
+            ("metadata", &|asked| optional(asked).metadata = Some("{}".into())),
+            ("other metadata", &|asked| optional(asked).metadata = Some("[]".into())),
             ("quantity", &|asked| asked.basket = counted(&[("hall", 3), ("tin", 1)])),
             ("another item", &|asked| asked.basket = counted(&[("hall", 2), ("ton", 1)])),
             ("one item less", &|asked| asked.basket = counted(&[("hall", 2)])),

@@ -4,6 +4,6 @@
 mod decide_against_model;
 mod fingerprints;
 mod flaw;
-mod mangled;
 mod memory_world;
+mod mutated;
 mod suite;

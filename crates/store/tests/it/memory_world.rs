@@ -10,7 +10,7 @@ use stockhold_domain::{
 };
 use stockhold_store::conformance::{START, World};
 use stockhold_store::model::{self, NaiveState};
-use stockhold_store::{EventRow, Failure, Found, Query, UnitHistory, codec};
+use stockhold_store::{EventRow, Failure, Query, QueryResult, UnitHistory, codec};
 
 /// Commands that this store decides at once.
 const BATCH: usize = 64;
@@ -27,8 +27,6 @@ pub(crate) struct MemoryWorld {
     /// How much of it there was before the newest batch.
     before: (usize, usize),
     flaw: Option<Flaw>,
-    /// Knows only the commands that every store knows, and keeps no events to show.
-    thin: bool,
     /// First answers by key, for worlds that should not keep them.
     answers: BTreeMap<KeyHash, Outcome>,
 }
@@ -42,14 +40,8 @@ impl MemoryWorld {
             keys: Vec::new(),
             before: (0, 0),
             flaw,
-            thin: false,
             answers: BTreeMap::new(),
         }
-    }
-
-    pub(crate) fn thin() -> Self {
-        let state = Shown { counts_only: true, ..Shown::default() };
-        Self { thin: true, state, ..Self::new(None) }
     }
 
     fn has(&self, flaw: Flaw) -> bool {
@@ -207,9 +199,6 @@ impl MemoryWorld {
     }
 
     fn rows(&self) -> Vec<EventRow> {
-        if self.thin {
-            return Vec::new();
-        }
         let step = if self.has(Flaw::SkipsPositions) { 2 } else { 1 };
         let rows = self.events.iter().cloned().zip((1..).step_by(step));
         rows.map(|(event, position)| EventRow { position, event }).collect()
@@ -227,26 +216,7 @@ impl MemoryWorld {
 }
 
 impl World for MemoryWorld {
-    fn complete(&self) -> bool {
-        !self.thin
-    }
-
-    fn keeps_units(&self) -> bool {
-        !self.thin
-    }
-
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
-        for Envelope { command, .. } in commands.iter().filter(|_| self.thin) {
-            let known = matches!(
-                command,
-                Command::Reserve(_)
-                    | Command::Confirm(_)
-                    | Command::Release(_)
-                    | Command::SetStock(_)
-                    | Command::Sweep
-            );
-            assert!(known, "a thin store was asked to {command:?}");
-        }
         self.run(commands)
     }
 
@@ -262,7 +232,7 @@ impl World for MemoryWorld {
         if self.has(Flaw::ForgetsKeysOnRestart) {
             self.keys.clear();
         }
-        let mut state = Shown { flaw: self.flaw, counts_only: self.thin, ..Shown::default() };
+        let mut state = Shown { flaw: self.flaw, ..Shown::default() };
         self.events.iter().for_each(|event| state.apply(event));
         self.keys.iter().for_each(|key| state.remember(key));
         if self.has(Flaw::ForgetsPausesOnRestart) {
@@ -281,19 +251,19 @@ impl World for MemoryWorld {
         self.run(commands)
     }
 
-    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
         let rows = self.rows();
         Ok(match query {
-            Query::Items(keys) => Found::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
-            Query::Reservation(id) => Found::Reservation(self.shown_hold(id)),
+            Query::Items(keys) => QueryResult::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
+            Query::Reservation(id) => QueryResult::Reservation(self.shown_hold(id)),
             Query::Unit { item, unit } => {
-                Found::Unit(self.state.state.pools.get(&item).and_then(|pool| pool.get(&unit)).cloned())
+                QueryResult::Unit(self.state.state.pools.get(&item).and_then(|pool| pool.get(&unit)).cloned())
             }
             Query::UnitHistory { item, unit } => {
                 let mut history = UnitHistory::new(&item, &unit);
-                rows.into_iter().rev().for_each(|row| history.look_at(row));
+                rows.into_iter().rev().for_each(|row| history.add_older(row));
                 let events = history.into_rows();
-                Found::UnitHistory(Some(events).filter(|events| !events.is_empty()))
+                QueryResult::UnitHistory(Some(events).filter(|events| !events.is_empty()))
             }
             other => model::find(&rows, &other),
         })
@@ -305,8 +275,6 @@ impl World for MemoryWorld {
 struct Shown {
     state: NaiveState,
     flaw: Option<Flaw>,
-    /// Knows no units with ids.
-    counts_only: bool,
     /// Reservations that no deadline leads to any more.
     lost: BTreeSet<ReservationId>,
 }
@@ -359,10 +327,6 @@ impl State for Shown {
         let mut found = self.state.clone();
         found.holds.retain(|id, _| !self.lost.contains(id));
         found.earliest(item)
-    }
-
-    fn keeps_units(&self) -> bool {
-        !self.counts_only
     }
 
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {

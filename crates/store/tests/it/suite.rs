@@ -20,16 +20,6 @@ fn a_right_world_passes_every_case_alone_and_together() {
 }
 
 #[test]
-fn a_thin_world_is_asked_for_no_more_than_it_knows() {
-    let failed = run_cases(&mut MemoryWorld::thin());
-    assert!(failed.is_empty(), "{failed:#?}");
-    for seed in 0..SEEDS {
-        random_history(&mut MemoryWorld::thin(), seed, STEPS).unwrap();
-        stepping_history(&mut MemoryWorld::thin(), seed, STEPS).unwrap();
-    }
-}
-
-#[test]
 fn every_case_has_a_name_of_its_own() {
     let mut names: Vec<_> = cases().iter().map(|case| case.name).collect();
     let all = names.len();

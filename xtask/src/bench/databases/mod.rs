@@ -15,12 +15,12 @@ mod store;
 
 use super::base::{Contents, fill};
 use super::machine::{describe, provenance};
-use crate::database::let_in;
+use crate::database::make_readable;
 use crate::load::{Plan, raise_open_files};
 use crate::rng::Rng;
-use crate::spawn::{scratch, server_binary};
+use crate::spawn::{Build, scratch, server_binary};
 use crate::{Outcome, fail};
-use report::{Series, Taken};
+use report::{DatabaseResults, Series};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Store;
@@ -118,9 +118,9 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     if !options.halls && !wanted("postgresql") && !wanted("mariadb") {
         return fail("the embedded store is measured with --halls here, and by `cargo xtask bench`");
     }
-    let binary = server_binary(options.server.as_deref())?;
+    let binary = server_binary(options.server.as_deref(), Build::Release)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-databases-")?;
-    let_in(folder.path())?;
+    make_readable(folder.path())?;
     raise_open_files()?;
     println!("{}\n{}", provenance()?, describe(folder.path())?.join("\n"));
     let lab = Lab { binary: &binary, folder: folder.path(), options };
@@ -186,7 +186,7 @@ fn finish(store: &Store<'_>, tables: &str) -> Outcome<()> {
 
 fn of(rivals: &impl Rivals, store: &Store<'_>, options: &Options, limits: &Limits) -> Outcome<String> {
     let plan = Plan { warm_up: WARM_UP, measure: Duration::from_secs(options.seconds) };
-    let mut taken = Taken::default();
+    let mut taken = DatabaseResults::default();
     for round in 1..=options.rounds {
         let seed = |part: u64| Rng::new((round << 8) | part).next();
         // What comes first finds the database at rest: by turns.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// Everything that the rounds gave over one database.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct DatabaseResults {
     /// The store's rate in each round; with batches of one; by two servers.
     pub(super) together: Vec<f64>,
     pub(super) alone: Vec<f64>,
@@ -33,8 +33,8 @@ impl Series {
 }
 
 /// As Markdown.
-pub(super) fn of(taken: &Taken, limits: &Limits, connections: usize) -> Outcome<String> {
-    let Taken { together, alone, two, forms, procedures, steady } = taken;
+pub(super) fn of(taken: &DatabaseResults, limits: &Limits, connections: usize) -> Outcome<String> {
+    let DatabaseResults { together, alone, two, forms, procedures, steady } = taken;
     let ratios = |of: &dyn Fn(usize) -> f64| -> Vec<f64> {
         together.iter().enumerate().map(|(round, rate)| rate / of(round)).collect()
     };

@@ -1,7 +1,7 @@
 //! The binary over a database, started for each measurement and stopped after it.
 
 use super::super::base::start;
-use super::super::books::{Books, HOT};
+use super::super::counter_audit::{CounterAudit, HOT};
 use super::super::lab::{TTL_SECONDS, run as drive};
 use super::super::promise;
 use crate::load::http::Reserves;
@@ -53,7 +53,7 @@ impl Store<'_> {
     /// Reserves of one SKU by half of the connections at each of two servers, together a second.
     pub(super) fn two_servers(&self, connections: usize, plan: Plan, seed: u64) -> Outcome<f64> {
         let servers = [self.serve(None)?, self.serve(None)?];
-        let books = Books::open(servers[0].address, HOT, 1)?;
+        let books = CounterAudit::open(servers[0].address, HOT, 1)?;
         let halves = std::thread::scope(|scope| {
             let halves = servers.each_ref().map(|server| {
                 let mut reserves =

@@ -66,7 +66,7 @@ impl Deciding {
 }
 
 impl From<Job> for Pending {
-    fn from(Job { ask, reply }: Job) -> Self {
+    fn from(Job { request: ask, reply }: Job) -> Self {
         Self { ask, reply, brought: Brought::default(), reads: 0, done: Vec::new() }
     }
 }

@@ -28,7 +28,7 @@ fn core() -> Core {
 
 fn pending(envelope: Envelope) -> Pending {
     let reply = ReplyTo { inbox: Arc::new(Nobody::default()), ticket: 0 };
-    Job { ask: Request::Command(Box::new(envelope)), reply }.into()
+    Job { request: Request::Command(Box::new(envelope)), reply }.into()
 }
 
 fn later(seconds: i64) -> Instant {

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::hash::Hasher;
 use stockhold_domain::{HoldChange, ItemKey, Label, ReservationId, Transition};
 use stockhold_store::codec::DecodeError;
-use stockhold_store::each_unit;
+use stockhold_store::for_each_unit;
 
 pub(crate) use recount::Recount;
 
@@ -161,13 +161,13 @@ impl UnflushedPostings {
         let mut seen: [Option<&ItemKey>; SEEN_ITEMS] = [None; SEEN_ITEMS];
         let mut next = (0..SEEN_ITEMS).cycle();
         for event in &batch.events {
-            each_unit(&event.transition, |item, unit, _| self.put(self.terms.unit(item, unit), number));
+            for_each_unit(&event.transition, |item, unit, _| self.put(self.terms.unit(item, unit), number));
             let Transition::Hold { change, hold, .. } = &event.transition else { continue };
             if *change != HoldChange::Created {
                 self.put(self.terms.reservation(hold.id), number);
                 continue;
             }
-            self.put(self.terms.owner(hold.terms.owner_id.as_str()), number);
+            self.put(self.terms.owner(hold.terms.reserve.owner_id.as_str()), number);
             for line in &*hold.lines {
                 if seen.contains(&Some(&line.item)) {
                     continue;

@@ -204,7 +204,7 @@ impl Machine {
     /// Hands something in. Answers with what was decided so far that nothing durable has to follow.
     pub fn submit(&mut self, ask: Request, ticket: u64, clock: Instant) -> Vec<Decided> {
         let inbox: Arc<dyn Inbox> = self.tray.clone();
-        self.admit(Job { ask, reply: ReplyTo { inbox, ticket } }.into(), clock)
+        self.admit(Job { request: ask, reply: ReplyTo { inbox, ticket } }.into(), clock)
     }
 
     fn admit(&mut self, pending: Pending, clock: Instant) -> Vec<Decided> {

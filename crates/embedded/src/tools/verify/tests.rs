@@ -22,7 +22,8 @@ use stockhold_domain::{
     StockCounters, Transition, UnitStatus,
 };
 use stockhold_store::conformance::maker::{
-    add_units, confirm, label, pause, release, reserve, reserve_named, return_of, row, set_hall, set_stock,
+    add_units, confirm, create_unit_item, label, pause, release, reserve, reserve_named, return_of, row,
+    set_stock,
 };
 use stockhold_store::conformance::{Maker, World};
 
@@ -55,7 +56,7 @@ impl Shop {
             }
         };
         run(set_stock(&tins, 100));
-        run(set_hall(&hall));
+        run(create_unit_item(&hall));
         run(add_units(&hall, row("stalls", "A", &["a", "b", "c", "d"])));
         // Enough for more than one look at what the runs mention.
         for n in 0..60 {

@@ -20,8 +20,6 @@ pub(crate) enum Kind {
     Lines,
     /// Names units, which the item counts: no value is right.
     Units,
-    /// Names a pool, which no item has: no text is right.
-    Pool,
 }
 
 /// A route, a body that it takes, and the fields that the body may have.
@@ -50,7 +48,7 @@ pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
     let mut wrongs = nowhere.map(|text| (text.as_bytes().to_vec(), "")).collect::<Vec<_>>();
     let mut add = |texts: &[&str]| wrongs.extend(texts.iter().map(|text| (text.as_bytes().to_vec(), "")));
     match kind {
-        Kind::Text | Kind::Key | Kind::Pool => {
+        Kind::Text | Kind::Key => {
             let longest = if kind == Kind::Key { 255 } else { 128 };
             add(&[
                 "1",
@@ -65,9 +63,6 @@ pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
             ]);
             add(&["\"\\udc00\\ud800\"", "\"\\q\"", "\"\\u12\"", &format!("\"{}\"", "x".repeat(longest + 1))]);
             add(&[&format!("\"{}\"", "é".repeat(longest / 2 + 1))]);
-            if kind == Kind::Pool {
-                add(&["\"vip\""]);
-            }
             for raw in [&b"\"a\xffb\""[..], b"\"a\x00b\"", b"\"a\nb\"", b"\"\xed\xa0\x80\"", b"\"\xc0\xaf\""]
             {
                 wrongs.push((raw.to_vec(), ""));
@@ -189,7 +184,6 @@ fn routes(wire: &mut Wire) -> Vec<Route> {
         ("/idempotency_key", Kind::Key),
         ("/fulfilment", Kind::Word),
         ("/channel", Kind::Text),
-        ("/pool", Kind::Pool),
         ("/customer_id", Kind::Text),
         ("/session_id", Kind::Text),
         ("/metadata", Kind::Metadata),
@@ -294,13 +288,13 @@ fn every_field_in_every_way() {
                 }
                 check(wire, route, &with(&route.good, pointer, &raw), &format!("{pointer}{under}"));
             }
-            if kind == Kind::Units || kind == Kind::Pool {
+            if kind == Kind::Units {
                 continue;
             }
             // There twice, both times with a value that is right.
             let name = pointer.rsplit_once('/').unwrap().1;
             let right = match kind {
-                Kind::Text | Kind::Key | Kind::Pool | Kind::Units => "\"o\"",
+                Kind::Text | Kind::Key | Kind::Units => "\"o\"",
                 Kind::Quantity | Kind::Stock | Kind::Delta | Kind::Ttl => "1",
                 Kind::Word if name == "mode" => "\"counted\"",
                 Kind::Word => "\"all\"",

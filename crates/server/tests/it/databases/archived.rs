@@ -49,7 +49,7 @@ impl Inbox for Desk {
 fn run(store: &dyn Store, envelope: Envelope) -> Option<ReservationId> {
     let desk = Arc::new(Desk::default());
     let reply = ReplyTo { inbox: Arc::clone(&desk) as Arc<dyn Inbox>, ticket: 0 };
-    store.submit(Job { ask: Request::Command(Box::new(envelope)), reply });
+    store.submit(Job { request: Request::Command(Box::new(envelope)), reply });
     store.flush();
     let answered = desk.1.wait_while(desk.0.lock().unwrap(), |answer| answer.is_none()).unwrap().take();
     match answered {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use stockhold_domain::{Hold, Outcome, Rejection, ReservationId, Status};
 use stockhold_sql::{Archive, Archived, BooksError, Options, Sink};
 use stockhold_store::conformance::{Maker, maker};
-use stockhold_store::{EventRow, Failure, Found, Query, Store};
+use stockhold_store::{EventRow, Failure, Query, QueryResult, Store};
 
 /// What is written, and when that fails.
 #[derive(Default)]
@@ -95,15 +95,15 @@ pub(super) fn what_is_old_and_over_leaves_and_the_rest_adds_up<S: Shop>(shop: &m
         assert_eq!(hold(&*store, id).unwrap().status, Status::Active, "whoever is active never leaves");
     }
     let history = Desk::new().find(&*store, Query::History(old.confirmed));
-    let Ok(Found::History(Some(rows))) = history else { panic!("{history:?}") };
+    let Ok(QueryResult::History(Some(rows))) = history else { panic!("{history:?}") };
     assert_eq!(rows.len(), 1, "what is kept of it is its end");
 
     // Positions go on, and whoever asks for what has left is told where to begin.
     for asked in [0, 1, through - 1] {
         let found = events_after(&*store, asked);
-        assert!(matches!(found, Ok(Found::Archived { through: told }) if told == through), "{found:?}");
+        assert!(matches!(found, Ok(QueryResult::Archived { through: told }) if told == through), "{found:?}");
     }
-    let Ok(Found::Events(rows)) = events_after(&*store, through) else { panic!("they are there") };
+    let Ok(QueryResult::Events(rows)) = events_after(&*store, through) else { panic!("they are there") };
     assert!(rows.iter().zip(through + 1..).all(|(row, position)| row.position == position));
     assert_eq!(rows.last().unwrap().position, newest(&*store));
 
@@ -131,11 +131,11 @@ fn everything_leaves_in_the_end<S: Shop>(shop: &mut S, young: &Traces) {
     assert_eq!((verdict.events, verdict.keys, verdict.reservations), (0, 0, [0; 4]));
     assert!(verdict.items > 0);
     let found = events_after(&*store, through - 1);
-    assert!(matches!(found, Ok(Found::Archived { through: told }) if told == through), "{found:?}");
-    assert!(matches!(events_after(&*store, through), Ok(Found::Events(rows)) if rows.is_empty()));
+    assert!(matches!(found, Ok(QueryResult::Archived { through: told }) if told == through), "{found:?}");
+    assert!(matches!(events_after(&*store, through), Ok(QueryResult::Events(rows)) if rows.is_empty()));
     assert_eq!(dropped(shop).0.events, 0, "there is nothing more");
     let next = every_command(&*store, &mut maker, "next");
-    let Ok(Found::Events(rows)) = events_after(&*store, through) else { panic!("they are there") };
+    let Ok(QueryResult::Events(rows)) = events_after(&*store, through) else { panic!("they are there") };
     assert_eq!(rows[0].position, through + 1);
     assert_eq!(hold(&*store, next.active).unwrap().status, Status::Active);
     adds_up(shop);

@@ -11,7 +11,7 @@ use crate::wire::PostgresWire;
 use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, ReservationId, Scope};
 use stockhold_sql::{Options, Verdict};
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Failure, Found, Query, Store};
+use stockhold_store::{Failure, Query, QueryResult, Store};
 
 /// A database with a clock in the test's hands.
 pub(crate) trait Shop {
@@ -215,7 +215,7 @@ fn newest(store: &dyn Store) -> u64 {
     store.newest()
 }
 
-fn events_after(store: &dyn Store, after: u64) -> Result<Found, Failure> {
+fn events_after(store: &dyn Store, after: u64) -> Result<QueryResult, Failure> {
     Desk::new().find(store, Query::Events { after, limit: 10_000 })
 }
 

@@ -9,12 +9,12 @@ use stockhold_domain::{
 };
 use stockhold_sql::{Archive, Migrated};
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{EventRow, Found, Query, Store, UNIT_HISTORY};
+use stockhold_store::{EventRow, Query, QueryResult, Store, UNIT_HISTORY_LIMIT};
 
 pub(super) fn history(store: &dyn Store, item: &ItemKey, unit: &str) -> Vec<EventRow> {
     let query = Query::UnitHistory { item: item.clone(), unit: maker::label(unit) };
     match Desk::new().find(store, query) {
-        Ok(Found::UnitHistory(Some(rows))) => rows,
+        Ok(QueryResult::UnitHistory(Some(rows))) => rows,
         other => panic!("{other:?}"),
     }
 }
@@ -71,12 +71,12 @@ pub(super) fn a_history_takes_no_more_room_than_it_shows<S: Shop>(shop: &mut S) 
     let (store, mut maker) = (shop.store(), Maker::new(132, "long-"));
     let hall = hall(&*store, &mut maker, 1, 2);
     let longer = "octet_length(history) > 512 OR octet_length(history) % 8 <> 0";
-    for _ in 0..UNIT_HISTORY {
+    for _ in 0..UNIT_HISTORY_LIMIT {
         let hold = held(&*store, &mut maker, &hall, "r00-00");
         run(&*store, maker.wrap(maker::release(hold))).unwrap();
     }
     let shown = history(&*store, &hall, "r00-00");
-    assert_eq!((shown.len(), kinds(&shown)[0]), (UNIT_HISTORY, "held"));
+    assert_eq!((shown.len(), kinds(&shown)[0]), (UNIT_HISTORY_LIMIT, "held"));
     // One history is as long as it may be, and none is longer: the table refuses any other count.
     shop.sql(&format!(
         "CREATE TABLE {{t}}found (n BIGINT CHECK (n = 1));

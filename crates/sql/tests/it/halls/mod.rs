@@ -9,7 +9,7 @@ use crate::books::{Shop, adds_up, for_every_dialect};
 use crate::fixture::run;
 use stockhold_domain::{Envelope, Hold, ItemKey, Outcome, Unit, UnitStatus};
 use stockhold_store::conformance::{Maker, maker};
-use stockhold_store::{Failure, Found, Query, Store, UnitFilter};
+use stockhold_store::{Failure, Query, QueryResult, Store, UnitFilter};
 
 for_every_dialect! { halls:
     races:
@@ -56,7 +56,7 @@ fn hall_of(
     row_of: impl Fn(usize) -> Vec<String>,
 ) -> ItemKey {
     let hall = maker.item("hall");
-    run(store, maker.wrap(maker::set_hall(&hall))).unwrap();
+    run(store, maker.wrap(maker::create_unit_item(&hall))).unwrap();
     for row in 0..rows {
         let ids = row_of(row);
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -71,7 +71,7 @@ fn hall_of(
 fn units(store: &dyn Store, item: &ItemKey) -> Vec<Unit> {
     let filter = UnitFilter { item: item.clone(), status: None, section: None, after: None, limit: 4_096 };
     match crate::fixture::Desk::new().find(store, Query::Units(filter)) {
-        Ok(Found::Units(Some(page))) => page.units,
+        Ok(QueryResult::Units(Some(page))) => page.units,
         other => panic!("{other:?}"),
     }
 }

@@ -6,7 +6,7 @@ use crate::workload::books_balance;
 use stockhold_domain::{Command, Envelope, HoldChange, Instant, ItemKey, Transition, limits};
 use stockhold_sql::mysql::MysqlStore;
 use stockhold_store::conformance::{Maker, START, maker};
-use stockhold_store::{Found, Query};
+use stockhold_store::{Query, QueryResult};
 
 /// Items with the longest names that there are.
 fn long_named(store: &MysqlStore, maker: &mut Maker, count: usize) -> Vec<ItemKey> {
@@ -30,7 +30,7 @@ fn units_of_large_commits_have_histories_of_what_moved_them() {
     let store = bench.connect();
     let mut maker = Maker::new(91, "wide-");
     let hall = maker.item("hall");
-    run(&store, maker.wrap(maker::set_hall(&hall))).unwrap();
+    run(&store, maker.wrap(maker::create_unit_item(&hall))).unwrap();
     let ids: Vec<String> =
         (0..HOLDS * UNITS).map(|n| format!("{n:0>width$}", width = limits::LABEL_BYTES)).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -51,7 +51,7 @@ fn units_of_large_commits_have_histories_of_what_moved_them() {
     for unit in [ids[0], ids[UNITS * HOLDS / 2], ids[UNITS * HOLDS - 1]] {
         let history = Query::UnitHistory { item: hall.clone(), unit: maker::label(unit) };
         let found = Desk::new().find(&store, history);
-        assert!(matches!(&found, Ok(Found::UnitHistory(Some(rows))) if rows.len() == 3), "{found:?}");
+        assert!(matches!(&found, Ok(QueryResult::UnitHistory(Some(rows))) if rows.len() == 3), "{found:?}");
     }
     bench.audit();
 }
@@ -108,7 +108,7 @@ fn the_largest_baskets_confirmed_together_are_in_rows_that_fit_and_their_histori
     books_balance(&store, &events(&store), acknowledged);
     for hold in &holds {
         let found = Desk::new().find(&store, Query::History(hold.id));
-        let Ok(Found::History(Some(history))) = found else { panic!("{found:?}") };
+        let Ok(QueryResult::History(Some(history))) = found else { panic!("{found:?}") };
         let changes: Vec<_> = history
             .iter()
             .map(|row| match &row.event.transition {

@@ -4,7 +4,7 @@ use crate::books::Shop;
 use crate::fixture::Desk;
 use stockhold_domain::{Command, Envelope, Instant, Outcome};
 use stockhold_store::conformance::{World, random_history, run_cases, stepping_history, units_history};
-use stockhold_store::{Answer, Failure, Found, Query, Request, Store};
+use stockhold_store::{Answer, Failure, Query, QueryResult, Request, Store};
 
 /// A shop with one store, which can be restarted.
 struct Served<'a, S> {
@@ -24,10 +24,6 @@ impl<'a, S: Shop> Served<'a, S> {
 }
 
 impl<S: Shop> World for Served<'_, S> {
-    fn keeps_units(&self) -> bool {
-        true
-    }
-
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>> {
         // What waits for a reservation to be found, or for room on further items, may be overtaken by what was handed over
         // behind it; the suite wants to know the order.
@@ -54,7 +50,7 @@ impl<S: Shop> World for Served<'_, S> {
         self.store = Some(self.shop.store());
     }
 
-    fn find(&mut self, query: Query) -> Result<Found, Failure> {
+    fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
         Desk::new().find(self.store(), query)
     }
 

@@ -12,13 +12,13 @@ const LONG: &str = "0.005";
 
 /// Batches that got their locks, and those of them that did within a millisecond and within five.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Phases {
+pub(super) struct LockWaits {
     pub(super) all: u64,
     pub(super) short: u64,
     pub(super) not_long: u64,
 }
 
-impl Phases {
+impl LockWaits {
     /// Since the server was started.
     pub(super) fn read(admin: SocketAddr) -> Outcome<Self> {
         let answer = Connection::open(admin)?.call(&Request::get("/metrics"))?;
@@ -77,10 +77,11 @@ mod tests {
                  {HISTOGRAM}_bucket{{le=\"+Inf\"}} {all}\n{HISTOGRAM}_sum 1.5\n{HISTOGRAM}_count {all}\n"
             )
         };
-        let [before, after] = [text(10, 5, 10), text(210, 197, 209)].map(|text| Phases::of(&text).unwrap());
+        let [before, after] =
+            [text(10, 5, 10), text(210, 197, 209)].map(|text| LockWaits::of(&text).unwrap());
         let phases = after.since(before);
-        assert_eq!(phases, Phases { all: 200, short: 192, not_long: 199 });
+        assert_eq!(phases, LockWaits { all: 200, short: 192, not_long: 199 });
         assert_eq!((phases.short_percent(), phases.not_long_percent()), (96.0, 99.5));
-        assert!(Phases::of("").is_err());
+        assert!(LockWaits::of("").is_err());
     }
 }

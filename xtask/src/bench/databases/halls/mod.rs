@@ -9,19 +9,19 @@ mod report;
 use super::report::Series;
 use super::store::Store;
 use super::{CONNECTIONS, Options, Rivals, WARM_UP, tried};
-use crate::bench::books::Books;
+use crate::bench::counter_audit::CounterAudit;
 use crate::bench::lab::TTL_SECONDS;
 use crate::bench::promise::PER_SECOND;
 use crate::http::Request;
-use crate::load::crowd::{Rush, crowd};
+use crate::load::crowd::{LastUnitsReserves, crowd};
 use crate::load::http::{Reserves, Script, seat, sku};
 use crate::load::open::{latency, millis, open};
 use crate::load::{Plan, Run, closed};
 use crate::rng::Rng;
 use crate::spawn::Server;
 use crate::{Outcome, fail};
-use locks::Phases;
-use report::{Apart, Steady, Taken};
+use locks::LockWaits;
+use report::{EmbeddedResults, SteadyRound, UnitResults};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub(super) fn over(rivals: &impl Rivals, store: &Store<'_>, options: &Options) -
         forms.iter().copied().filter(|form| form.starts_with(COUNTER)).collect()
     };
     let (forms, procedures) = (with_counter(rivals.forms()), with_counter(rivals.procedures()));
-    let mut taken = Taken::default();
+    let mut taken = UnitResults::default();
     for round in 1..=options.rounds {
         let mut rng = Rng::new(round);
         let number = usize::try_from(round)? - 1;
@@ -78,7 +78,7 @@ pub(super) fn over(rivals: &impl Rivals, store: &Store<'_>, options: &Options) -
 
 /// Claims beside reserves of counted stock, and the crowd, on a store without a database.
 pub(super) fn embedded(store: &Store<'_>, options: &Options) -> Outcome<String> {
-    let mut taken = Apart::default();
+    let mut taken = EmbeddedResults::default();
     for round in 1..=options.rounds {
         let mut rng = Rng::new(round);
         let number = usize::try_from(round)? - 1;
@@ -129,11 +129,11 @@ fn steady(
     number: usize,
     plan: Plan,
     seed: u64,
-) -> Outcome<(u64, Steady)> {
+) -> Outcome<(u64, SteadyRound)> {
     let address = server.address;
     rivals.watch()?;
-    let unwatched = Phases::read(server.admin)?;
-    let books = Books::open(address, HALL, number + 1)?;
+    let unwatched = LockWaits::read(server.admin)?;
+    let books = CounterAudit::open(address, HALL, number + 1)?;
     let stop = AtomicBool::new(false);
     let (samples, begin, locks) = std::thread::scope(|scope| {
         let load = scope.spawn(|| {
@@ -142,20 +142,20 @@ fn steady(
         });
         std::thread::sleep(plan.warm_up);
         let begin = Instant::now();
-        let before = Phases::read(server.admin);
+        let before = LockWaits::read(server.admin);
         std::thread::sleep(plan.measure);
-        let after = Phases::read(server.admin);
+        let after = LockWaits::read(server.admin);
         stop.store(true, Ordering::Relaxed);
         let samples = load.join().unwrap_or_else(|_| fail("the steady load panicked"))?;
         Outcome::Ok((samples, begin, after?.since(before?)))
     })?;
     let claimed = samples.len() as u64;
     books.audit(claimed, 0)?;
-    let batches = Phases::read(server.admin)?.since(unwatched).all;
+    let batches = LockWaits::read(server.admin)?.since(unwatched).all;
     let watched = rivals.watched()?;
     let latency = latency(&samples, begin)?;
     let [p95, p99] = [0.95, 0.99].map(|quantile| millis(&latency, quantile));
-    Ok((claimed, Steady { p95, p99, locks, batches, watched }))
+    Ok((claimed, SteadyRound { p95, p99, locks, batches, watched }))
 }
 
 /// Claims of a hall as fast as they go, until there is nothing left at the latest.
@@ -165,7 +165,7 @@ fn claims(
     plan: Plan,
     traffic: Reserves,
 ) -> Outcome<Run> {
-    let books = Books::open(server.address, family, number + 1)?;
+    let books = CounterAudit::open(server.address, family, number + 1)?;
     let mut claims = traffic.only(number);
     let run = closed(server.address, CONNECTIONS, plan, Some(server.process.pid()), &mut claims)?;
     books.audit(run.answered, 0)?;
@@ -175,10 +175,10 @@ fn claims(
 /// The last units of a hall, and a crowd that wants them: the 99th percentile of all answers in milliseconds.
 fn last_units(server: &Server, number: usize, seed: u64) -> Outcome<f64> {
     build(server, PAIR, number, LAST_UNITS)?;
-    let books = Books::open(server.address, PAIR, number + 1)?;
-    let mut rush = Rush::new(Reserves::new(PAIR, 1, TTL_SECONDS, Rng::new(seed)).only(number));
+    let books = CounterAudit::open(server.address, PAIR, number + 1)?;
+    let mut rush = LastUnitsReserves::new(Reserves::new(PAIR, 1, TTL_SECONDS, Rng::new(seed)).only(number));
     let latency = crowd(server.address, BUYERS, &mut rush)?;
-    let Rush { held, refused, .. } = rush;
+    let LastUnitsReserves { held, refused, .. } = rush;
     if (held, refused) != (LAST_UNITS as u64, (BUYERS - LAST_UNITS) as u64) {
         return fail(format!("void: {held} holds and {refused} refusals of {LAST_UNITS} units"));
     }

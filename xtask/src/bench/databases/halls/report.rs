@@ -1,16 +1,16 @@
 //! What was measured of halls, beside what must be.
 
 use super::super::report::{best, rates};
-use super::locks::Phases;
+use super::locks::LockWaits;
 use super::{BUYERS, CONNECTIONS, LAST_UNITS, PER_SECOND, Series, UNITS};
 use crate::bench::databases::Watched;
 
 /// Everything that the rounds gave over one database.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct UnitResults {
     /// Claims a second in each round.
     pub(super) rates: Vec<f64>,
-    pub(super) steady: Vec<Steady>,
+    pub(super) steady: Vec<SteadyRound>,
     /// The 99th percentile of each crowd in milliseconds.
     pub(super) crowds: Vec<f64>,
     /// The rivals that lock a counter row.
@@ -20,7 +20,7 @@ pub(super) struct Taken {
 
 /// What the rounds gave without a database.
 #[derive(Default)]
-pub(super) struct Apart {
+pub(super) struct EmbeddedResults {
     /// What a claim of any unit and of one by its id costs beside a reserve of counted stock.
     pub(super) any: Vec<f64>,
     pub(super) named: Vec<f64>,
@@ -29,17 +29,17 @@ pub(super) struct Apart {
 }
 
 /// A round at a steady rate: percentiles in milliseconds.
-pub(super) struct Steady {
+pub(super) struct SteadyRound {
     pub(super) p95: f64,
     pub(super) p99: f64,
-    pub(super) locks: Phases,
+    pub(super) locks: LockWaits,
     /// Batches while the database was watched,
     pub(super) batches: u64,
     /// and what it says.
     pub(super) watched: Watched,
 }
 
-impl Steady {
+impl SteadyRound {
     /// Percent of the batches of which no statement that claims was slow, at least: a batch may have had several.
     fn quick_percent(&self) -> f64 {
         100.0 - self.watched.slow_claims as f64 * 100.0 / self.batches as f64
@@ -48,7 +48,7 @@ impl Steady {
 
 /// What a figure has to be.
 #[derive(Clone, Copy)]
-enum Must {
+enum Requirement {
     Least(f64),
     Most(f64),
     Below(f64),
@@ -58,7 +58,7 @@ enum Must {
     Nothing,
 }
 
-impl Must {
+impl Requirement {
     fn words(self) -> String {
         match self {
             Self::Least(limit) => format!("≥ {limit}"),
@@ -85,7 +85,7 @@ struct Row {
     what: String,
     values: Vec<f64>,
     unit: &'static str,
-    must: Must,
+    must: Requirement,
 }
 
 impl Row {
@@ -95,8 +95,11 @@ impl Row {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         let median = sorted.get(sorted.len() / 2);
-        let worst =
-            if matches!(must, Must::Least(_) | Must::Nothing) { sorted.first() } else { sorted.last() };
+        let worst = if matches!(must, Requirement::Least(_) | Requirement::Nothing) {
+            sorted.first()
+        } else {
+            sorted.last()
+        };
         let [median, worst] = [median, worst].map(|value| value.copied().unwrap_or(f64::NAN));
         let (words, verdict) = (must.words(), must.verdict(median, worst));
         format!("| {what} | {median:.2}{unit} | {worst:.2}{unit} | {words} | {verdict} |\n")
@@ -109,47 +112,52 @@ fn table(rows: &[Row]) -> String {
 }
 
 /// As Markdown.
-pub(super) fn over(taken: &Taken) -> String {
+pub(super) fn over(taken: &UnitResults) -> String {
     let ratios = |rivals: &[Series]| -> Vec<f64> {
         taken.rates.iter().enumerate().map(|(round, rate)| rate / best(rivals, round)).collect()
     };
-    let steady = |of: fn(&Steady) -> f64| taken.steady.iter().map(of).collect();
+    let steady = |of: fn(&SteadyRound) -> f64| taken.steady.iter().map(of).collect();
     let at_rate = |what: &str| format!("at {PER_SECOND} claims/s, open loop: {what}");
     let mut rows = vec![Row {
         what: format!("claims/s of one hall of {UNITS} units ÷ the best FOR UPDATE of a counter row"),
         values: ratios(&taken.counters),
         unit: " ×",
-        must: Must::Least(5.0),
+        must: Requirement::Least(5.0),
     }];
     if !taken.procedures.is_empty() {
         rows.push(Row {
             what: "the same ÷ the best FOR UPDATE in a procedure".to_owned(),
             values: ratios(&taken.procedures),
             unit: " ×",
-            must: Must::Nothing,
+            must: Requirement::Nothing,
         });
     }
     for (what, values, unit, must) in [
-        ("p95", steady(|steady| steady.p95), " ms", Must::Below(34.0)),
-        ("p99", steady(|steady| steady.p99), " ms", Must::Below(61.0)),
+        ("p95", steady(|steady| steady.p95), " ms", Requirement::Below(34.0)),
+        ("p99", steady(|steady| steady.p99), " ms", Requirement::Below(61.0)),
         (
             "batches of which no statement that claims took 1 ms, by the database's log",
-            steady(Steady::quick_percent),
+            steady(SteadyRound::quick_percent),
             " %",
-            Must::Least(95.0),
+            Requirement::Least(95.0),
         ),
         (
             "batches with all their locks, and their state read, within 1 ms, as the server sees it",
             steady(|steady| steady.locks.short_percent()),
             " %",
-            Must::Nothing,
+            Requirement::Nothing,
         ),
-        ("the same within 5 ms", steady(|steady| steady.locks.not_long_percent()), " %", Must::Nothing),
+        (
+            "the same within 5 ms",
+            steady(|steady| steady.locks.not_long_percent()),
+            " %",
+            Requirement::Nothing,
+        ),
         (
             "lock waits that were or may have been longer than 5 ms, by the database",
             steady(|steady| steady.watched.long_waits as f64),
             "",
-            Must::Never,
+            Requirement::Never,
         ),
     ] {
         rows.push(Row { what: at_rate(what), values, unit, must });
@@ -162,14 +170,14 @@ pub(super) fn over(taken: &Taken) -> String {
 }
 
 /// As Markdown.
-pub(super) fn embedded(taken: &Apart) -> String {
+pub(super) fn embedded(taken: &EmbeddedResults) -> String {
     let cost = |what: &str, values: &[f64]| Row {
         what: format!(
             "{what} of a hall of {UNITS}, over HTTP, {CONNECTIONS} connections: cost ÷ counted stock"
         ),
         values: values.to_vec(),
         unit: " ×",
-        must: Must::Most(1.5),
+        must: Requirement::Most(1.5),
     };
     table(&[cost("any unit", &taken.any), cost("a unit by its id", &taken.named), crowd(&taken.crowds)])
 }
@@ -180,7 +188,7 @@ fn crowd(crowds: &[f64]) -> Row {
         what: format!("{BUYERS} buyers at once, {LAST_UNITS} holds and {refused} refusals: p99"),
         values: crowds.to_vec(),
         unit: " ms",
-        must: Must::Most(50.0),
+        must: Requirement::Most(50.0),
     }
 }
 
@@ -193,8 +201,14 @@ mod tests {
         let line = |values: &[f64], must| {
             Row { what: "x".to_owned(), values: values.to_vec(), unit: " ms", must }.line()
         };
-        assert_eq!(line(&[3.0, 9.0, 6.0], Must::Least(5.0)), "| x | 6.00 ms | 3.00 ms | ≥ 5 | must |\n");
-        assert_eq!(line(&[3.0, 9.0, 6.0], Must::Below(6.0)), "| x | 6.00 ms | 9.00 ms | < 6 | MISSED |\n");
-        assert_eq!(line(&[0.0, 1.0, 0.0], Must::Never), "| x | 0.00 ms | 1.00 ms | 0 | MISSED |\n");
+        assert_eq!(
+            line(&[3.0, 9.0, 6.0], Requirement::Least(5.0)),
+            "| x | 6.00 ms | 3.00 ms | ≥ 5 | must |\n"
+        );
+        assert_eq!(
+            line(&[3.0, 9.0, 6.0], Requirement::Below(6.0)),
+            "| x | 6.00 ms | 9.00 ms | < 6 | MISSED |\n"
+        );
+        assert_eq!(line(&[0.0, 1.0, 0.0], Requirement::Never), "| x | 0.00 ms | 1.00 ms | 0 | MISSED |\n");
     }
 }

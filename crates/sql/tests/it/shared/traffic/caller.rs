@@ -6,8 +6,8 @@ use crate::fixture::{Desk, item};
 use crate::workload::Stores;
 use std::sync::atomic::Ordering;
 use stockhold_domain::{
-    AdjustStock, BestAvailable, Command, Envelope, Fulfilment, Instant, ItemKey, Label, Outcome,
-    Precondition, Rejection, ReservationId, Reserve, Scope,
+    AdjustStock, BestAvailable, Command, Envelope, Fulfilment, Instant, ItemKey, Label, OptionalTerms,
+    Outcome, Precondition, Rejection, ReservationId, Reserve, ReserveTerms, Scope,
 };
 use stockhold_store::conformance::{Maker, Random, maker};
 
@@ -236,7 +236,9 @@ impl<'a> Caller<'a> {
         let fulfilment = if partial { Fulfilment::Partial } else { Fulfilment::All };
         let ttl = Some(maker::seconds(self.ttl()));
         let customer_id: Option<Label> = self.random.one_in(3).then(|| maker::label("customer"));
-        Command::Reserve(Reserve { ttl, fulfilment, customer_id, ..maker::reserve_of(&wants) })
+        let optional = OptionalTerms { customer_id, ..OptionalTerms::default() };
+        let terms = ReserveTerms::new(maker::label("owner"), optional);
+        Command::Reserve(Reserve { ttl, fulfilment, terms, ..maker::reserve_of(&wants) })
     }
 
     fn ttl(&mut self) -> u64 {

@@ -1,7 +1,7 @@
 //! The books: which SKUs there are, and whether their figures have moved by what was acknowledged. A run whose books
 //! don't balance is an error, never a figure.
 
-use crate::load::reads::{Figures, Sum};
+use crate::load::reads::{CountersSum, ItemCounters};
 use crate::load::{Plan, closed};
 use crate::{Outcome, fail};
 use std::net::SocketAddr;
@@ -22,21 +22,21 @@ pub(crate) const GONE: &str = "out";
 pub(crate) const SINGLE: [&str; 4] = [HOT, DUE, PAST, GONE];
 
 /// Figures of the first SKUs of a family, summed.
-pub(crate) fn figures(address: SocketAddr, family: &str, skus: usize) -> Outcome<Figures> {
-    let mut sum = Sum::new(family, skus);
+pub(crate) fn figures(address: SocketAddr, family: &str, skus: usize) -> Outcome<ItemCounters> {
+    let mut sum = CountersSum::new(family, skus);
     closed(address, CONNECTIONS.min(skus), Plan::ALL, None, &mut sum)?;
     Ok(sum.figures)
 }
 
 /// Figures before a run, to be compared with those after it.
-pub(crate) struct Books {
+pub(crate) struct CounterAudit {
     address: SocketAddr,
     family: &'static str,
     skus: usize,
-    before: Figures,
+    before: ItemCounters,
 }
 
-impl Books {
+impl CounterAudit {
     pub(crate) fn open(address: SocketAddr, family: &'static str, skus: usize) -> Outcome<Self> {
         Ok(Self { address, family, skus, before: figures(address, family, skus)? })
     }
@@ -45,7 +45,7 @@ impl Books {
     pub(crate) fn audit(&self, reserved: u64, confirmed: u64) -> Outcome<()> {
         let after = figures(self.address, self.family, self.skus)?;
         let still = reserved - confirmed;
-        let expected = Figures {
+        let expected = ItemCounters {
             held: self.before.held + still,
             sold: self.before.sold + confirmed,
             active: self.before.active + still,

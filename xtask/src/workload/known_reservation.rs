@@ -7,34 +7,34 @@ use std::collections::BTreeSet;
 
 /// One reservation, as far as answers told.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownReservation {
     pub(super) id: String,
     pub(super) request: Reserve,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<KnownLine>,
     /// The latest deadline that was acknowledged, in milliseconds since 1970.
     pub(super) expires_at: i64,
-    pub(super) state: State,
+    pub(super) state: ReservationState,
 }
 
 /// One of its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct KnownLine {
     pub(super) sku: usize,
     pub(super) quantity: u64,
     pub(super) returned: u64,
     /// The ids of its units, where they have any.
-    pub(super) units: Vec<Unit>,
+    pub(super) units: Vec<KnownUnit>,
 }
 
 /// A unit with an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct KnownUnit {
     pub(super) id: String,
     pub(super) version: u64,
     pub(super) returned: bool,
 }
 
-impl Line {
+impl KnownLine {
     /// Whether it may have become the other: the same units, none of them moved back.
     fn leads_to(&self, next: &Self) -> bool {
         let of = |line: &Self| (line.sku, line.quantity, line.returned, line.units.len());
@@ -48,7 +48,7 @@ impl Line {
 
 /// Where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ReservationState {
     /// Held when last heard of; the deadline may have come since.
     Active,
     Confirmed,
@@ -58,7 +58,7 @@ pub(super) enum State {
     Ended,
 }
 
-impl Known {
+impl KnownReservation {
     /// From the answer to its reserve, checked against what was asked.
     pub(super) fn new(request: Reserve, answer: &Value, stock: &[Stock]) -> Result<Self, String> {
         let id = answer["reservation_id"].as_str().ok_or("no reservation_id")?.to_owned();
@@ -94,8 +94,8 @@ impl Known {
         let now = state(answer)?;
         let expires_at = millis(&answer["expires_at"])?;
         let agrees = match self.state {
-            State::Active => now == State::Active || now == State::Expired,
-            State::Ended => now == State::Cancelled || now == State::Expired,
+            ReservationState::Active => now == ReservationState::Active || now == ReservationState::Expired,
+            ReservationState::Ended => now == ReservationState::Cancelled || now == ReservationState::Expired,
             settled => now == settled,
         };
         if !agrees {
@@ -104,7 +104,7 @@ impl Known {
         if expires_at < self.expires_at {
             return Err(format!("deadline {expires_at}, but {} was acknowledged", self.expires_at));
         }
-        if now == State::Expired && millis(&answer["closed_at"])? < expires_at {
+        if now == ReservationState::Expired && millis(&answer["closed_at"])? < expires_at {
             return Err("expired before its deadline".to_owned());
         }
         let lines = lines(answer, stock)?;
@@ -119,7 +119,7 @@ impl Known {
 }
 
 /// The lines of an answer in order of SKU.
-fn lines(answer: &Value, stock: &[Stock]) -> Result<Vec<Line>, String> {
+fn lines(answer: &Value, stock: &[Stock]) -> Result<Vec<KnownLine>, String> {
     let mut lines = Vec::new();
     for line in answer["lines"].as_array().ok_or("no lines")? {
         let sku = stock.iter().position(|stock| line["sku"] == *stock.sku).ok_or("an unknown SKU")?;
@@ -130,7 +130,7 @@ fn lines(answer: &Value, stock: &[Stock]) -> Result<Vec<Line>, String> {
         if stock[sku].seats && (units.len() as u64, back) != (quantity, returned) {
             return Err(format!("{quantity} units, {returned} returned, and these ids: {}", line["units"]));
         }
-        lines.push(Line { sku, quantity, returned, units });
+        lines.push(KnownLine { sku, quantity, returned, units });
     }
     lines.sort_by_key(|line| line.sku);
     let sum: u64 = lines.iter().map(|line| line.quantity).sum();
@@ -140,21 +140,21 @@ fn lines(answer: &Value, stock: &[Stock]) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-fn units(line: &Value) -> Result<Vec<Unit>, String> {
+fn units(line: &Value) -> Result<Vec<KnownUnit>, String> {
     let unit = |unit: &Value| {
         let id = unit["unit_id"].as_str().ok_or("a unit with no id")?.to_owned();
         let version = unit["version"].as_u64().ok_or("a unit with no version")?;
-        Ok(Unit { id, version, returned: unit["returned"] == true })
+        Ok(KnownUnit { id, version, returned: unit["returned"] == true })
     };
     line["units"].as_array().into_iter().flatten().map(unit).collect()
 }
 
-fn state(answer: &Value) -> Result<State, String> {
+fn state(answer: &Value) -> Result<ReservationState, String> {
     match answer["status"].as_str() {
-        Some("active") => Ok(State::Active),
-        Some("confirmed") => Ok(State::Confirmed),
-        Some("cancelled") => Ok(State::Cancelled),
-        Some("expired") => Ok(State::Expired),
+        Some("active") => Ok(ReservationState::Active),
+        Some("confirmed") => Ok(ReservationState::Confirmed),
+        Some("cancelled") => Ok(ReservationState::Cancelled),
+        Some("expired") => Ok(ReservationState::Expired),
         _ => Err(format!("status {}", answer["status"])),
     }
 }
@@ -183,7 +183,7 @@ mod tests {
         })
     }
 
-    fn known() -> Known {
+    fn known() -> KnownReservation {
         let request = Reserve {
             number: 1,
             basket: false,
@@ -192,7 +192,7 @@ mod tests {
             lines: vec![(1, 3)],
             first_seat: None,
         };
-        Known::new(request, &answer("active", 20, 3), &stock()).unwrap()
+        KnownReservation::new(request, &answer("active", 20, 3), &stock()).unwrap()
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
             assert!(known().check(&answer, &stock()).is_err(), "{answer}");
         }
         let mut settled = known();
-        settled.state = State::Confirmed;
+        settled.state = ReservationState::Confirmed;
         assert!(settled.check(&answer("cancelled", 20, 3), &stock()).is_err());
     }
 
@@ -227,7 +227,7 @@ mod tests {
             lines: vec![(1, 4)],
             first_seat: None,
         };
-        assert!(Known::new(request, &answer("active", 20, 3), &stock()).is_err());
+        assert!(KnownReservation::new(request, &answer("active", 20, 3), &stock()).is_err());
     }
 
     fn seats(units: &[(&str, u64, bool)], returned: u64) -> Value {
@@ -249,7 +249,7 @@ mod tests {
     fn seats_that_were_named_are_those_that_are_granted() {
         let granted = |first_seat, units: &[&str]| {
             let units: Vec<_> = units.iter().map(|id| (*id, 1, false)).collect();
-            Known::new(two_seats(first_seat), &seats(&units, 0), &stock()).is_ok()
+            KnownReservation::new(two_seats(first_seat), &seats(&units, 0), &stock()).is_ok()
         };
         assert!(granted(None, &["s-4", "s-7"]));
         assert!(granted(Some(4), &["s-4", "s-5"]) && granted(Some(9), &["s-0", "s-9"]));
@@ -260,7 +260,7 @@ mod tests {
     fn units_stay_the_same_and_never_go_back() {
         let request = two_seats(Some(1));
         let told = seats(&[("s-1", 2, false), ("s-2", 5, false)], 0);
-        let known = Known::new(request, &told, &stock()).unwrap();
+        let known = KnownReservation::new(request, &told, &stock()).unwrap();
         known.clone().check(&seats(&[("s-1", 3, false), ("s-2", 5, false)], 0), &stock()).unwrap();
         let broken = [
             seats(&[("s-1", 2, false), ("s-3", 5, false)], 0),

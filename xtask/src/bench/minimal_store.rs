@@ -65,12 +65,12 @@ pub(super) fn measure(lab: &Lab, family: &str, size: usize, plan: Plan, seed: u6
     let mut template = Template::reserves(size, family, 1_800, true);
     let mut rng = Rng::new(seed);
     let (bodies, waiting) = sync_channel::<Vec<u8>>(WAITING);
-    let (file, beforehand) = (folder.path().join("floor.db"), lab.scale.usual);
-    let floor = std::thread::spawn(move || -> Outcome<Run> {
+    let (file, beforehand) = (folder.path().join("minimal.db"), lab.scale.usual);
+    let store = std::thread::spawn(move || -> Outcome<Run> {
         pin(SERVER_CPU)?;
-        let mut floor = Floor::open(&file, rng_for_ids(seed))?;
-        floor.fill(beforehand);
-        floor.run(&waiting, plan)
+        let mut store = MinimalStore::open(&file, rng_for_ids(seed))?;
+        store.fill(beforehand);
+        store.run(&waiting, plan)
     });
     loop {
         template.renew(size, &mut rng, 1, &mut 0);
@@ -78,14 +78,14 @@ pub(super) fn measure(lab: &Lab, family: &str, size: usize, plan: Plan, seed: u6
             break;
         }
     }
-    floor.join().unwrap_or_else(|_| fail("the baseline of batches panicked"))
+    store.join().unwrap_or_else(|_| fail("the baseline of batches panicked"))
 }
 
 fn rng_for_ids(seed: u64) -> Rng {
     Rng::new(!seed)
 }
 
-struct Floor {
+struct MinimalStore {
     db: Connection,
     items: HashMap<String, Item>,
     holds: HashMap<u128, Hold>,
@@ -96,7 +96,7 @@ struct Floor {
     row: Vec<u8>,
 }
 
-impl Floor {
+impl MinimalStore {
     fn open(file: &Path, rng: Rng) -> Outcome<Self> {
         let db = Connection::open(file)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
@@ -138,7 +138,7 @@ impl Floor {
             let done = self.batch(&body)?;
             let took = start.elapsed();
             answered += done;
-            // The wait for a batch to be written down is not the floor's.
+            // The wait for a batch to be written down is not the store's.
             if start >= begin {
                 measured += done;
                 spent += took;
@@ -164,15 +164,15 @@ impl Floor {
         let now = crate::clock::wall_millis();
         for command in &commands {
             if command.op != "reserve" || self.keys.contains_key(command.idempotency_key) {
-                return fail("the floor takes fresh reserves only");
+                return fail("the store takes fresh reserves only");
             }
-            let [line] = command.lines.as_slice() else { return fail("the floor takes one line") };
+            let [line] = command.lines.as_slice() else { return fail("the store takes one line") };
             if !self.items.contains_key(line.sku) {
                 self.items.insert(line.sku.to_owned(), Item { total: super::base::STOCK, ..Item::default() });
             }
             let item = self.items.get_mut(line.sku).ok_or("the item is gone")?;
             if item.total - item.held < line.quantity {
-                return fail("the floor has sold out");
+                return fail("the store has sold out");
             }
             item.held += line.quantity;
             item.sequence += 1;
@@ -198,7 +198,7 @@ impl Floor {
         if whole && made == [answered; 4] {
             return Ok(());
         }
-        fail(format!("void: the floor did {answered}, and has {rows} rows, {held} held, {in_holds} in holds"))
+        fail(format!("void: the store did {answered}, and has {rows} rows, {held} held, {in_holds} in holds"))
     }
 }
 
@@ -239,13 +239,13 @@ mod tests {
     #[test]
     fn it_does_what_it_counts_and_takes_a_key_once() {
         let folder = tempfile::tempdir().unwrap();
-        let mut floor = Floor::open(&folder.path().join("floor.db"), Rng::new(1)).unwrap();
-        floor.fill(Contents { active: 7, keys: 20, ..Contents::default() });
+        let mut store = MinimalStore::open(&folder.path().join("minimal.db"), Rng::new(1)).unwrap();
+        store.fill(Contents { active: 7, keys: 20, ..Contents::default() });
         let mut template = Template::reserves(3, "hot", 60, true);
         template.renew(3, &mut Rng::new(2), 1, &mut 0);
-        assert_eq!(floor.batch(template.body()).unwrap(), 3);
-        floor.audit(3).unwrap();
-        assert!(floor.audit(4).is_err());
-        assert!(floor.batch(template.body()).is_err());
+        assert_eq!(store.batch(template.body()).unwrap(), 3);
+        store.audit(3).unwrap();
+        assert!(store.audit(4).is_err());
+        assert!(store.batch(template.body()).is_err());
     }
 }

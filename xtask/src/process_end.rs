@@ -1,4 +1,4 @@
-//! How processes end that have started others: without a word, all at once, or by a signal.
+//! Ends processes that have started others: the whole tree at once with SIGKILL, or one process with a signal.
 
 use crate::Outcome;
 use crate::database::{PATIENCE, until};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// SIGKILL to a process and to all that it has started, and that those have, with nothing in between that it could do.
-pub(crate) fn kill_all(process: &mut Process) -> Outcome<()> {
+/// Kills a process and all of its descendants. The process is stopped first, so that it starts no others meanwhile.
+pub(crate) fn kill_tree(process: &mut Process) -> Outcome<()> {
     let parent = pid(process)?;
     kill_process(parent, Signal::STOP)?;
-    let started = started_by(parent);
+    let started = descendants(parent);
     process.kill()?;
     for child in &started {
         // One may have ended by itself.
@@ -22,19 +22,19 @@ pub(crate) fn kill_all(process: &mut Process) -> Outcome<()> {
     until("the killed processes are gone", || Ok(started.iter().all(|child| is_gone(*child))))
 }
 
-/// How it ended by itself; if it does not in time, it is killed, and so is all that it has started.
-pub(crate) fn ended_within(process: &mut Process, patience: Duration) -> Outcome<Option<ExitStatus>> {
+/// Waits for the end of a process. After `patience` it is killed with all of its descendants, and there is no status.
+pub(crate) fn wait_within(process: &mut Process, patience: Duration) -> Outcome<Option<ExitStatus>> {
     let until = Instant::now() + patience;
     loop {
         match process.ended()? {
             Some(status) => return Ok(Some(status)),
-            None if Instant::now() > until => return kill_all(process).map(|()| None),
+            None if Instant::now() > until => return kill_tree(process).map(|()| None),
             None => std::thread::sleep(POLL),
         }
     }
 }
 
-/// Sends a signal that ends it, and waits for the end.
+/// Sends a signal that ends a process, and waits for the end.
 pub(crate) fn end(process: &mut Process, signal: Signal) -> Outcome<()> {
     kill_process(pid(process)?, signal)?;
     process.wait(PATIENCE).map(drop)
@@ -45,8 +45,8 @@ fn pid(process: &Process) -> Outcome<Pid> {
     pid.ok_or_else(|| "no such process".into())
 }
 
-/// Children, and their children.
-fn started_by(first: Pid) -> Vec<Pid> {
+/// Children and their children, at all depths.
+fn descendants(first: Pid) -> Vec<Pid> {
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let parents: Vec<(Pid, i32)> = pids.filter_map(|pid| Some((Pid::from_raw(pid)?, stat(pid)?.1))).collect();
@@ -77,15 +77,15 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn what_does_not_end_in_time_goes_with_all_that_it_has_started() {
+    fn a_process_that_does_not_end_in_time_is_killed_with_its_descendants() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let mut shell = Command::new("sh");
         shell.args(["-c", "sh -c 'sleep 600 & echo $! >\"$0\"; wait' \"$0\"; true"]).arg(&file);
         let mut process = Process::start(shell, &folder.path().join("log")).unwrap();
         let started = || std::fs::read_to_string(&file).ok()?.trim().parse().ok().and_then(Pid::from_raw);
-        until("it has started another", || Ok(started().is_some())).unwrap();
-        assert_eq!(ended_within(&mut process, Duration::ZERO).unwrap(), None);
+        until("the shell has started another", || Ok(started().is_some())).unwrap();
+        assert_eq!(wait_within(&mut process, Duration::ZERO).unwrap(), None);
         assert!(is_gone(started().unwrap()));
     }
 }

@@ -55,18 +55,18 @@ const DAY: i64 = 24 * 3_600 * SECOND;
 
 /// Cases that were run in this process: each gets ids and items of its own and a later day, so that all may share a
 /// world.
-static STAGES: AtomicU64 = AtomicU64::new(0);
+static CASE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
 /// One case being played.
-pub(super) struct Stage<'w> {
+pub(super) struct CaseContext<'w> {
     pub(super) world: &'w mut dyn World,
     pub(super) maker: Maker,
     now: Instant,
 }
 
-impl<'w> Stage<'w> {
+impl<'w> CaseContext<'w> {
     pub(super) fn new(world: &'w mut dyn World) -> Self {
-        let number = STAGES.fetch_add(1, Ordering::Relaxed);
+        let number = CASE_CONTEXTS.fetch_add(1, Ordering::Relaxed);
         // Past the longest hold that an earlier case can have left behind.
         let apart = i64::from(limits::TTL_CEILING_SECONDS) * SECOND + DAY;
         let days = i64::try_from(number).unwrap_or_default() * apart;
@@ -80,25 +80,25 @@ impl<'w> Stage<'w> {
     }
 
     /// Sets the clock, forwards or back.
-    pub(super) fn at(&mut self, now: Instant) {
+    pub(super) fn set_clock(&mut self, now: Instant) {
         self.now = now;
         self.world.set_clock(now);
     }
 
     /// Moves the clock by microseconds, forwards or back.
-    pub(super) fn pass(&mut self, micros: i64) {
-        self.at(Instant::from_micros(self.now.micros() + micros));
+    pub(super) fn advance(&mut self, micros: i64) {
+        self.set_clock(Instant::from_micros(self.now.micros() + micros));
     }
 
     /// An item with so many units.
-    pub(super) fn stocked(&mut self, name: &str, total: u64) -> Checked<ItemKey> {
+    pub(super) fn create_item(&mut self, name: &str, total: u64) -> Checked<ItemKey> {
         let item = self.maker.item(name);
-        self.done(maker::set_stock(&item, total))?;
+        self.expect_done(maker::set_stock(&item, total))?;
         Ok(item)
     }
 
     /// Hands commands over together.
-    pub(super) fn together(&mut self, envelopes: Vec<Envelope>) -> Checked<Vec<Outcome>> {
+    pub(super) fn submit(&mut self, envelopes: Vec<Envelope>) -> Checked<Vec<Outcome>> {
         let asked = envelopes.len();
         let answers = self.world.submit(envelopes);
         ensure_eq!(answers.len(), asked, "answers to as many commands");
@@ -112,22 +112,22 @@ impl<'w> Stage<'w> {
     }
 
     /// Hands commands over together, each with no key.
-    pub(super) fn all(&mut self, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
+    pub(super) fn submit_all(&mut self, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
         let envelopes = commands.into_iter().map(|command| self.maker.wrap(command)).collect();
-        self.together(envelopes)
+        self.submit(envelopes)
     }
 
-    pub(super) fn send(&mut self, envelope: Envelope) -> Checked<Outcome> {
-        let mut outcomes = self.together(vec![envelope])?;
+    pub(super) fn submit_one(&mut self, envelope: Envelope) -> Checked<Outcome> {
+        let mut outcomes = self.submit(vec![envelope])?;
         outcomes.pop().ok_or_else(|| "no answer".to_owned())
     }
 
     pub(super) fn run(&mut self, command: Command) -> Checked<Outcome> {
         let envelope = self.maker.wrap(command);
-        self.send(envelope)
+        self.submit_one(envelope)
     }
 
-    pub(super) fn done(&mut self, command: Command) -> Checked<Reply> {
+    pub(super) fn expect_done(&mut self, command: Command) -> Checked<Reply> {
         let asked = format!("{command:?}");
         match self.run(command)? {
             Outcome::Done(reply) => Ok(reply),
@@ -135,7 +135,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    pub(super) fn refused(&mut self, command: Command) -> Checked<Rejection> {
+    pub(super) fn expect_refused(&mut self, command: Command) -> Checked<Rejection> {
         let asked = format!("{command:?}");
         match self.run(command)? {
             Outcome::Refused(rejection) => Ok(rejection),
@@ -145,7 +145,7 @@ impl<'w> Stage<'w> {
 
     /// A command whose answer is a reservation.
     pub(super) fn hold(&mut self, command: Command) -> Checked<Hold> {
-        match self.done(command)? {
+        match self.expect_done(command)? {
             Reply::Reservation(hold) => Ok(hold),
             other => Err(format!("no reservation but {other:?}")),
         }
@@ -153,7 +153,7 @@ impl<'w> Stage<'w> {
 
     /// A command whose answer is an item.
     pub(super) fn item(&mut self, command: Command) -> Checked<Item> {
-        match self.done(command)? {
+        match self.expect_done(command)? {
             Reply::Item { item, .. } => Ok(item),
             other => Err(format!("no item but {other:?}")),
         }
@@ -163,7 +163,7 @@ impl<'w> Stage<'w> {
     pub(super) fn sweep(&mut self) -> Checked<u64> {
         let mut all = 0;
         loop {
-            match self.done(Command::Sweep)? {
+            match self.expect_done(Command::Sweep)? {
                 Reply::Swept { expired: 0 } => return Ok(all),
                 Reply::Swept { expired } => all += u64::from(expired),
                 other => return Err(format!("a sweep was answered with {other:?}")),
@@ -172,24 +172,24 @@ impl<'w> Stage<'w> {
     }
 
     /// An item as the world shows it.
-    pub(super) fn shown(&mut self, key: &ItemKey) -> Checked<Item> {
+    pub(super) fn read_item(&mut self, key: &ItemKey) -> Checked<Item> {
         self.world.item(key).ok_or_else(|| format!("{key:?} is not shown"))
     }
 
     /// A reservation as the world shows it.
-    pub(super) fn kept(&mut self, id: ReservationId) -> Checked<Hold> {
+    pub(super) fn read_hold(&mut self, id: ReservationId) -> Checked<Hold> {
         self.world.hold(id).ok_or_else(|| format!("reservation {id} is not shown"))
     }
 
     pub(super) fn expect_status(&mut self, id: ReservationId, status: Status) -> Checked {
-        let hold = self.kept(id)?;
+        let hold = self.read_hold(id)?;
         ensure_eq!(hold.status, status, "status of reservation {id}");
         Ok(())
     }
 
     /// Checks an item's sold and held units.
-    pub(super) fn expect_books(&mut self, key: &ItemKey, sold: u64, held: u64) -> Checked {
-        let item = self.shown(key)?;
+    pub(super) fn expect_counters(&mut self, key: &ItemKey, sold: u64, held: u64) -> Checked {
+        let item = self.read_item(key)?;
         ensure_eq!(
             (item.figures.confirmed_sold, item.figures.held),
             (sold, held),
@@ -201,11 +201,11 @@ impl<'w> Stage<'w> {
     /// Committed events that are about these items, oldest first.
     pub(super) fn events_of(&mut self, items: &[&ItemKey]) -> Vec<Event> {
         let items: Vec<ItemKey> = items.iter().map(|item| (*item).clone()).collect();
-        self.rows_of(&items).into_iter().map(|row| row.event).collect()
+        self.event_rows_of(&items).into_iter().map(|row| row.event).collect()
     }
 
     /// The same, with their positions.
-    pub(super) fn rows_of(&mut self, items: &[ItemKey]) -> Vec<EventRow> {
+    pub(super) fn event_rows_of(&mut self, items: &[ItemKey]) -> Vec<EventRow> {
         let about = |row: &EventRow| match &row.event.transition {
             Transition::Hold { hold, .. } => hold.lines.iter().any(|line| items.contains(&line.item)),
             Transition::Stock { item, .. } => items.contains(&item.key),

@@ -16,19 +16,19 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Sees when each server first has a success again.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    seen: Mutex<Seen>,
+pub(crate) struct RecoveryWatch {
+    seen: Mutex<FirstSuccesses>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct FirstSuccesses {
     since: Option<Instant>,
     first: Vec<Option<Duration>>,
 }
 
-impl Watch {
+impl RecoveryWatch {
     pub(crate) fn new(servers: usize) -> Self {
-        Self { seen: Mutex::new(Seen { since: None, first: vec![None; servers] }) }
+        Self { seen: Mutex::new(FirstSuccesses { since: None, first: vec![None; servers] }) }
     }
 
     /// From now on. What was asked before does not count, however late it is answered.
@@ -49,20 +49,30 @@ impl Watch {
         }
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, FirstSuccesses> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Fleet {
     /// All clients at it until `stop`. What is unknown then is left to [`Fleet::resolve`].
-    pub(crate) fn endure(&mut self, servers: &[SocketAddr], stop: &AtomicBool, watch: &Watch) -> Outcome<()> {
-        self.each(|client| client.endure(servers, stop, watch))
+    pub(crate) fn load_through_failover(
+        &mut self,
+        servers: &[SocketAddr],
+        stop: &AtomicBool,
+        watch: &RecoveryWatch,
+    ) -> Outcome<()> {
+        self.each(|client| client.load_through_failover(servers, stop, watch))
     }
 }
 
 impl Client {
-    fn endure(&mut self, servers: &[SocketAddr], stop: &AtomicBool, watch: &Watch) -> Outcome<()> {
+    fn load_through_failover(
+        &mut self,
+        servers: &[SocketAddr],
+        stop: &AtomicBool,
+        watch: &RecoveryWatch,
+    ) -> Outcome<()> {
         let home = self.home(servers.len());
         let mut server = home;
         let mut open: Option<Connection> = None;

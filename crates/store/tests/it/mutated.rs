@@ -2,9 +2,9 @@
 
 use stockhold_domain::{Effects, HoldLimits, decide};
 use stockhold_store::codec::{put_event, put_hold, put_item, put_key_record};
-use stockhold_store::conformance::{Cast, Op, Random, START};
-use stockhold_store::mangle::mangle;
+use stockhold_store::conformance::{Op, OpContext, Random, START};
 use stockhold_store::model::NaiveState;
+use stockhold_store::mutate::mutate;
 use stockhold_store::parsers::PARSERS;
 
 const ROUNDS: u64 = 20_000;
@@ -23,15 +23,15 @@ fn bytes<T>(all: &[T], put: fn(&mut Vec<u8>, &T)) -> Vec<Vec<u8>> {
 
 #[test]
 fn records_are_read_or_refused_and_have_one_form() {
-    let (mut cast, mut random, mut state) = (Cast::new(3, ""), Random::new(3), NaiveState::default());
+    let (mut context, mut random, mut state) = (OpContext::new(3, ""), Random::new(3), NaiveState::default());
     let mut effects = Effects::default();
     let stock = (0..3).map(|item| {
         let (safety_stock, default_ttl, max_hold, version) = (None, None, None, None);
         Op::SetStock { item, total: Some(60), safety_stock, default_ttl, max_hold, version }
     });
-    let random = std::iter::repeat_with(|| Op::random(&mut random, true)).take(STEPS);
+    let random = std::iter::repeat_with(|| Op::random(&mut random)).take(STEPS);
     for op in stock.chain(random) {
-        let envelope = cast.envelope(&op);
+        let envelope = context.envelope(&op);
         decide(&mut state, &HoldLimits::default(), &envelope, START, &mut effects).unwrap();
     }
     let holds: Vec<_> = state.holds.values().cloned().collect();
@@ -45,6 +45,6 @@ fn records_are_read_or_refused_and_have_one_form() {
             other => panic!("no examples of a {other}"),
         };
         assert!(!examples.is_empty(), "{}", parser.0);
-        mangle(parser, &examples, ROUNDS);
+        mutate(parser, &examples, ROUNDS);
     }
 }

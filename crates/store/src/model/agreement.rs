@@ -4,12 +4,12 @@ use super::NO_EVENT;
 use stockhold_domain::{Hold, Outcome, Rejection, Reply};
 
 /// Whether two outcomes say the same.
-pub fn same(one: &Outcome, other: &Outcome) -> bool {
+pub fn outcomes_agree(one: &Outcome, other: &Outcome) -> bool {
     plain(one) == plain(other)
 }
 
 /// Whether two reservations are the same but for their latest event's id.
-pub fn same_hold(one: &Hold, other: &Hold) -> bool {
+pub fn holds_agree(one: &Hold, other: &Hold) -> bool {
     plain_hold(one) == plain_hold(other)
 }
 

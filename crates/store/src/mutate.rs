@@ -1,25 +1,25 @@
-//! Bytes that are nearly right: what parsers are tried with. Made from good examples by a seed, on any toolchain; the
-//! coverage-guided form of the same is in `fuzz/`. A parser may refuse what it is given, and may never panic.
+//! Mutation tests for parsers: changes valid examples at random, from a seed, and parses the result. It runs on any toolchain;
+//! `fuzz/` has the coverage-guided form. A parser may refuse any input and must never panic.
 
 use crate::conformance::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A parser by its name: what it must hold of any bytes is asserted inside.
+/// A parser and its name. The function asserts what must hold for any bytes.
 pub type Parser = (&'static str, fn(&[u8]));
 
-/// Changes to one example at most.
+/// Maximum number of changes to one example.
 const CHANGES: u64 = 6;
-/// Longest piece that is repeated or taken from another example.
+/// Maximum length of a piece that is repeated or copied from another example.
 const PIECE: u64 = 64;
-/// Bytes at which numbers end, texts begin and parsers turn.
+/// Bytes that are limits of numbers, or have a meaning in a format.
 const EDGES: [u8; 16] =
     [0, 1, 0x7f, 0x80, 0xff, b'"', b'{', b'}', b'[', b',', b':', b'%', b'\r', b'\n', b' ', b'\\'];
 
-/// Tries a parser on so many mangled examples. A panic comes out with the bytes that led to it.
+/// Runs a parser on all examples and on `rounds` mutated ones. A panic reports the input.
 ///
 /// # Panics
 /// When the parser does.
-pub fn mangle(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
+pub fn mutate(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
     let (name, parse) = parser;
     let mut random = Random::new(
         name.bytes().fold(7_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte))),
@@ -28,13 +28,13 @@ pub fn mangle(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
         parse(example);
     }
     for _ in 0..rounds {
-        let bytes = mangled(&mut random, examples);
+        let bytes = mutated(&mut random, examples);
         let held = catch_unwind(AssertUnwindSafe(|| parse(&bytes))).is_ok();
         assert!(held, "{name} panicked on {:?}", String::from_utf8_lossy(&bytes));
     }
 }
 
-fn mangled(random: &mut Random, examples: &[Vec<u8>]) -> Vec<u8> {
+fn mutated(random: &mut Random, examples: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = if examples.is_empty() { Vec::new() } else { random.pick(examples) };
     for _ in 0..=random.below(CHANGES) {
         let at = place(random, bytes.len());
@@ -80,13 +80,13 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn examples_come_first_and_then_many_things_near_them() {
+    fn a_parser_gets_all_examples_and_many_different_mutations() {
         static SEEN: Mutex<BTreeSet<Vec<u8>>> = Mutex::new(BTreeSet::new());
         let seen = |bytes: &[u8]| {
             SEEN.lock().unwrap().insert(bytes.to_vec());
         };
         let example = b"{\"quantity\":12}".to_vec();
-        mangle(("seen", seen), std::slice::from_ref(&example), 500);
+        mutate(("seen", seen), std::slice::from_ref(&example), 500);
         let seen = SEEN.lock().unwrap();
         assert!(seen.contains(&example) && seen.len() > 400, "{}", seen.len());
         assert!(seen.iter().filter(|bytes| bytes.starts_with(b"{\"q")).count() > 100);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "fragile panicked on")]
-    fn a_panic_is_told_with_its_bytes() {
-        mangle(("fragile", |bytes| assert!(bytes.first() == Some(&b'a'))), &[b"abc".to_vec()], 1_000);
+    fn a_panic_reports_the_input() {
+        mutate(("fragile", |bytes| assert!(bytes.first() == Some(&b'a'))), &[b"abc".to_vec()], 1_000);
     }
 }

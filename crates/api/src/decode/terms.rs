@@ -1,0 +1,47 @@
+//! The optional terms of a reservation, which three request bodies have: a new term is added to [`body_with_terms!`] once.
+
+use stockhold_domain::OptionalTerms;
+
+/// Declares a request body with its own fields and those of the optional terms.
+macro_rules! body_with_terms {
+    ($visibility:vis struct $name:ident<$life:lifetime> { $($own:tt)* }) => {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        $visibility struct $name<$life> {
+            $($own)*
+            #[serde(default, deserialize_with = "crate::decode::field::given")]
+            channel: Option<crate::decode::field::Text>,
+            #[serde(default, deserialize_with = "crate::decode::field::given")]
+            customer_id: Option<crate::decode::field::Text>,
+            #[serde(default, deserialize_with = "crate::decode::field::given")]
+            session_id: Option<crate::decode::field::Text>,
+            #[serde(default, deserialize_with = "crate::decode::field::given")]
+            metadata: Option<crate::decode::metadata::Metadata>,
+        }
+
+        impl $name<'_> {
+            /// Takes the optional terms out of the body.
+            $visibility fn take_terms(&mut self) -> stockhold_domain::OptionalTerms {
+                stockhold_domain::OptionalTerms {
+                    channel: self.channel.take().map(|text| text.0),
+                    customer_id: self.customer_id.take().map(|text| text.0),
+                    session_id: self.session_id.take().map(|text| text.0),
+                    metadata: self.metadata.take().map(|metadata| metadata.0),
+                }
+            }
+        }
+    };
+}
+pub(super) use body_with_terms;
+
+/// The names of the terms that are present, for bodies that may not have them.
+pub(super) fn present(terms: &OptionalTerms) -> impl Iterator<Item = (&'static str, bool)> {
+    let OptionalTerms { channel, customer_id, session_id, metadata } = terms;
+    [
+        ("channel", channel.is_some()),
+        ("customer_id", customer_id.is_some()),
+        ("session_id", session_id.is_some()),
+        ("metadata", metadata.is_some()),
+    ]
+    .into_iter()
+}

@@ -1,0 +1,472 @@
+//! The rows of the route table.
+
+use super::{Access, Body, Content, Method, Preconditions, Response, RouteSpec, Tag};
+use crate::decode::{BASKET_BODY_BYTES, BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
+use crate::problem::Reason;
+
+/// Declares the routes in one table, so that no route lacks a row.
+macro_rules! routes {
+    ($($id:ident $method:ident $path:literal $operation:literal { $($field:ident: $value:expr,)+ })+) => {
+        /// A route of the API's listener.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum RouteId {
+            $(#[doc = concat!("`", $path, "`: `", $operation, "`")] $id,)+
+        }
+
+        impl RouteId {
+            /// Every route, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$id),+];
+
+            /// The route's row.
+            pub const fn spec(self) -> &'static RouteSpec {
+                match self {
+                    $(Self::$id => const {
+                        &RouteSpec {
+                            id: Self::$id,
+                            method: Method::$method,
+                            path: $path,
+                            operation: $operation,
+                            $($field: $value,)+
+                            ..PLAIN
+                        }
+                    },)+
+                }
+            }
+        }
+    };
+}
+
+/// What a row says that leaves a field out.
+const PLAIN: RouteSpec = RouteSpec {
+    id: RouteId::GetIndex,
+    method: Method::Get,
+    path: "/",
+    operation: "",
+    metric: "",
+    tag: Tag::About,
+    summary: "",
+    description: "",
+    body: Body::None,
+    idempotency_key: false,
+    preconditions: Preconditions::None,
+    access: Access::None,
+    responses: &[],
+    own_reasons: &[],
+};
+
+const HTML: &str = "text/html; charset=utf-8";
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+/// The media type of a stream of server-sent events.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
+const REPLAYED: (&str, &str) = ("Idempotent-Replayed", "Replayed");
+const ETAG: (&str, &str) = ("ETag", "ETag");
+const MAP_ETAG: (&str, &str) = ("ETag", "MapETag");
+
+const fn required(schema: &'static str) -> Body {
+    Body::Required { schema, limit: BODY_BYTES }
+}
+
+const fn optional(schema: &'static str) -> Body {
+    Body::Optional { schema, limit: BODY_BYTES }
+}
+
+const fn json(status: u16, description: &'static str, schema: &'static str) -> Response {
+    Response { status, description, content: Content::Json(schema), headers: &[] }
+}
+
+const fn keyed(status: u16, description: &'static str, schema: &'static str) -> Response {
+    Response { headers: &[REPLAYED], ..json(status, description, schema) }
+}
+
+const fn item(status: u16, description: &'static str) -> Response {
+    Response { headers: &[ETAG], ..json(status, description, "Item") }
+}
+
+const fn empty(status: u16, description: &'static str) -> Response {
+    Response { status, description, content: Content::None, headers: &[] }
+}
+
+const fn text(description: &'static str, kind: &'static str) -> Response {
+    Response { status: 200, description, content: Content::Text(kind), headers: &[] }
+}
+
+const RESERVE_REASONS: &[Reason] = &[
+    Reason::UnknownItem,
+    Reason::SalePaused,
+    Reason::QuantityLimit,
+    Reason::InsufficientInventory,
+    Reason::UnitsUnavailable,
+];
+
+routes! {
+    SetStock Put "/v1/inventory/{sku}" "set_stock" {
+        metric: "set_stock",
+        tag: Tag::Inventory,
+        summary: "Create an item, or set its stock",
+        description: "Sets the total and the settings that the body names. The other settings keep their values. `null` \
+            clears `default_ttl_seconds`, `max_hold_seconds` or `metadata`. The total can't be lower than the units that are \
+            sold and held. A change raises `version`, which is the `ETag`. Setting the current values again changes nothing.",
+        body: required("StockRequest"),
+        preconditions: Preconditions::IfMatchOrAbsent,
+        access: Access::Write,
+        responses: &[item(201, "The new item."), item(200, "The item, which existed before.")],
+        own_reasons: &[Reason::BelowCommitted],
+    }
+    ListItems Get "/v1/inventory" "list_items" {
+        metric: "inventory",
+        tag: Tag::Inventory,
+        summary: "List items",
+        description: "Items in the order of location and SKU, compared byte by byte.",
+        access: Access::Read,
+        responses: &[json(200, "A page of items.", "ItemPage")],
+    }
+    GetItem Get "/v1/inventory/{sku}" "get_item" {
+        metric: "item",
+        tag: Tag::Inventory,
+        summary: "Read an item",
+        description: "The item's counters and settings. The `ETag` is its version.",
+        access: Access::Read,
+        responses: &[item(200, "The item.")],
+        own_reasons: &[Reason::UnknownItem],
+    }
+    GetAvailability Get "/v1/inventory/{sku}/available" "get_availability" {
+        metric: "available",
+        tag: Tag::Inventory,
+        summary: "Read an item's availability",
+        description: "How many units of the item are available now. The answer comes from memory and shows durable \
+            changes only.",
+        access: Access::Read,
+        responses: &[json(200, "The item's availability.", "Availability")],
+        own_reasons: &[Reason::UnknownItem],
+    }
+    GetAvailabilities Post "/v1/availability" "get_availabilities" {
+        metric: "availability",
+        tag: Tag::Inventory,
+        summary: "Read the availability of many items",
+        description: "Up to 1,000 items in one call.",
+        body: Body::Required { schema: "AvailabilityRequest", limit: BASKET_BODY_BYTES },
+        access: Access::Read,
+        responses: &[json(200, "One entry for each requested item, in the same order.", "AvailabilityAnswer")],
+    }
+    AdjustStock Post "/v1/inventory/{sku}/adjust" "adjust_stock" {
+        metric: "adjust",
+        tag: Tag::Inventory,
+        summary: "Adjust an item's stock",
+        description: "Changes the total by a difference: a delivery, breakage, a count. The total can't go below the units \
+            that are sold and held. Send an idempotency key: an adjustment that is repeated without a key is applied twice.",
+        body: required("AdjustRequest"),
+        idempotency_key: true,
+        preconditions: Preconditions::IfMatch,
+        access: Access::Write,
+        responses: &[Response { headers: &[ETAG, REPLAYED], ..json(200, "The item.", "Item") }],
+        own_reasons: &[Reason::UnknownItem, Reason::BelowCommitted],
+    }
+    AddUnits Post "/v1/inventory/{sku}/units" "add_units" {
+        metric: "add_units",
+        tag: Tag::Inventory,
+        summary: "Add units with ids",
+        description: "Adds seats, slots or serial numbers to an item of mode `units`. A unit that already exists with the \
+            same fields is left unchanged. If an existing unit has other fields, nothing is added. To change a unit, retire it \
+            and add it again.",
+        body: Body::Required { schema: "UnitsRequest", limit: UNITS_BODY_BYTES },
+        access: Access::Write,
+        responses: &[json(200, "How many units were added.", "UnitsAnswer")],
+        own_reasons: &[Reason::UnknownItem],
+    }
+    ListUnits Get "/v1/inventory/{sku}/units" "list_units" {
+        metric: "units",
+        tag: Tag::Inventory,
+        summary: "List units with ids",
+        description: "Units in the order in which they are claimed, each with its status and its reservation.",
+        access: Access::Read,
+        responses: &[json(200, "A page of units.", "UnitPage")],
+        own_reasons: &[Reason::UnknownItem],
+    }
+    GetUnit Get "/v1/inventory/{sku}/units/{unit_id}" "get_unit" {
+        metric: "unit",
+        tag: Tag::Inventory,
+        summary: "Read a unit",
+        description: "The unit's status and its reservation.",
+        access: Access::Read,
+        responses: &[json(200, "The unit.", "Unit")],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit],
+    }
+    GetSeatMap Get "/v1/inventory/{sku}/seat-map" "get_seat_map" {
+        metric: "seat_map",
+        tag: Tag::Inventory,
+        summary: "Read the seat map of an item",
+        description: "The status of every unit, in two bits each: 100,000 units take 34 kB without `layout`. Read the \
+            layout once. Then poll with `layout=false` and `If-None-Match`. When `version` changes, units were added or \
+            retired: read the layout again.",
+        preconditions: Preconditions::Cached,
+        access: Access::Read,
+        responses: &[
+            Response { headers: &[MAP_ETAG], ..json(200, "The map.", "SeatMap") },
+            Response { headers: &[MAP_ETAG], ..empty(304, "The map has not changed.") },
+        ],
+        own_reasons: &[Reason::UnknownItem],
+    }
+    RetireUnit Delete "/v1/inventory/{sku}/units/{unit_id}" "retire_unit" {
+        metric: "retire_unit",
+        tag: Tag::Inventory,
+        summary: "Retire a unit",
+        description: "Removes a unit that is neither held nor sold.",
+        access: Access::Write,
+        responses: &[empty(204, "The unit is removed.")],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::UnitInUse],
+    }
+    Reserve Post "/v1/inventory/{sku}/reserve" "reserve" {
+        metric: "reserve",
+        tag: Tag::Reservations,
+        summary: "Reserve units of one item",
+        description: "Holds units for a limited time. Nobody else can get them until the reservation is confirmed, \
+            released or expires.\n\n**Check `status` in the answer.** A retry with the same idempotency key answers with the \
+            reservation as it is now, with `Idempotent-Replayed: true`. If the hold has ended since, `status` is `expired`, \
+            `confirmed` or `cancelled`, and the HTTP status is still 200. To hold the units again, send a new key.\n\n\
+            `expires_at` is the time of the reserve plus `ttl_seconds`, rounded up to the next millisecond. Both reserve \
+            routes are one operation for idempotency keys.",
+        body: required("ReserveRequest"),
+        idempotency_key: true,
+        access: Access::Write,
+        responses: &[keyed(200, "The reservation.", "Reservation")],
+        own_reasons: RESERVE_REASONS,
+    }
+    ReserveBasket Post "/v1/reservations" "reserve_basket" {
+        metric: "reserve",
+        tag: Tag::Reservations,
+        summary: "Reserve several items at once",
+        description: "Holds units of up to 2,000 items in one commit: every line in full, or nothing. With `fulfilment: \
+            partial` each line gets what is available. Lines of the same item are added up. All lines have one deadline and \
+            end together.\n\n**Check `status` in the answer.** A retry with the same idempotency key answers with the \
+            reservation as it is now, with `Idempotent-Replayed: true`. If the hold has ended since, `status` is `expired`, \
+            `confirmed` or `cancelled`, and the HTTP status is still 201. To hold the units again, send a new key.\n\n\
+            `expires_at` is the time of the reserve plus `ttl_seconds`, rounded up to the next millisecond.",
+        body: Body::Required { schema: "BasketRequest", limit: BASKET_BODY_BYTES },
+        idempotency_key: true,
+        access: Access::Write,
+        responses: &[Response {
+            headers: &[("Location", "Location"), REPLAYED],
+            ..json(201, "The reservation.", "Reservation")
+        }],
+        own_reasons: RESERVE_REASONS,
+    }
+    ListReservations Get "/v1/reservations" "list_reservations" {
+        metric: "reservations",
+        tag: Tag::Reservations,
+        summary: "List reservations",
+        description: "The newest first. A reservation is listed when all filters match. A `sku` without a `location` \
+            matches every location.",
+        access: Access::Read,
+        responses: &[json(200, "A page of reservations.", "ReservationPage")],
+    }
+    GetReservation Get "/v1/reservations/{reservation_id}" "get_reservation" {
+        metric: "reservation",
+        tag: Tag::Reservations,
+        summary: "Read a reservation",
+        description: "In any status. Reservations are kept after they have ended.",
+        access: Access::Read,
+        responses: &[json(200, "The reservation.", "Reservation")],
+        own_reasons: &[Reason::UnknownReservation],
+    }
+    Extend Post "/v1/reservations/{reservation_id}/extend" "extend" {
+        metric: "extend",
+        tag: Tag::Reservations,
+        summary: "Extend a reservation",
+        description: "Moves the deadline to `ttl_seconds` from now. The deadline never gets earlier, and never later than \
+            `max_expires_at`: a later one is cut to it. At that limit the answer is `extension_limit`. A `ttl_seconds` above \
+            the longest hold of these items is `ttl_too_long`.",
+        body: required("ExtendRequest"),
+        idempotency_key: true,
+        access: Access::Write,
+        responses: &[keyed(200, "The reservation.", "Reservation")],
+        own_reasons: &[
+            Reason::UnknownReservation,
+            Reason::ReservationConfirmed,
+            Reason::ReservationCancelled,
+            Reason::ReservationExpired,
+            Reason::ExtensionLimit,
+        ],
+    }
+    Confirm Post "/v1/reservations/{reservation_id}/confirm" "confirm" {
+        metric: "confirm",
+        tag: Tag::Reservations,
+        summary: "Confirm a reservation",
+        description: "Sells the reservation's units. A second confirm with the same order, or without one, gives the same \
+            answer and changes nothing.",
+        body: optional("ConfirmRequest"),
+        idempotency_key: true,
+        access: Access::Write,
+        responses: &[keyed(200, "The confirmed reservation.", "Reservation")],
+        own_reasons: &[
+            Reason::UnknownReservation,
+            Reason::ReservationConfirmed,
+            Reason::ReservationCancelled,
+            Reason::ReservationExpired,
+        ],
+    }
+    ReturnUnits Post "/v1/reservations/{reservation_id}/return" "return_units" {
+        metric: "return",
+        tag: Tag::Reservations,
+        summary: "Return sold units",
+        description: "Puts units of a confirmed reservation back into stock. The reservation stays confirmed, and its \
+            lines show `returned_quantity`. Send an idempotency key: a return that is repeated without a key is applied twice.",
+        body: required("ReturnRequest"),
+        idempotency_key: true,
+        access: Access::Write,
+        responses: &[keyed(200, "The reservation.", "Reservation")],
+        own_reasons: &[
+            Reason::UnknownReservation,
+            Reason::ReservationNotConfirmed,
+            Reason::ReturnExceedsSold,
+        ],
+    }
+    Release Delete "/v1/reservations/{reservation_id}" "release" {
+        metric: "release",
+        tag: Tag::Reservations,
+        summary: "Release a reservation",
+        description: "Puts the reservation's units back into stock. Releasing a reservation that was released before, or \
+            that has expired, gives the same answer and changes nothing.",
+        idempotency_key: true,
+        access: Access::Write,
+        responses: &[Response { headers: &[REPLAYED], ..empty(204, "The units are available again.") }],
+        own_reasons: &[Reason::UnknownReservation, Reason::ReservationConfirmed],
+    }
+    RunCommands Post "/v1/commands" "run_commands" {
+        metric: "commands",
+        tag: Tag::Reservations,
+        summary: "Run many commands in one call",
+        description: "Up to 8,192 commands: reserve, confirm, release and extend. They are decided in their order, each on \
+            its own: a command that is refused or invalid does not affect the others. Put each command's idempotency key into \
+            its body. The header `Idempotency-Key` is refused.",
+        body: Body::Required { schema: "CommandsRequest", limit: COMMANDS_BODY_BYTES },
+        access: Access::Write,
+        responses: &[json(200, "One result for each command, in the same order.", "CommandsAnswer")],
+    }
+    GetSale Get "/v1/sale" "get_sale" {
+        metric: "sale",
+        tag: Tag::Sale,
+        summary: "Read what is paused",
+        description: "Without `location`: whether everything is paused, and which locations have a pause of their own. \
+            With `location`: whether that location is paused. An item shows its own pause in `paused`.",
+        access: Access::Read,
+        responses: &[json(200, "The current state.", "Sale")],
+    }
+    PauseItem Post "/v1/inventory/{sku}/pause" "pause_item" {
+        metric: "set_sale",
+        tag: Tag::Sale,
+        summary: "Pause the sale of an item",
+        description: "Refuses new reservations of the item. Existing reservations can still be confirmed, extended, \
+            released and returned, and they still expire. A pause changes neither the item's version nor its sequence.",
+        body: optional("SaleRequest"),
+        access: Access::Write,
+        responses: &[json(200, "The current state.", "Sale")],
+        own_reasons: &[Reason::UnknownItem],
+    }
+    ResumeItem Post "/v1/inventory/{sku}/resume" "resume_item" {
+        metric: "set_sale",
+        tag: Tag::Sale,
+        summary: "Resume the sale of an item",
+        description: "Ends the pause of the item. A pause of its location or of everything stays.",
+        body: optional("SaleRequest"),
+        access: Access::Write,
+        responses: &[json(200, "The current state.", "Sale")],
+        own_reasons: &[Reason::UnknownItem],
+    }
+    PauseSale Post "/v1/sale/pause" "pause_sale" {
+        metric: "set_sale",
+        tag: Tag::Sale,
+        summary: "Pause the sale of a location or of everything",
+        description: "Refuses new reservations at one location, or everywhere when `location` is left out. Existing \
+            reservations can still be confirmed, extended, released and returned, and they still expire. The pause survives \
+            a restart.",
+        body: optional("SaleRequest"),
+        access: Access::Write,
+        responses: &[json(200, "The current state.", "Sale")],
+    }
+    ResumeSale Post "/v1/sale/resume" "resume_sale" {
+        metric: "set_sale",
+        tag: Tag::Sale,
+        summary: "Resume the sale of a location or of everything",
+        description: "Ends the pause of one location, or of everything when `location` is left out. Items and locations \
+            with a pause of their own stay paused.",
+        body: optional("SaleRequest"),
+        access: Access::Write,
+        responses: &[json(200, "The current state.", "Sale")],
+    }
+    ListEvents Get "/v1/events" "list_events" {
+        metric: "events",
+        tag: Tag::Events,
+        summary: "Read events",
+        description: "Every change, in the order of commits. Positions have no gaps: a reader that continues after the last \
+            position that it has read misses nothing. A position beyond the newest event is refused. It comes from another \
+            history, for example from before a restore.",
+        access: Access::Read,
+        responses: &[json(200, "A page of events.", "EventPage")],
+    }
+    StreamEvents Get "/v1/events/stream" "stream_events" {
+        metric: "event_stream",
+        tag: Tag::Events,
+        summary: "Follow events",
+        description: "Server-sent events: each event as soon as it is committed, with its position as `id`. A client that reconnects \
+            with `Last-Event-ID` continues where it stopped and misses nothing. Without a position the stream begins after the \
+            newest event. The first block has no data: its `id` is the position at which the stream begins. Lines that begin \
+            with a colon only keep the connection open. A client that reads nothing for 15 seconds is disconnected. A position \
+            beyond the newest event is refused.",
+        access: Access::Read,
+        responses: &[Response {
+            headers: &[("Cache-Control", "NoStore")],
+            ..text("Events, until one side closes the connection.", EVENT_STREAM)
+        }],
+    }
+    GetReservationEvents Get "/v1/reservations/{reservation_id}/events" "get_reservation_events" {
+        metric: "history",
+        tag: Tag::Events,
+        summary: "Read a reservation's history",
+        description: "All events of the reservation, the oldest first.",
+        access: Access::Read,
+        responses: &[json(200, "The reservation's events.", "History")],
+        own_reasons: &[Reason::UnknownReservation],
+    }
+    GetUnitEvents Get "/v1/inventory/{sku}/units/{unit_id}/events" "get_unit_events" {
+        metric: "unit_history",
+        tag: Tag::Events,
+        summary: "Read a unit's history",
+        description: "The newest 64 events of the unit since it was added, the oldest of them first: added, held, sold, \
+            released, expired, returned. With a database, archived events are missing, and so are events from before the \
+            schema kept histories.",
+        access: Access::Read,
+        responses: &[json(200, "The unit's events.", "UnitHistory")],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit],
+    }
+    GetOpenApi Get "/openapi.json" "get_openapi" {
+        metric: "page",
+        summary: "Read the OpenAPI document",
+        description: "This document.",
+        responses: &[Response {
+            status: 200,
+            description: "An OpenAPI 3.1 document.",
+            content: Content::OpenApi,
+            headers: &[],
+        }],
+    }
+    GetDocs Get "/docs" "get_docs" {
+        metric: "page",
+        summary: "Browse the API",
+        description: "The OpenAPI document as a page for a browser. It works offline.",
+        responses: &[text("A page.", HTML)],
+    }
+    GetProblem Get "/problems/{reason}" "get_problem" {
+        metric: "page",
+        summary: "Read the page of a reason",
+        description: "What the reason means, why it happens and what to do. A problem's `type` is the path of this page.",
+        responses: &[text("A page.", HTML)],
+        own_reasons: &[Reason::UnknownRoute],
+    }
+    GetIndex Get "/" "get_index" {
+        metric: "page",
+        summary: "List the routes",
+        description: "All routes in short, for a terminal.",
+        responses: &[text("The routes.", PLAIN_TEXT)],
+    }
+}

@@ -1,0 +1,136 @@
+//! What kinds of commands there are, and what each kind takes: one table for stores, metrics and tests.
+
+use crate::command::Command;
+use crate::id::ReservationId;
+use crate::item::ItemKey;
+use crate::state::Scope;
+
+/// The kind of a [`Command`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CommandKind {
+    /// See [`Command::Reserve`].
+    Reserve,
+    /// See [`Command::Confirm`].
+    Confirm,
+    /// See [`Command::Release`].
+    Release,
+    /// See [`Command::Extend`].
+    Extend,
+    /// See [`Command::Return`].
+    Return,
+    /// See [`Command::SetStock`].
+    SetStock,
+    /// See [`Command::AdjustStock`].
+    AdjustStock,
+    /// See [`Command::AddUnits`].
+    AddUnits,
+    /// See [`Command::RetireUnit`].
+    RetireUnit,
+    /// See [`Command::SetSale`].
+    SetSale,
+    /// See [`Command::Sweep`].
+    Sweep,
+}
+
+impl CommandKind {
+    /// Every kind, in the order of the variants.
+    pub const ALL: [Self; 11] = [
+        Self::Reserve,
+        Self::Confirm,
+        Self::Release,
+        Self::Extend,
+        Self::Return,
+        Self::SetStock,
+        Self::AdjustStock,
+        Self::AddUnits,
+        Self::RetireUnit,
+        Self::SetSale,
+        Self::Sweep,
+    ];
+
+    /// The name in metrics and in the scope of idempotency keys.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reserve => "reserve",
+            Self::Confirm => "confirm",
+            Self::Release => "release",
+            Self::Extend => "extend",
+            Self::Return => "return",
+            Self::SetStock => "set_stock",
+            Self::AdjustStock => "adjust_stock",
+            Self::AddUnits => "add_units",
+            Self::RetireUnit => "retire_unit",
+            Self::SetSale => "set_sale",
+            Self::Sweep => "sweep",
+        }
+    }
+
+    /// Whether an idempotency key is stored for it. The other kinds have the same effect when they are repeated.
+    pub const fn takes_key(self) -> bool {
+        match self {
+            Self::Reserve
+            | Self::Confirm
+            | Self::Release
+            | Self::Extend
+            | Self::Return
+            | Self::AdjustStock => true,
+            Self::SetStock | Self::AddUnits | Self::RetireUnit | Self::SetSale | Self::Sweep => false,
+        }
+    }
+}
+
+impl Command {
+    /// Its kind.
+    pub const fn kind(&self) -> CommandKind {
+        match self {
+            Self::Reserve(_) => CommandKind::Reserve,
+            Self::Confirm(_) => CommandKind::Confirm,
+            Self::Release(_) => CommandKind::Release,
+            Self::Extend(_) => CommandKind::Extend,
+            Self::Return(_) => CommandKind::Return,
+            Self::SetStock(_) => CommandKind::SetStock,
+            Self::AdjustStock(_) => CommandKind::AdjustStock,
+            Self::AddUnits(_) => CommandKind::AddUnits,
+            Self::RetireUnit(_) => CommandKind::RetireUnit,
+            Self::SetSale(_) => CommandKind::SetSale,
+            Self::Sweep => CommandKind::Sweep,
+        }
+    }
+
+    /// The existing reservation that it names.
+    pub const fn reservation(&self) -> Option<ReservationId> {
+        match self {
+            Self::Confirm(confirm) => Some(confirm.id),
+            Self::Release(release) => Some(release.id),
+            Self::Extend(extend) => Some(extend.id),
+            Self::Return(command) => Some(command.id),
+            Self::Reserve(_)
+            | Self::SetStock(_)
+            | Self::AdjustStock(_)
+            | Self::AddUnits(_)
+            | Self::RetireUnit(_)
+            | Self::SetSale(_)
+            | Self::Sweep => None,
+        }
+    }
+
+    /// The item whose own record it changes: stock, settings, units or pause. Reservations move counters and do not count.
+    pub const fn changed_item(&self) -> Option<&ItemKey> {
+        match self {
+            Self::SetStock(set) => Some(&set.item),
+            Self::AdjustStock(adjust) => Some(&adjust.item),
+            Self::AddUnits(add) => Some(&add.item),
+            Self::RetireUnit(retire) => Some(&retire.item),
+            Self::SetSale(set) => match &set.scope {
+                Scope::Item(item) => Some(item),
+                Scope::Everything | Scope::Location(_) => None,
+            },
+            Self::Reserve(_)
+            | Self::Confirm(_)
+            | Self::Release(_)
+            | Self::Extend(_)
+            | Self::Return(_)
+            | Self::Sweep => None,
+        }
+    }
+}
