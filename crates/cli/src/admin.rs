@@ -1,28 +1,28 @@
-//! What a server says of itself on its admin listener: who it is, its durability, and what it was busy with.
+//! Reads a server's metrics from its admin listener: its version, store and durability, and its counters.
 
 use crate::client::RetryClient;
 use std::time::Duration;
 
-/// How long the admin listener may take.
+/// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The server's counters at a moment.
+/// The server's metrics at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scrape {
     text: String,
 }
 
-/// Who the server is.
+/// The labels of the metric `stockhold_info`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServerInfo {
     pub(super) version: String,
     pub(super) store: String,
     pub(super) durability: String,
-    /// Where its API listens.
+    /// Address of its API.
     pub(super) listen: String,
 }
 
-/// A server's admin listener.
+/// A client for a server's admin listener.
 pub(super) struct AdminClient {
     caller: RetryClient,
 }
@@ -32,7 +32,7 @@ impl AdminClient {
         Some(Self { caller: RetryClient::new(url, PATIENCE, Box::new(|_| {})).ok()? })
     }
 
-    /// Its counters now, if it answers.
+    /// Its metrics now, if it answers.
     pub(super) async fn scrape(&self) -> Option<Scrape> {
         let raw = self.caller.client().send_raw("GET", "/metrics", b"").await.ok()?;
         (raw.status == 200).then(|| Scrape { text: String::from_utf8_lossy(&raw.body).into_owned() })
@@ -49,7 +49,7 @@ impl Scrape {
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Who it is, if it says so.
+    /// The labels of `stockhold_info`, if it has that metric.
     pub(super) fn info(&self) -> Option<ServerInfo> {
         let line = self.text.lines().find(|line| line.starts_with("stockhold_info{"))?;
         let label = |name: &str| {

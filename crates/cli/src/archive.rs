@@ -1,4 +1,4 @@
-//! `stockhold archive`: what is old and over, as JSON lines, and out of the database.
+//! `stockhold archive`: writes old events and ended reservations of a database to JSON lines files, and removes them from the database.
 
 use super::plural::counted;
 use crate::audit_errors::books_failed;
@@ -17,30 +17,30 @@ use stockhold_domain::Hold;
 use stockhold_sql::{ArchiveRequest, ArchiveSink, ArchiveSummary};
 use stockhold_store::EventRow;
 
-/// Files that may have the same first position.
+/// Most files with the same first position.
 const MOST_OF_A_NAME: u32 = 100;
 
 #[derive(Args)]
 pub(super) struct ArchiveArgs {
     #[command(flatten)]
     place: StorePlace,
-    /// What happened longer ago: 90d or 36h, never less than idempotency keys are kept
+    /// Minimum age: 90d or 36h. It can't be less than the time that idempotency keys are kept
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Duration,
-    /// Directory to write to; made if it is not there
+    /// Directory for the files. It is created if it does not exist
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Let it leave the database once it is written and synced
+    /// Remove from the database what is written and synced
     #[arg(long)]
     drop: bool,
-    /// The report as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Days, or hours.
+/// Reads an age in days or hours.
 fn age(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no age: say days (90d) or hours (36h)");
+    let wrong = || format!("{text:?} is not an age: use days (90d) or hours (36h)");
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
     let hours = match unit {
         "d" => 24,
@@ -66,11 +66,11 @@ pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
 fn archive(args: &ArchiveArgs) -> Result<ArchiveSummary, (u8, String)> {
     let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
     if config.store.is_embedded() {
-        let why = "the embedded store keeps everything in one log: archive is for databases, so name one with --store";
+        let why = "archive is for databases: the embedded store keeps everything in one log. Give a database with --store";
         return Err((exit::USAGE, why.to_owned()));
     }
     let options = sql_options(&config)?;
-    // What leaves the database is nowhere but here.
+    // What is removed from the database exists only in these files.
     stockhold_embedded::create_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
     let order = ArchiveRequest { older_than: args.older_than, drop: args.drop };
@@ -96,7 +96,7 @@ fn tell(args: &ArchiveArgs, archived: &ArchiveSummary) {
         return;
     }
     if *events == 0 {
-        println!("nothing is that old; events after position {after} are all there");
+        println!("nothing is that old; all events after position {after} are in the database");
         return;
     }
     println!(
@@ -108,15 +108,15 @@ fn tell(args: &ArchiveArgs, archived: &ArchiveSummary) {
     );
     if args.drop {
         let keys = counted(*keys, "old idempotency key", "old idempotency keys");
-        println!("they have left the database, and {keys} with them");
+        println!("they and {keys} are removed from the database");
     } else {
-        println!("they are in the database still; with --drop they leave it");
+        println!("they are still in the database; --drop removes them");
     }
 }
 
-/// Two files for every archive, named by the position of its first event. A file that is there is never written to: it may be
-/// the only place where something is. One that is there because an archive was cut off before anything left has what comes
-/// again in another one, under the same positions.
+/// Two files for every archive, named by the position of its first event. An existing file is never written to, because it may be the
+/// only copy of its events. If an archive was interrupted before anything was removed, its file and the next one have the same
+/// events with the same positions.
 struct ArchiveFiles {
     dir: PathBuf,
     first: u64,
@@ -142,7 +142,10 @@ impl JsonLinesFile {
                 Err(error) => return Err(format!("{}: {error}", path.display())),
             }
         }
-        Err(format!("{}: there are {MOST_OF_A_NAME} files called {name}: clear up", dir.display()))
+        Err(format!(
+            "{}: there are {MOST_OF_A_NAME} files called {name}: remove those that are not needed",
+            dir.display()
+        ))
     }
 
     fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {
@@ -163,13 +166,13 @@ impl JsonLinesFile {
 }
 
 impl ArchiveFiles {
-    /// Made when there is something to write.
+    /// Created when there is something to write.
     fn open(&mut self) -> Result<&mut [JsonLinesFile; 2], String> {
         if self.open.is_none() {
             let create = |what: &str| JsonLinesFile::create(&self.dir, &format!("{what}-{:020}", self.first));
             self.open = Some([create("events")?, create("reservations")?]);
         }
-        self.open.as_mut().ok_or_else(|| "nothing was begun".to_owned())
+        self.open.as_mut().ok_or_else(|| "no file is open".to_owned())
     }
 }
 
@@ -191,7 +194,7 @@ impl ArchiveSink for ArchiveFiles {
 
     fn sync(&mut self) -> Result<(), String> {
         self.open()?.iter_mut().try_for_each(JsonLinesFile::sync)?;
-        // A new file is there after a power cut only when its directory is synced as well.
+        // A new file survives a power cut only if its directory is synced too.
         stockhold_embedded::sync_dir(&self.dir).map_err(|error| error.to_string())
     }
 }

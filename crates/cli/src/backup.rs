@@ -1,4 +1,4 @@
-//! `stockhold backup`: a copy of the log in another directory, while a server may be running on it.
+//! `stockhold backup`: copies the log into another directory, while a server may be running on it.
 
 use super::plural::counted;
 use super::verify::may_read;
@@ -11,19 +11,17 @@ use stockhold_config::DataDir;
 use stockhold_config::exit;
 use stockhold_embedded::{BackupSummary, OpenError, VerifyReport};
 
-/// What is copied, and where to.
 #[derive(clap::Args)]
 pub(super) struct BackupArgs {
-    /// Directory of the backup: made when it is not there, gone on with when it is an earlier backup
+    /// Directory of the backup. It is created if it does not exist, and updated if it has an earlier backup
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
     place: DataDir,
-    /// Don't recount the copy afterwards. Its checksums are checked all the same; `stockhold verify --data-dir DIR` recounts
-    /// it later
+    /// Don't recount the copy. Its checksums are checked anyway, and `stockhold verify --data-dir DIR` can recount it later
     #[arg(long)]
     no_verify: bool,
-    /// As JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -32,7 +30,7 @@ pub(super) struct BackupArgs {
 struct BackupReport {
     from: String,
     to: String,
-    /// The last batch that was there before.
+    /// The last batch of the earlier backup.
     begun_at_batch: u64,
     batches_copied: u64,
     bytes_copied: u64,
@@ -134,7 +132,7 @@ impl BackupReport {
         let how = match (self.begun_at_batch, self.batches_copied) {
             (0, _) => "a full copy".to_owned(),
             (begun, 0) => format!("nothing new since batch {begun}"),
-            (begun, _) => format!("gone on after batch {begun}"),
+            (begun, _) => format!("continued after batch {begun}"),
         };
         println!(
             "{how}: {}, {} in {:.1} s",
@@ -147,23 +145,20 @@ impl BackupReport {
             self.to,
             self.batch,
             self.position,
-            self.newest.as_deref().unwrap_or("no time: there is nothing yet")
+            self.newest.as_deref().unwrap_or("no time: the log is empty")
         );
         match self.verified {
             None => println!("synced; not recounted (--no-verify)"),
-            Some(true) => println!("synced and recounted: it adds up"),
+            Some(true) => println!("synced and recounted: everything is consistent"),
             Some(false) => {
                 for finding in &self.findings {
                     println!("drift: {finding}");
                 }
-                println!(
-                    "synced, but it does NOT add up; `stockhold verify --data-dir {}` says more",
-                    self.to
-                );
+                println!("synced, but NOT consistent; `stockhold verify --data-dir {}` says more", self.to);
             }
         }
         println!(
-            "to restore: stop the server, copy this directory to an empty one, `stockhold serve` on that"
+            "to restore: stop the server, copy this directory into an empty one, and run `stockhold serve` on the copy"
         );
     }
 }

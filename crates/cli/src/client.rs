@@ -1,6 +1,6 @@
-//! Asking with patience: the same request with the same key until there is an answer that says something.
+//! Requests with retries: the same request with the same idempotency key, until the server decides or the time is over.
 //!
-//! It never repeats a refusal of the rules, and never makes a key of its own.
+//! It never repeats a request that the rules refused, and never makes a key of its own.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,41 +12,41 @@ use stockhold_api::client::{Client, Error, Raw, TRY_TIMEOUT};
 use stockhold_api::problem::Reason;
 use stockhold_api::wire::Problem;
 
-/// Pause before the second try; it doubles with each further one.
+/// Pause before the second try. It doubles with each further try.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// Longest pause between tries, unless the server asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How long the first answer may take: a wrong address should be noticed at once.
+/// How long the first answer may take: a wrong address should be reported quickly.
 const FIRST_CONTACT: Duration = Duration::from_secs(5);
-/// The header that marks an answer to a key that was used before.
+/// The header of an answer that repeats an earlier one with the same key.
 const REPLAYED: &str = "idempotent-replayed";
-/// Longest piece of an odd answer that an error shows, in characters.
+/// Most characters of an unexpected answer that an error shows.
 const SHOWN_CHARS: usize = 120;
-/// The path of the basket route.
+/// The path of reservations with several lines.
 pub(crate) const RESERVATIONS: &str = "/v1/reservations";
 
-/// A success, and whether it is the repeated answer to an earlier request.
+/// A success, and whether it repeats the answer to an earlier request with the same key.
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) body: T,
     pub(crate) replayed: bool,
 }
 
-/// Why there is no success.
+/// Why a request did not succeed.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// The rules said no.
+    /// The server refused it by its rules.
     Refused(Box<Problem>),
-    /// Patience ran out.
+    /// The time for retries is over.
     TimedOut {
         waited: Duration,
         last: String,
-        /// Whether somebody is there, who answered the last try that it can't be done now.
+        /// Whether a server answered the last try, and could not do it now.
         answered: bool,
-        /// Whether every try was answered that nothing was done; if not, the command may have taken effect.
+        /// Whether every try was answered with "nothing was done". If not, the command may have taken effect.
         nothing_done: bool,
     },
-    /// The server does not behave like Stockhold, or the request can't be sent.
+    /// The server does not answer like Stockhold, or the request can't be sent.
     Unexpected(String),
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for CallError {
         match self {
             Self::Refused(problem) => write!(f, "{}: {}", problem.reason, problem.detail),
             Self::TimedOut { waited, last, answered, .. } => {
-                let how = if *answered { "turned away" } else { "no answer" };
+                let how = if *answered { "the server could not do it" } else { "no answer" };
                 write!(f, "{how} for {:.1} s; the last try: {last}", waited.as_secs_f64())
             }
             Self::Unexpected(what) => f.write_str(what),
@@ -72,7 +72,7 @@ impl From<Error> for CallError {
     }
 }
 
-/// A client that waits for a server that is away.
+/// A client that retries while the server can't be reached.
 pub(crate) struct RetryClient {
     client: Client,
     patience: Duration,
@@ -82,15 +82,15 @@ pub(crate) struct RetryClient {
 }
 
 impl RetryClient {
-    /// Speaks to the server at `url` and waits so long for each answer. `say` is told when the server goes away and
-    /// when it is back.
+    /// A client for the server at `url` that waits up to `patience` for each answer. It calls `say` when the server can no longer be
+    /// reached, and when it answers again.
     pub(crate) fn new(url: &str, patience: Duration, say: Box<dyn Fn(&str)>) -> Result<Self, CallError> {
         let client = Client::new(url).map_err(|error| CallError::Unexpected(error.to_string()))?;
         let client = client.with_patience(NonZeroU32::MIN, TRY_TIMEOUT);
         Ok(Self { client, patience, retries: Cell::new(0), away: Cell::new(false), say })
     }
 
-    /// Sees whether somebody answers, before there is much to wait with. Any answer will do.
+    /// Checks that a server answers, before there is work that would have to wait. Any answer is enough.
     pub(crate) async fn check_reachable(&self) -> Result<(), CallError> {
         self.with_retries(FIRST_CONTACT.min(self.patience), async || {
             self.client.send_raw("GET", "/", b"").await
@@ -99,12 +99,12 @@ impl RetryClient {
         Ok(())
     }
 
-    /// How often something was sent again.
+    /// How many requests were sent again.
     pub(crate) fn retries(&self) -> u64 {
         self.retries.get()
     }
 
-    /// Sends a command; the body carries its key.
+    /// Sends a command. The body has its idempotency key.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -115,7 +115,7 @@ impl RetryClient {
             .await
     }
 
-    /// Sends anything and gives back the success as it came.
+    /// Sends a request and returns the success as it came.
     pub(crate) async fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Raw, CallError> {
         self.send_with(method, path, &[], body).await
     }
@@ -135,12 +135,12 @@ impl RetryClient {
         self.with_retries(self.patience, send).await
     }
 
-    /// The client itself, without patience.
+    /// The client without retries.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Asks until there is an answer.
+    /// Runs one call with retries.
     pub(crate) async fn ask<T>(
         &self,
         ask: impl AsyncFn(&Client) -> Result<T, Error>,
@@ -185,11 +185,7 @@ impl RetryClient {
                 });
             };
             if !self.away.replace(true) {
-                (self.say)(&format!(
-                    "{}; trying again for {:.0} s",
-                    last_attempt(&error),
-                    left.as_secs_f64()
-                ));
+                (self.say)(&format!("{}; retrying for {:.0} s", last_attempt(&error), left.as_secs_f64()));
             }
             self.retries.set(self.retries.get() + 1);
             let asked = asked.map(|seconds| Duration::from_secs(seconds.into()));
@@ -199,7 +195,7 @@ impl RetryClient {
     }
 }
 
-/// What one try has come to.
+/// The error text of one try.
 fn last_attempt(error: &Error) -> String {
     match error {
         Error::Unreachable { last, .. } => last.clone(),
@@ -207,7 +203,7 @@ fn last_attempt(error: &Error) -> String {
     }
 }
 
-/// Whether an answer says that nothing was done.
+/// Whether the answer says that nothing was done.
 fn says_nothing_done(error: &Error) -> bool {
     let Error::Refused(problem) = error else { return false };
     let reason = Reason::from_name(&problem.reason);
@@ -226,7 +222,7 @@ fn is_success(raw: &Raw) -> bool {
     (200..300).contains(&raw.status)
 }
 
-/// What an answer that is no success says.
+/// The error of an answer that is not a success.
 fn refusal(raw: &Raw) -> Error {
     match serde_json::from_slice(&raw.body) {
         Ok(problem) => Error::Refused(problem),
@@ -240,7 +236,7 @@ fn unexpected(raw: &Raw, error: &serde_json::Error) -> Error {
     Error::Unexpected { status: raw.status, what }
 }
 
-/// A path below an item.
+/// The path of an item, with something after it.
 pub(crate) fn item_path(sku: &str, location: &str, tail: &str) -> String {
     let mut path = format!("/v1/inventory/{}{tail}", encoded(sku));
     push_query(&mut path, "location", location);
@@ -255,7 +251,7 @@ pub(crate) fn push_query(path: &mut String, name: &str, value: &str) {
     path.push_str(&encoded(value));
 }
 
-/// Percent-encodes all but what RFC 3986 calls unreserved.
+/// Percent-encodes everything except what RFC 3986 calls unreserved.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! `stockhold copy`: everything that a store has, into an empty database.
+//! `stockhold copy`: copies a whole store into an empty database.
 
 use super::plural::counted;
 use super::verify::may_read;
@@ -14,22 +14,22 @@ use stockhold_embedded::OpenError;
 use stockhold_sql::{ExportChunk, ImportSummary};
 use tokio::sync::mpsc::{Sender, channel};
 
-/// Batches that wait between whoever reads and whoever writes.
+/// Batches between the thread that reads and the thread that writes.
 const AHEAD: usize = 4;
 
 #[derive(Args)]
 pub(super) struct CopyArgs {
     #[command(flatten)]
     place: StorePlace,
-    /// Address of the database: empty, and of a user who may make tables there. A password stands better in the variable
+    /// Address of the empty database, with a user who may create tables. Put a password into the variable
     #[arg(long, value_name = "URL", env = "STOCKHOLD_COPY_TO", hide_env_values = true)]
     to: String,
-    /// The report as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Why it was not done: the exit code, and the words.
+/// Why it failed: the exit code and the error text.
 type ExitError = (u8, String);
 
 /// Copies, recounts and reports.
@@ -43,7 +43,7 @@ pub(super) fn run(args: &CopyArgs) -> ExitCode {
                 println!("{report:#}");
             } else {
                 println!(
-                    "{}, {} and {} are there; it adds up",
+                    "{}, {} and {} are copied; everything is consistent",
                     counted(events, "event", "events"),
                     counted(reservations, "reservation", "reservations"),
                     counted(keys, "idempotency key", "idempotency keys")
@@ -59,10 +59,10 @@ fn copy(args: &CopyArgs) -> Result<ImportSummary, ExitError> {
     let usage = |why: String| (exit::USAGE, why);
     let (from, to) = (args.place.load().map_err(usage)?, args.place.load_for(&args.to).map_err(usage)?);
     if to.store.is_embedded() {
-        return Err(usage("--to: only a database can take over what another store has".to_owned()));
+        return Err(usage("--to: the target must be a database".to_owned()));
     }
     if from.store.url() == to.store.url() {
-        return Err(usage("--to: it is the store itself: name another database".to_owned()));
+        return Err(usage("--to: this is the store itself: give another database".to_owned()));
     }
     let options = sql_options(&to)?;
     let bar = ProgressBar::new_spinner();
@@ -72,7 +72,7 @@ fn copy(args: &CopyArgs) -> Result<ImportSummary, ExitError> {
             let sent = catch_unwind(AssertUnwindSafe(|| send(&from, &sender)));
             let sent = sent.unwrap_or_else(|_| Err((exit::FAILED, "reading panicked".to_owned())));
             if let Err((_, why)) = &sent {
-                // Silence would be the end of all that there is. If nobody listens any more, whoever listened says why.
+                // A closed channel would mean the end of the data. If the writer has stopped, it reports why.
                 let _ = sender.blocking_send(Err(why.clone()));
             }
             sent
@@ -89,14 +89,14 @@ fn copy(args: &CopyArgs) -> Result<ImportSummary, ExitError> {
         (sending.join(), taken)
     });
     bar.finish_and_clear();
-    // Whoever reads was cut off when the other could not write: that is why, then.
+    // If the writer failed, the reader was stopped by that: the writer's error is the cause.
     if matches!(taken, Err(stockhold_sql::AuditError::Sink(_)) | Ok(_)) {
         sent.unwrap_or_else(|_| Err((exit::FAILED, "reading panicked".to_owned())))?;
     }
     taken.map_err(|error| books_failed(&to, &error))
 }
 
-/// Sends all that a store has.
+/// Sends the whole store.
 fn send(from: &Config, to: &Sender<Result<ExportChunk, String>>) -> Result<(), ExitError> {
     if from.store.is_embedded() {
         may_read(&from.data_dir)?;

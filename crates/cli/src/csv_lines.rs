@@ -1,14 +1,14 @@
-//! Line numbers of CSV files as an editor shows them, whatever ends a line: a newline, a carriage return, or both; and whether
-//! a record ended where its file did, inside quotation marks. The parser counts newlines alone, and those of a record's end
-//! not always with it.
+//! Line numbers of CSV files as an editor shows them: a line ends with a newline, a carriage return, or both. It also finds a record
+//! that ends with the file inside quotation marks. The CSV parser counts only newlines, and does not always count those at the end
+//! of a record.
 
-/// Consumed bytes that are kept before they are let go of together.
+/// Consumed bytes that may be kept before they are removed together.
 const SLACK: usize = 1 << 16;
 
-/// See the module. It is given all bytes as they are read, and lets go of those before the record at hand.
+/// Counts lines. It gets all bytes as they are read, and keeps those of the current record.
 pub(super) struct LineCounter {
     bytes: Vec<u8>,
-    /// Where the record at hand begins in them.
+    /// Where the current record begins in `bytes`.
     begin: usize,
     /// Its offset in the file.
     at: u64,
@@ -23,7 +23,7 @@ impl Default for LineCounter {
 }
 
 impl LineCounter {
-    /// Takes bytes as they are read.
+    /// Adds bytes as they are read.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         if self.begin >= SLACK && self.begin * 2 >= self.bytes.len() {
             self.bytes.drain(..self.begin);
@@ -32,7 +32,7 @@ impl LineCounter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The line of the record that begins at this offset, or behind the ends of lines that are there.
+    /// The line of the record that begins at this offset, or after the line ends at this offset.
     pub(super) fn record(&mut self, at: u64) -> u64 {
         while let Some(&byte) = self.bytes.get(self.begin) {
             if self.at >= at && !matches!(byte, b'\r' | b'\n') {
@@ -46,7 +46,7 @@ impl LineCounter {
         self.line
     }
 
-    /// Whether the record at hand, which goes up to this offset, has a quotation mark that is not closed.
+    /// Whether the current record, which ends at this offset, has a quotation mark that is not closed.
     pub(super) fn is_open(&self, end: u64, delimiter: u8) -> bool {
         let length = usize::try_from(end.saturating_sub(self.at)).unwrap_or(usize::MAX);
         let behind = self.bytes.get(self.begin..).unwrap_or_default();
@@ -55,7 +55,7 @@ impl LineCounter {
     }
 }
 
-/// The parser's own states, as far as quotation marks go: one within a field that did not begin with one is text.
+/// The parser's states for quotation marks. A quotation mark inside a field that did not begin with one is text.
 fn ends_quoted(record: &[u8], delimiter: u8) -> bool {
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum QuoteState {
@@ -79,7 +79,7 @@ fn ends_quoted(record: &[u8], delimiter: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// The lines of a file's records, read in pieces of a size, and the line of one that is not closed.
+    /// The lines of a file's records, read in chunks of `size`, and the line of a record that is not closed.
     fn lines(text: &str, size: usize) -> (Vec<u64>, Option<u64>) {
         let mut lines = LineCounter::default();
         let mut reader =

@@ -1,36 +1,36 @@
-//! How long answers took, by kind of request: what `replay` and `bench` tell of a server.
+//! How long answers took, by kind of request, for the reports of `replay` and `bench`.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Longest time that is told apart from longer ones, in microseconds: an hour.
+/// Longest time that is recorded, in microseconds: one hour. Longer times count as this.
 const LONGEST_MICROS: u64 = 3_600_000_000;
-/// Digits of a time that are right.
+/// Significant digits of a recorded time.
 const DIGITS: u8 = 3;
 
-/// The kinds of request that are told apart.
+/// Kinds of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// A basket is held.
+    /// Reserve a basket.
     Reserve,
-    /// A hold is confirmed.
+    /// Confirm a reservation.
     Confirm,
-    /// Units come back.
+    /// Return units.
     Return,
-    /// A total is moved.
+    /// Adjust a stock.
     Adjust,
-    /// What is to be had is read.
+    /// Read an availability.
     Available,
     /// Many commands in one request.
     Commands,
 }
 
 impl RequestKind {
-    /// What a replay sends.
+    /// The kinds that a replay sends.
     pub(super) const OF_REPLAY: &'static [Self] = &[Self::Reserve, Self::Confirm, Self::Return, Self::Adjust];
 
-    /// Part of the reports' JSON.
+    /// Its name in the reports' JSON.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Reserve => "reserve",
@@ -43,7 +43,7 @@ impl RequestKind {
     }
 }
 
-/// See the module.
+/// One histogram for each kind.
 #[derive(Debug)]
 pub(super) struct Latencies(Vec<(RequestKind, Histogram<u64>)>);
 
@@ -60,7 +60,7 @@ pub(super) struct Percentiles {
 }
 
 impl Latencies {
-    /// None yet.
+    /// Empty histograms.
     pub(super) fn new(kinds: &[RequestKind]) -> Result<Self, String> {
         let new = |kind: &RequestKind| {
             let histogram = Histogram::new_with_bounds(1, LONGEST_MICROS, DIGITS);
@@ -69,7 +69,7 @@ impl Latencies {
         Ok(Self(kinds.iter().map(new).collect::<Result<_, _>>()?))
     }
 
-    /// Notes one answer.
+    /// Records one answer.
     pub(super) fn add(&mut self, kind: RequestKind, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         if let Some((_, histogram)) = self.0.iter_mut().find(|(known, _)| *known == kind) {
@@ -77,7 +77,7 @@ impl Latencies {
         }
     }
 
-    /// Takes over what another noted of the same kinds.
+    /// Adds the records of another with the same kinds.
     pub(super) fn merge(&mut self, other: &Self) -> Result<(), String> {
         for (kind, theirs) in &other.0 {
             if let Some((_, ours)) = self.0.iter_mut().find(|(known, _)| known == kind) {
@@ -87,7 +87,7 @@ impl Latencies {
         Ok(())
     }
 
-    /// All kinds that were asked for.
+    /// The percentiles of all kinds with at least one record.
     pub(super) fn percentiles(&self) -> Vec<Percentiles> {
         let asked = self.0.iter().filter(|(_, histogram)| !histogram.is_empty());
         asked

@@ -1,4 +1,4 @@
-//! `stockhold completions` and `stockhold man`: what the command line says of itself, for shells and for `man`.
+//! `stockhold completions` and `stockhold man`: completions for shells, and manual pages.
 
 use super::out;
 use clap::Command;

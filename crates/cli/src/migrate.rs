@@ -1,4 +1,4 @@
-//! `stockhold migrate`: a database's schema brought up to date by somebody who may, before servers start that may not.
+//! `stockhold migrate`: brings a database's schema up to date, for servers whose user may not create tables.
 
 use clap::Args;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ pub(super) struct MigrateArgs {
     json: bool,
 }
 
-/// Migrates and says what it did.
+/// Migrates and reports what it did.
 pub(super) fn run(args: &MigrateArgs) -> ExitCode {
     match migrate(args) {
         Ok(MigrationResult { from, to }) if args.json => {
@@ -25,9 +25,9 @@ pub(super) fn run(args: &MigrateArgs) -> ExitCode {
         }
         Ok(MigrationResult { from, to }) => {
             match from {
-                0 => println!("the schema is made: version {to}"),
+                0 => println!("the schema is created: version {to}"),
                 same if same == to => println!("the schema is up to date: version {to}"),
-                older => println!("the schema was of version {older} and is of version {to}"),
+                older => println!("the schema was version {older} and is version {to} now"),
             }
             ExitCode::from(exit::DONE)
         }
@@ -38,7 +38,7 @@ pub(super) fn run(args: &MigrateArgs) -> ExitCode {
 fn migrate(args: &MigrateArgs) -> Result<MigrationResult, (u8, String)> {
     let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
     if config.store.is_embedded() {
-        let why = "the embedded store has no schema to migrate: name a database with --store";
+        let why = "the embedded store has no schema to migrate: give a database with --store";
         return Err((exit::USAGE, why.to_owned()));
     }
     let options = sql_options(&config)?;

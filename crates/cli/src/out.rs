@@ -1,7 +1,7 @@
-//! Standard output of the commands, whoever reads it and however full it is: a reader that has had enough ends it quietly,
-//! and what can't be written is told once and makes the command fail. It must never panic over it.
+//! Standard output of the commands. If the reader closes it, the command ends quietly. If writing fails for another reason, the error
+//! is shown once and the command fails. It must never panic.
 //!
-//! `print!` and `println!` of all modules behind this one are these.
+//! `print!` and `println!` of all modules declared after this one are the macros of this module.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};

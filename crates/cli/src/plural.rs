@@ -1,4 +1,4 @@
-//! Numbers with the word for what they count.
+//! Numbers with their noun.
 
 /// `1 row`, `2 rows`.
 pub(super) fn counted(count: u64, one: &str, more: &str) -> String {

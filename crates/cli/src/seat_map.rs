@@ -1,9 +1,9 @@
-//! A hall as text: a line for each row, a mark for each of its units.
+//! A seat map as text: a line for each row, a symbol for each unit.
 
 use std::fmt::Write;
 use stockhold_api::wire::{SeatLayout, SeatMap, Stands};
 
-/// The rows of a layout as a map says that they stand, and below them how many stand so.
+/// Draws the rows of a layout with the state of each unit, and the totals below them.
 pub(super) fn drawn(layout: &SeatLayout, map: &SeatMap) -> String {
     let mut rows: Vec<String> = vec![String::new(); layout.rows.len()];
     for (row, stands) in layout.row_of.iter().zip(map.stands()) {
@@ -22,6 +22,6 @@ pub(super) fn drawn(layout: &SeatLayout, map: &SeatMap) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(text, "  {section:<8} {name}  {units}");
     }
-    let _ = writeln!(text, "  {} free ·   {} held o   {} sold ■   ", map.available, map.held, map.sold);
+    let _ = writeln!(text, "  {} available ·   {} held o   {} sold ■   ", map.available, map.held, map.sold);
     text
 }

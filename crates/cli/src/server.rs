@@ -1,6 +1,6 @@
-//! Which server a command speaks to, and how it is told what came of it.
+//! Which server a command talks to, and how its refusals are shown.
 //!
-//! Nothing here decides whether to ask again: that is the caller's patience (`call`).
+//! Nothing here retries: `client` does.
 
 use super::client::CallError;
 use std::process::ExitCode;
@@ -10,22 +10,29 @@ use stockhold_config::exit;
 
 /// The variable that names the server.
 pub(crate) const VARIABLE: &str = "STOCKHOLD_SERVER";
-/// How an address begins that wants TLS.
+/// Beginning of an address that needs TLS.
 const TLS: &str = "https://";
 
-/// Where the server is.
+/// The address of the server.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct ServerArgs {
-    /// The server's API, like http://127.0.0.1:8101 [default: where `serve` would listen here: `listen` of
-    /// ./stockhold.toml or STOCKHOLD_LISTEN, else http://127.0.0.1:8101]
-    #[arg(long, visible_alias = "url", value_name = "URL", env = VARIABLE, global = true)]
+    /// Address of the server's API [default: the address that `serve` would use here: STOCKHOLD_LISTEN, else `listen` of
+    /// ./stockhold.toml, else http://127.0.0.1:8101]
+    #[arg(
+        long,
+        visible_alias = "url",
+        value_name = "URL",
+        env = VARIABLE,
+        global = true,
+        help_heading = "Global options"
+    )]
     server: Option<String>,
 }
 
-/// Where the server's health and metrics are.
+/// The address of the server's admin listener.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct AdminArgs {
-    /// The server's admin listener, like http://127.0.0.1:8102 [default: where `serve` would listen here]
+    /// Address of the server's admin listener [default: the address that `serve` would use here, else http://127.0.0.1:8102]
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
 }
@@ -33,7 +40,7 @@ pub(super) struct AdminArgs {
 impl ServerArgs {
     /// The server's address.
     pub(super) fn url(&self) -> Result<String, String> {
-        // A variable that is there and empty is as good as none.
+        // An empty variable counts as not set.
         match self.server.as_deref().filter(|url| !url.is_empty()) {
             Some(url) => http_url(url),
             None => Ok(format!("http://{}", Flags::default().load()?.config.listen)),
@@ -51,18 +58,18 @@ impl AdminArgs {
     }
 }
 
-/// An address as it is asked for, unless it wants TLS.
+/// Checks that the address does not need TLS, and removes a slash at its end.
 fn http_url(url: &str) -> Result<String, String> {
     if url.get(..TLS.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(TLS)) {
         return Err(format!(
-            "{url}: commands speak plain HTTP only. Let a proxy or a tunnel on this side speak TLS to the server, and name \
-             that one's address, like http://127.0.0.1:8101"
+            "{url}: commands speak plain HTTP only. Run a proxy or a tunnel on this side that speaks TLS to the server, and give \
+             its address, like http://127.0.0.1:8101"
         ));
     }
     Ok(url.trim_end_matches('/').to_owned())
 }
 
-/// Runs what speaks to a server, on this thread.
+/// Runs a future on this thread until it ends.
 pub(super) fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => tokio::task::LocalSet::new().block_on(&runtime, work),
@@ -70,7 +77,7 @@ pub(super) fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     }
 }
 
-/// The exit code of what went wrong.
+/// The exit code of an error.
 pub(super) fn exit_code(failed: &CallError) -> u8 {
     match failed {
         CallError::TimedOut { .. } => exit::NO_ANSWER,
@@ -78,23 +85,23 @@ pub(super) fn exit_code(failed: &CallError) -> u8 {
     }
 }
 
-/// Says what went wrong and what to do about it.
+/// The error text: what went wrong and what to do about it.
 pub(super) fn explain(url: &str, failed: &CallError) -> String {
     match failed {
         CallError::Refused(problem) => refusal(url, problem),
         CallError::TimedOut { answered: true, .. } => format!(
-            "{url}: {failed}\nThe server is there, and /readyz on its admin listener says why (`stockhold doctor` looks there \
-             too)."
+            "{url}: {failed}\nThe server answers. /readyz on its admin listener says why it is not ready, and so does `stockhold \
+             doctor`."
         ),
         CallError::TimedOut { .. } => format!(
-            "{url}: {failed}\nIs a server running there? Start one with `stockhold serve`, or name it with --server \
+            "{url}: {failed}\nIs a server running there? Start one with `stockhold serve`, or give its address with --server \
              (or {VARIABLE})."
         ),
         CallError::Unexpected(what) => format!("{url}: {what}"),
     }
 }
 
-/// A refusal with all that it carries: reason, fields, figures, and the page that says what to do.
+/// The text of a refusal: its reason, fields and numbers, and the page that says what to do.
 fn refusal(url: &str, problem: &Problem) -> String {
     use std::fmt::Write;
     let mut text = format!("{}: {}", problem.reason, problem.detail);
@@ -102,7 +109,7 @@ fn refusal(url: &str, problem: &Problem) -> String {
     for error in problem.errors.iter().filter(|error| !problem.detail.contains(&error.detail)) {
         let _ = write!(text, "\n  {}: {}", error.pointer, error.detail);
     }
-    // One line's figures are in the sentence.
+    // The numbers of a single line are in the detail.
     for line in problem.lines.iter().filter(|_| problem.lines.len() > 1) {
         let _ = write!(
             text,
@@ -122,7 +129,7 @@ fn refusal(url: &str, problem: &Problem) -> String {
     text
 }
 
-/// A problem as the server sent it.
+/// A problem as JSON, as the server sent it.
 pub(super) fn problem_json(problem: &Problem) -> serde_json::Value {
     use serde_json::json;
     let mut object = json!({

@@ -1,5 +1,5 @@
-//! `stockhold sim`: histories in which everything goes wrong, on the store of this program. It must never hide a failure: the
-//! first one ends the run with its seed and the history that shows it.
+//! `stockhold sim`: runs the store of this program through histories with faults. It must never hide a failure: the first failure ends
+//! the run, with its seed and the history that shows it.
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -9,29 +9,28 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use stockhold_config::exit;
 use stockhold_sim::{Counters, ENOUGH, Run, Runs, STEPS, fresh_seeds, history};
 
-/// Histories that are run where nobody says how many or how long: enough that everything has to have happened in them.
+/// Histories of a run without --histories and --minutes: enough that every kind of fault must have happened.
 const HISTORIES: u64 = ENOUGH;
-/// Most steps of one history: its commands are kept until its end.
+/// Most steps of one history: all commands of a history are in memory.
 const MOST_STEPS: u32 = 1_000_000;
 /// Most threads that run histories.
 const MOST_THREADS: u16 = 1_024;
 
 #[derive(Args)]
 pub(super) struct SimArgs {
-    /// Run the history of this seed alone and end with its trace hash; with --minutes or --histories,
-    /// begin with it
+    /// Run only the history of this seed and print its trace hash. With --minutes or --histories, begin with this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Steps of one history
     #[arg(long, value_name = "K", default_value_t = STEPS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_STEPS)))]
     steps: u32,
-    /// Run fresh seeds for so many minutes
+    /// Run new seeds for this many minutes
     #[arg(long, value_name = "M", conflicts_with = "histories", value_parser = clap::value_parser!(u64).range(1..=10_080))]
     minutes: Option<u64>,
-    /// Run so many fresh seeds [default: 400]
+    /// Run this many new seeds [default: 400]
     #[arg(long, value_name = "H", value_parser = clap::value_parser!(u64).range(1..))]
     histories: Option<u64>,
-    /// Threads that run histories [default: one per core]
+    /// Threads that run histories [default: one per processor]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_THREADS)))]
     threads: Option<u16>,
     /// The counters as JSON
@@ -41,7 +40,7 @@ pub(super) struct SimArgs {
 
 const _: () = assert!(HISTORIES == 400);
 
-/// Runs histories and says what happened in them.
+/// Runs histories and reports what happened in them.
 pub(super) fn run(args: &SimArgs) -> ExitCode {
     let alone = args.minutes.is_none() && args.histories.is_none();
     match args.seed {

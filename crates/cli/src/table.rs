@@ -1,12 +1,12 @@
-//! Tables for people. Columns are as wide as what is in them; numbers stand to the right.
+//! Tables for people. A column is as wide as its widest cell; numbers are right-aligned.
 
 use serde_json::Value;
 use std::fmt::Write;
 
-/// A column: its title, and the field it shows.
+/// A column: its title, and the field that it shows.
 pub(super) struct Column(pub(super) &'static str, pub(super) &'static str);
 
-/// Writes the rows under their titles. A column that no row has anything in is left out.
+/// Writes the rows under their titles. A column without any value is left out.
 pub(super) fn table(columns: &[Column], rows: &[&Value]) -> String {
     let cells: Vec<Vec<(String, bool)>> =
         rows.iter().map(|row| columns.iter().map(|Column(_, field)| cell(&row[*field])).collect()).collect();
@@ -51,7 +51,7 @@ pub(super) fn table(columns: &[Column], rows: &[&Value]) -> String {
     out
 }
 
-/// What a field shows, and whether it is a number.
+/// The text of a field, and whether it is a number.
 fn cell(value: &Value) -> (String, bool) {
     match value {
         Value::Null => (String::new(), false),
@@ -63,8 +63,8 @@ fn cell(value: &Value) -> (String, bool) {
     }
 }
 
-/// A text with what would move the cursor, or turn round what follows, written out: names come from whoever calls the
-/// server.
+/// A text with control characters and direction marks escaped. Names come from the callers of the server, and must not be able to move
+/// the cursor or to reverse the text after them.
 pub(super) fn printable(text: &str) -> String {
     text.chars()
         .flat_map(|c| match c {

@@ -1,4 +1,4 @@
-//! `stockhold verify`: recounts everything and says whether it adds up, whatever the store is.
+//! `stockhold verify`: recounts everything and reports whether it is consistent, for every kind of store.
 
 use super::plural::counted;
 use crate::audit_errors::books_failed;
@@ -14,27 +14,26 @@ use stockhold_config::{Config, StorePlace};
 use stockhold_embedded::{OpenError, files};
 use stockhold_sql::VerifyProgress;
 
-/// What is recounted, and how it is told.
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     place: StorePlace,
-    /// As JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// How often the bar moves, in batches.
+/// Batches between two updates of the progress bar.
 const BAR_STEP: u64 = 256;
 
-/// What any store's recount comes to.
+/// The result of a recount, for every kind of store.
 struct VerifyResult {
     batches: u64,
     events: u64,
-    /// Up to which position events have left for an archive.
+    /// Position up to which events have been archived.
     archived: u64,
     items: u64,
-    /// Units with ids, where they were counted.
+    /// Units with ids, if they were counted.
     units: Option<u64>,
     reservations: [u64; 4],
     keys: u64,
@@ -62,15 +61,15 @@ impl VerifyArgs {
     }
 }
 
-/// Says so when the data is there and not for this user to read.
+/// Checks that this user may read the data.
 pub(super) fn may_read(data_dir: &Path) -> Result<(), (u8, String)> {
     let log = data_dir.join(files::LOG);
     match File::open(&log) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            let why = format!("opening {}: {error}. Run it as the user that serves", log.display());
+            let why = format!("opening {}: {error}. Run it as the user that runs the server", log.display());
             Err((exit::FAILED, why))
         }
-        // Anything else is told by whoever reads it.
+        // The reader reports any other error.
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -152,7 +151,7 @@ fn tell(verdict: &VerifyResult) {
         counted(verdict.keys, "key", "keys")
     );
     if verdict.archived > 0 {
-        println!("events up to position {} have been archived; what they came to is kept", verdict.archived);
+        println!("events up to position {} have been archived; their totals are kept", verdict.archived);
     }
     println!(
         "reservations: {active} active, {confirmed} confirmed, {cancelled} cancelled, {expired} expired"
@@ -164,5 +163,5 @@ fn tell(verdict: &VerifyResult) {
     if unlisted > 0 {
         println!("drift: and {unlisted} more");
     }
-    println!("{}", if verdict.drift == 0 { "it adds up" } else { "it does not add up" });
+    println!("{}", if verdict.drift == 0 { "everything is consistent" } else { "NOT consistent" });
 }

@@ -1,9 +1,9 @@
-//! Settings that are understood and yet hardly meant: said at a start and by `stockhold config`. Nothing is refused here.
+//! Settings that are allowed and are probably a mistake. The server warns of them at its start, and so does `stockhold config`.
 
 use stockhold_domain::HoldLimits;
 
-/// What to look at, a sentence each.
-pub fn of(rules: &HoldLimits) -> Vec<String> {
+/// The warnings, a sentence each.
+pub(crate) fn of(rules: &HoldLimits) -> Vec<String> {
     let service = (String::new(), Some(rules.default_ttl), Some(rules.max_hold));
     let locations =
         rules.locations.iter().map(|(name, default, max)| (format!("locations.{name}."), *default, *max));
@@ -11,7 +11,7 @@ pub fn of(rules: &HoldLimits) -> Vec<String> {
         let (default, max) = (default?.get(), max?.get());
         (default > max).then(|| {
             format!(
-                "{place}default_ttl_seconds {default} is above {place}max_hold_seconds {max}: holds that name no time get \
+                "{place}default_ttl_seconds {default} is above {place}max_hold_seconds {max}: holds without a time of their own get \
                  {max} s"
             )
         })

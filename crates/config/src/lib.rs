@@ -2,14 +2,18 @@
 //!
 //! It opens no store and starts nothing.
 
-pub mod advice;
+mod advice;
 pub mod exit;
+mod flags;
 mod log_level;
 mod settings;
+mod sources;
 mod store_address;
 mod store_options;
 
+pub use flags::{DataDir, Flags, Loaded, StorePlace};
 pub use log_level::check as check_log_level;
-pub use settings::{Config, DataDir, FILE, Flags, Loaded, LogFormat, PREFIX, StorePlace};
+pub use settings::{Config, FILE, LocationTimes, LogFormat};
+pub use sources::PREFIX;
 pub use store_address::StoreAddress;
 pub use store_options::{not_opened, sql_options};

@@ -1,15 +1,14 @@
-//! Where the data is: the data directory, or a database's address, which may hold a password and never shows one.
+//! Where the data is: the data directory, or a database's address. An address may contain a password and never shows it.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// What [`StoreAddress`] is called when it is no database.
+/// The address that means the data directory.
 pub(crate) const EMBEDDED: &str = "embedded";
 
-/// Where the data is. Shown and written without its password.
-#[derive(Clone, Deserialize)]
-#[serde(transparent)]
+/// Where the data is. It is displayed and serialized without its password.
+#[derive(Clone)]
 pub struct StoreAddress(String);
 
 impl StoreAddress {
@@ -28,7 +27,7 @@ impl StoreAddress {
         &self.0
     }
 
-    /// Whether there is a store of this kind.
+    /// Checks that there is a store of this kind.
     pub fn check(&self, key: &str) -> Result<(), String> {
         let known = ["postgres://", "postgresql://", "mysql://", "mariadb://"];
         if self.is_embedded() || known.iter().any(|scheme| self.0.starts_with(scheme)) {
@@ -38,9 +37,15 @@ impl StoreAddress {
     }
 }
 
+impl From<String> for StoreAddress {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl fmt::Display for StoreAddress {
-    /// Without options, and with nothing that could be a password: it may hold any of the characters that end it elsewhere,
-    /// and may stand among the options too. Where that leaves a doubt, nothing is shown of what stands around it.
+    /// Shows no options, and nothing that could be a password. A password may contain any of the characters that separate the parts
+    /// of an address, and it may be among the options. If the parts are not certain, none of them is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((scheme, rest)) = self.0.split_once("://").filter(|(scheme, _)| is_name(scheme)) else {
             return f.write_str(if is_name(&self.0) { &self.0 } else { HIDDEN });
@@ -49,9 +54,9 @@ impl fmt::Display for StoreAddress {
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let shown_place = |place| if is_place(place) { place } else { HIDDEN };
         match place.rsplit_once('@') {
-            // An option's, or behind a password with a question mark in it.
+            // The @ belongs to an option, or to a password that contains a question mark.
             _ if options.contains('@') => f.write_str(HIDDEN),
-            // No options either.
+            // These are not options: the question mark belongs to a password.
             _ if !options.is_empty() && !options.contains('=') => f.write_str(HIDDEN),
             Some((user, place)) => {
                 let user = user.split_once(':').map_or(user, |(user, _)| user);
@@ -63,15 +68,15 @@ impl fmt::Display for StoreAddress {
     }
 }
 
-/// What stands for what is not shown.
+/// Shown instead of a part that may contain a password.
 const HIDDEN: &str = "***";
 
-/// Whether it can be a user, or the kind of a database, and no more than that.
+/// Whether the text can only be a user or a kind of database.
 fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || "-._%+".contains(c))
 }
 
-/// Whether it can be hosts with their ports and a database's name, and no more than that.
+/// Whether the text can only be hosts with their ports and a database's name.
 fn is_place(text: &str) -> bool {
     let (hosts, database) = text.split_once('/').unwrap_or((text, ""));
     let is_host = |host: &str| {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use stockhold_config::{Config, advice, exit};
+use stockhold_config::{Config, exit};
 use stockhold_domain::Label;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
@@ -37,8 +37,8 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(metrics) => metrics,
         Err(error) => return exit::because(exit::FAILED, error),
     };
-    for advice in config.options().map(|options| advice::of(&options.rules)).unwrap_or_default() {
-        tracing::warn!("{advice}");
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
     }
     record_server_info(config);
     let sockets = bind(config.listen).and_then(|api| Ok((api, bind(config.admin_listen)?)));
@@ -131,15 +131,22 @@ fn bind(address: SocketAddr) -> Result<TcpSocket, String> {
         socket.bind(address)?;
         Ok(socket)
     };
-    bind().map_err(|error| listen_error(address, &error))
+    bind().map_err(|error| listen_failed(address, &error))
 }
 
 fn listen(socket: TcpSocket, address: SocketAddr) -> Result<TcpListener, String> {
-    socket.listen(BACKLOG).map_err(|error| listen_error(address, &error))
+    socket.listen(BACKLOG).map_err(|error| listen_failed(address, &error))
 }
 
-fn listen_error(address: SocketAddr, error: &std::io::Error) -> String {
-    format!("listening on {address}: {error}")
+fn listen_failed(address: SocketAddr, error: &std::io::Error) -> String {
+    let hint = match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "; stop the process that uses the port, or choose other ports with --listen and --admin-listen"
+        }
+        std::io::ErrorKind::PermissionDenied => "; use a port above 1023",
+        _ => "",
+    };
+    format!("listening on {address}: {error}{hint}")
 }
 
 /// Answers are shorter than a connection's first window. What paces long transfers, as BBR does with timers, only costs them

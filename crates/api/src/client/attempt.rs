@@ -226,8 +226,15 @@ fn unreachable(last: String) -> Error {
     Error::Unreachable { tries: 1, last }
 }
 
-/// An error with what caused it, which is where a connection's errors say what happened.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+/// An error with its causes. If the last cause is the operating system's, it alone says what happened.
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    if last.is::<std::io::Error>() {
+        return last.to_string();
+    }
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -103,7 +103,9 @@ impl Client {
             results: Vec<CommandResult>,
         }
         for command in &mut commands {
-            command.idempotency_key().get_or_insert_with(fresh_key);
+            if let Some(key) = command.idempotency_key() {
+                key.get_or_insert_with(fresh_key);
+            }
         }
         let request = Request::new("POST", "/v1/commands".to_owned()).json(&Body { commands })?;
         let done: Done = self.http.read(request).await?;

@@ -233,6 +233,19 @@ impl Client {
         let request = Request::new("GET", "/v1/events/stream".to_owned()).headers(&headers);
         self.http.open(&request).await.map(EventStream::new)
     }
+
+    /// The position of the newest event, 0 before the first. A stream without a position begins there and says so.
+    pub async fn newest_position(&self) -> Result<u64, Error> {
+        let headers = [("accept", "text/event-stream")];
+        let request = Request::new("GET", "/v1/events/stream".to_owned()).headers(&headers);
+        let mut stream = EventStream::new(self.http.open(&request).await?);
+        let id = stream.first_id().await?;
+        let position = id.as_deref().and_then(|id| id.parse().ok());
+        position.ok_or_else(|| Error::Unexpected {
+            status: 200,
+            what: format!("a stream begins with the id {id:?}"),
+        })
+    }
 }
 
 impl At<'_> {

@@ -39,24 +39,48 @@ impl EventStream {
 
     /// The next event; `None` when the server has ended the stream. After an error nothing more comes.
     pub async fn next(&mut self) -> Result<Option<StreamedEvent>, Error> {
-        let broken = |what: String| Error::Unreachable { tries: 1, last: what };
         loop {
             while let Some(line) = self.lines.next() {
                 if let Some(event) = take(&mut self.event, &line) {
                     return Ok(Some(event));
                 }
             }
-            let frame = tokio::time::timeout(SILENCE, self.body.frame()).await;
-            match frame.map_err(|_| broken(format!("nothing came for {SILENCE:?}")))? {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(broken(chain(&error))),
-                Some(Ok(frame)) => {
-                    let bytes: Bytes = frame.into_data().unwrap_or_default();
-                    self.lines.0.extend_from_slice(&bytes);
-                    if self.lines.0.len() + self.event.data.len() > EVENT_BYTES {
-                        return Err(broken(format!("an event is longer than {EVENT_BYTES} bytes")));
-                    }
+            if !self.read_frame().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The id that the server sends before the first event: the position after which the stream begins.
+    pub(super) async fn first_id(&mut self) -> Result<Option<String>, Error> {
+        loop {
+            while let Some(line) = self.lines.next() {
+                // No event is complete before the block with the id.
+                let _ = take(&mut self.event, &line);
+                if !self.event.id.is_empty() {
+                    return Ok(Some(self.event.id.clone()));
                 }
+            }
+            if !self.read_frame().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads what has come; false at the end of the stream.
+    async fn read_frame(&mut self) -> Result<bool, Error> {
+        let broken = |what: String| Error::Unreachable { tries: 1, last: what };
+        let frame = tokio::time::timeout(SILENCE, self.body.frame()).await;
+        match frame.map_err(|_| broken(format!("nothing came for {SILENCE:?}")))? {
+            None => Ok(false),
+            Some(Err(error)) => Err(broken(chain(&error))),
+            Some(Ok(frame)) => {
+                let bytes: Bytes = frame.into_data().unwrap_or_default();
+                self.lines.0.extend_from_slice(&bytes);
+                if self.lines.0.len() + self.event.data.len() > EVENT_BYTES {
+                    return Err(broken(format!("an event is longer than {EVENT_BYTES} bytes")));
+                }
+                Ok(true)
             }
         }
     }

@@ -5,7 +5,9 @@
 
 use super::body::{self, LineBody};
 use super::field::FulfilmentWord;
-use super::field::{Flag, Id, Key, Object, Op, Quantity, Text, Together, Ttl, given};
+use super::field::{
+    Delta, Flag, Id, Key, ModeWord, Object, Op, Quantity, Stock, Text, Together, Ttl, given, setting,
+};
 use super::terms::{self, body_with_terms};
 use super::units::{AttributesField, Wish};
 use super::{DEFAULT_LOCATION, Invalid, Keyed, basket, both, path, single};
@@ -14,7 +16,10 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::{Command, Confirm, Extend, ItemKey, OptionalTerms, Release, Reserve, ReserveTerms};
+use stockhold_domain::{
+    AdjustStock, Command, Confirm, Extend, ItemKey, OptionalTerms, Patch, Release, Reserve, ReserveTerms,
+    SetStock,
+};
 
 /// Longest body of `POST /v1/commands` in bytes.
 pub const COMMANDS_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -192,6 +197,18 @@ struct CommandBody<'a> {
     order_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
     reason: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    total_units: Option<Stock>,
+    #[serde(default, deserialize_with = "given")]
+    mode: Option<ModeWord>,
+    #[serde(default, deserialize_with = "given")]
+    safety_stock: Option<Stock>,
+    #[serde(default, deserialize_with = "setting")]
+    default_ttl_seconds: Patch<Ttl>,
+    #[serde(default, deserialize_with = "setting")]
+    max_hold_seconds: Patch<Ttl>,
+    #[serde(default, deserialize_with = "given")]
+    delta: Option<Delta>,
 }
 }
 
@@ -212,23 +229,36 @@ impl CommandBody<'_> {
 fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
     let op = body.op;
     let wish = body.take_wish();
+    let is_reserve = op == Op::Reserve;
+    let names_item = matches!(op, Op::Reserve | Op::SetStock | Op::AdjustStock);
+    let sets_stock = op == Op::SetStock;
     let terms = body.take_terms();
-    let of_reserves = [
-        ("owner_id", body.owner_id.is_some()),
-        ("lines", body.lines.is_some()),
-        ("sku", body.sku.is_some()),
-        ("location", body.location.is_some()),
+    let selection = wish.given().into_iter().map(|(name, given)| (name, given, is_reserve));
+    // Each field, whether it was given, and whether this command has it.
+    let fields = [
+        ("owner_id", body.owner_id.is_some(), is_reserve),
+        ("lines", body.lines.is_some(), is_reserve),
+        ("sku", body.sku.is_some(), names_item),
+        ("location", body.location.is_some(), names_item),
     ];
-    let of_reserves = of_reserves.into_iter().chain(wish.given());
-    let of_reserves =
-        of_reserves.chain([("fulfilment", body.fulfilment.is_some())]).chain(terms::present(&terms));
-    let others = [
-        ("reservation_id", body.reservation_id.is_some() && op == Op::Reserve),
-        ("ttl_seconds", body.ttl_seconds.is_some() && !matches!(op, Op::Reserve | Op::Extend)),
-        ("order_id", body.order_id.is_some() && op != Op::Confirm),
-        ("reason", body.reason.is_some() && op != Op::Release),
-    ];
-    let stranger = of_reserves.filter(|_| op != Op::Reserve).chain(others).find(|(_, given)| *given);
+    let terms_given = terms::present(&terms)
+        .map(|(name, given)| (name, given, is_reserve || (sets_stock && name == "metadata")));
+    let fields = fields.into_iter().chain(selection).chain(terms_given).chain([
+        ("fulfilment", body.fulfilment.is_some(), is_reserve),
+        ("reservation_id", body.reservation_id.is_some(), !names_item),
+        ("ttl_seconds", body.ttl_seconds.is_some(), matches!(op, Op::Reserve | Op::Extend)),
+        ("order_id", body.order_id.is_some(), op == Op::Confirm),
+        ("reason", body.reason.is_some(), matches!(op, Op::Release | Op::AdjustStock)),
+        ("total_units", body.total_units.is_some(), sets_stock),
+        ("mode", body.mode.is_some(), sets_stock),
+        ("safety_stock", body.safety_stock.is_some(), sets_stock),
+        ("default_ttl_seconds", is_given(&body.default_ttl_seconds), sets_stock),
+        ("max_hold_seconds", is_given(&body.max_hold_seconds), sets_stock),
+        ("delta", body.delta.is_some(), op == Op::AdjustStock),
+        ("idempotency_key", body.idempotency_key.is_some(), !sets_stock),
+    ]);
+    let stranger =
+        fields.map(|(name, given, has)| (name, given && !has)).find(|(_, is_stranger)| *is_stranger);
     if let Some((name, _)) = stranger {
         let (word, fields) = (op.word(), op.fields());
         return Err(Invalid::new(
@@ -250,8 +280,33 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
             let id = required(body.reservation_id, "/reservation_id")?.0;
             Command::Extend(Extend { id, ttl: required(body.ttl_seconds, "/ttl_seconds")?.0 })
         }
+        Op::SetStock => Command::SetStock(SetStock {
+            item: item(body.sku, body.location.as_ref())?,
+            total_units: body.total_units.map(|units| units.0),
+            mode: body.mode.map(|mode| mode.0),
+            safety_stock: body.safety_stock.map(|units| units.0),
+            default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
+            max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
+            // Null is not read here: only the single route clears the metadata of an item.
+            metadata: terms.metadata.map_or(Patch::Keep, Patch::Set),
+            expected: None,
+        }),
+        Op::AdjustStock => Command::AdjustStock(AdjustStock {
+            item: item(body.sku, body.location.as_ref())?,
+            delta: required(body.delta, "/delta")?.0,
+            reason: required(body.reason, "/reason")?.0,
+            expected: None,
+        }),
     };
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+fn is_given<T>(field: &Patch<T>) -> bool {
+    !matches!(field, Patch::Keep)
+}
+
+fn item(sku: Option<Text>, location: Option<&Text>) -> Result<ItemKey, Invalid> {
+    Ok(super::key_at(location.map(|text| &text.0), &required(sku, "/sku")?.0))
 }
 
 fn reserve(body: CommandBody<'_>, wish: Wish, terms: OptionalTerms) -> Result<Keyed<'_>, Invalid> {

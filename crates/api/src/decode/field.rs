@@ -183,6 +183,8 @@ pub(super) enum Op {
     Confirm,
     Release,
     Extend,
+    SetStock,
+    AdjustStock,
 }
 
 impl Op {
@@ -193,6 +195,8 @@ impl Op {
             Self::Confirm => "confirm",
             Self::Release => "release",
             Self::Extend => "extend",
+            Self::SetStock => "set_stock",
+            Self::AdjustStock => "adjust_stock",
         }
     }
 
@@ -206,6 +210,10 @@ impl Op {
             Self::Confirm => "`reservation_id`, `order_id`, `idempotency_key`",
             Self::Release => "`reservation_id`, `reason`, `idempotency_key`",
             Self::Extend => "`reservation_id`, `ttl_seconds`, `idempotency_key`",
+            Self::SetStock => {
+                "`sku`, `location`, `total_units`, `mode`, `safety_stock`, `default_ttl_seconds`, `max_hold_seconds`, `metadata`"
+            }
+            Self::AdjustStock => "`sku`, `location`, `delta`, `reason`, `idempotency_key`",
         }
     }
 }
@@ -217,7 +225,9 @@ impl<'de> Deserialize<'de> for Op {
             type Value = Op;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"reserve\", \"confirm\", \"release\" or \"extend\"")
+                f.write_str(
+                    "\"reserve\", \"confirm\", \"release\", \"extend\", \"set_stock\" or \"adjust_stock\"",
+                )
             }
 
             fn visit_str<E: Error>(self, word: &str) -> Result<Op, E> {
@@ -226,6 +236,8 @@ impl<'de> Deserialize<'de> for Op {
                     "confirm" => Ok(Op::Confirm),
                     "release" => Ok(Op::Release),
                     "extend" => Ok(Op::Extend),
+                    "set_stock" => Ok(Op::SetStock),
+                    "adjust_stock" => Ok(Op::AdjustStock),
                     _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
                 }
             }

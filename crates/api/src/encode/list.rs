@@ -1,9 +1,9 @@
 //! Answers with many entries, written one by one into a buffer: pages of lists, and the results of a batch.
 
 use super::json::{Object, put_text};
-use super::{reservation, text_of};
+use super::{item, reservation, text_of};
 use crate::problem::Problem;
-use stockhold_domain::{Hold, ItemKey, RequestId};
+use stockhold_domain::{Hold, Item, ItemKey, RequestId};
 
 /// A list that is being written. A copy goes on from where it was made, in a buffer that is cut to its length then.
 #[derive(Clone, Copy)]
@@ -55,6 +55,13 @@ impl List {
 pub fn result_reservation(out: &mut Vec<u8>, status: u16, replayed: bool, hold: &Hold) {
     let mut object = opened(out, status, replayed);
     reservation(object.value("reservation"), hold);
+    object.close();
+}
+
+/// The same where the route answers with an item.
+pub fn result_item(out: &mut Vec<u8>, status: u16, replayed: bool, shown: &Item) {
+    let mut object = opened(out, status, replayed);
+    item(object.value("item"), shown);
     object.close();
 }
 

@@ -2,7 +2,7 @@
 
 use super::operation::Operation;
 use super::problems;
-use super::requests::{basket, order, single, ttl};
+use super::requests::{adjust_members, basket, order, single, stock_members, ttl};
 use super::reservations::example;
 use super::samples::{EXAMPLE_IDS, at, cart, item, item_key, request_id, written};
 use super::schema::{
@@ -15,12 +15,13 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 17] = [
+const REFUSALS: [Reason; 18] = [
     Reason::InvalidRequest,
     Reason::UnknownItem,
     Reason::UnknownReservation,
     Reason::InsufficientInventory,
     Reason::UnitsUnavailable,
+    Reason::BelowCommitted,
     Reason::SalePaused,
     Reason::ReservationExpired,
     Reason::ReservationCancelled,
@@ -73,6 +74,14 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         (
             "ExtendCommand",
             on_one("extend", "Keep a reservation for longer.", vec![always("ttl_seconds", ttl())]),
+        ),
+        (
+            "SetStockCommand",
+            on_item("set_stock", "Create an item, or change its stock and settings.", stock_members()),
+        ),
+        (
+            "AdjustStockCommand",
+            on_item("adjust_stock", "Change an item's total by a difference.", adjust_members()),
         ),
         (
             "CommandsAnswer",
@@ -129,7 +138,15 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 fn command() -> Value {
-    let all = ["ReserveCommand", "BasketCommand", "ConfirmCommand", "ReleaseCommand", "ExtendCommand"];
+    let all = [
+        "ReserveCommand",
+        "BasketCommand",
+        "ConfirmCommand",
+        "ReleaseCommand",
+        "ExtendCommand",
+        "SetStockCommand",
+        "AdjustStockCommand",
+    ];
     json!({
         "description": "One command. It is judged and answered as the single route would; it can't name a reservation that \
             is made in the same call.",
@@ -151,18 +168,34 @@ fn on_one(word: &str, description: &str, members: Vec<Member>) -> Value {
     op(word, description, all)
 }
 
+/// A command on an item.
+fn on_item(word: &str, description: &str, members: Vec<Member>) -> Value {
+    let mut all =
+        vec![always("sku", label("The item's SKU.")), maybe("location", location("Where it is stocked."))];
+    all.extend(members);
+    op(word, description, all)
+}
+
 fn result() -> Value {
     object(
         "What became of one command: what the single route would have answered.",
         vec![
             always(
                 "status",
-                integer(200, 599, "The status that the single route would have had; 201 for every reserve."),
+                integer(
+                    200,
+                    599,
+                    "The status that the single route would have had; 201 for every reserve and for an item that was created.",
+                ),
             ),
             maybe("replayed", flag("True when its key was used before: nothing was done again.")),
             maybe(
                 "reservation",
-                with(named("Reservation"), "description", "When it took effect; not with a release."),
+                with(named("Reservation"), "description", "When a reserve, confirm or extend took effect."),
+            ),
+            maybe(
+                "item",
+                with(named("Item"), "description", "When the stock was set or adjusted: the item after it."),
             ),
             maybe("problem", with(named("CommandProblem"), "description", "When it did not.")),
         ],
@@ -184,8 +217,10 @@ fn commands() -> Operation {
     });
     Operation::of(RouteId::RunCommands)
         .requests(json!({
-            "mixed": example("A reserve of one item, one of several, an extend, a confirm and a release", json!({
+            "mixed": example("A stock that is set, one that is adjusted, two reserves, an extend, a confirm and a release", json!({
                 "commands": [
+                    { "op": "set_stock", "sku": "tea", "total_units": 120 },
+                    { "op": "adjust_stock", "sku": "tea", "delta": -3, "reason": "broken", "idempotency_key": "count-7" },
                     { "op": "reserve", "owner_id": "cart-8", "sku": "tea", "idempotency_key": "cart-8-1" },
                     { "op": "reserve", "owner_id": "cart-9", "ttl_seconds": 300, "lines": [
                         { "sku": "tea", "quantity": 2 }, { "sku": "cup", "location": "hub-9" },

@@ -235,50 +235,52 @@ fn returned() -> Value {
 }
 
 fn stock() -> Value {
+    closed("An item's stock and settings. Omitted fields stay unchanged.", stock_members())
+}
+
+/// The members that set an item.
+pub(super) fn stock_members() -> Vec<Member> {
     let settable = "Default: unchanged.";
     let unset = "`null` clears it.";
-    closed(
-        "An item's stock and settings. Omitted fields stay unchanged.",
-        vec![
-            maybe(
-                "total_units",
-                units(
-                    "Units that exist, sold and held ones included. Default: unchanged. A new counted item needs it. With units \
+    vec![
+        maybe(
+            "total_units",
+            units(
+                "Units that exist, sold and held ones included. Default: unchanged. A new counted item needs it. With units \
                      that have ids it is their number.",
-                ),
             ),
-            maybe(
-                "mode",
-                word(
-                    &["counted", "units"],
-                    "`counted`: units are interchangeable. `units`: every unit has an id. A new item is `counted` by default. The \
+        ),
+        maybe(
+            "mode",
+            word(
+                &["counted", "units"],
+                "`counted`: units are interchangeable. `units`: every unit has an id. A new item is `counted` by default. The \
                      mode never changes.",
-                ),
             ),
-            maybe(
-                "safety_stock",
-                units(&format!(
-                    "Units kept from sale: subtracted from `available`. {settable} A new item has 0."
-                )),
-            ),
-            maybe(
-                "default_ttl_seconds",
-                nullable(seconds(&format!(
-                    "Time to live of a hold that names none, in seconds; more than the longest hold counts as that. \
+        ),
+        maybe(
+            "safety_stock",
+            units(&format!(
+                "Units kept from sale: subtracted from `available`. {settable} A new item has 0."
+            )),
+        ),
+        maybe(
+            "default_ttl_seconds",
+            nullable(seconds(&format!(
+                "Time to live of a hold that names none, in seconds; more than the longest hold counts as that. \
                      {settable} {unset} A new item uses the service's, \
                      {DEFAULT_TTL_SECONDS} unless configured."
-                ))),
-            ),
-            maybe(
-                "max_hold_seconds",
-                nullable(seconds(&format!(
-                    "Longest hold in seconds, extensions included. {settable} {unset} A new item uses the service's, \
+            ))),
+        ),
+        maybe(
+            "max_hold_seconds",
+            nullable(seconds(&format!(
+                "Longest hold in seconds, extensions included. {settable} {unset} A new item uses the service's, \
                      {DEFAULT_MAX_HOLD_SECONDS} unless configured. Existing reservations keep theirs."
-                ))),
-            ),
-            maybe("metadata", nullable(own_data())),
-        ],
-    )
+            ))),
+        ),
+        maybe("metadata", nullable(own_data())),
+    ]
 }
 
 /// An item's, which can be taken back.
@@ -290,17 +292,19 @@ fn own_data() -> Value {
 }
 
 fn adjust() -> Value {
+    closed("By how much the total moves, and why.", adjust_members())
+}
+
+/// The members that adjust an item.
+pub(super) fn adjust_members() -> Vec<Member> {
     let most = TOTAL_UNITS.cast_signed();
     let delta = json!({
         "type": "integer", "format": "int64", "minimum": -most, "maximum": most, "not": { "const": 0 },
         "description": "Units that arrived (above 0) or left (below 0).",
     });
-    closed(
-        "The change of the total, and why.",
-        vec![
-            always("delta", delta),
-            always("reason", label("Why, for the record: a delivery, breakage, a count.")),
-            maybe("idempotency_key", key()),
-        ],
-    )
+    vec![
+        always("delta", delta),
+        always("reason", label("Why, for the record: a delivery, breakage, a count.")),
+        maybe("idempotency_key", key()),
+    ]
 }

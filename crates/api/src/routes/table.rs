@@ -338,7 +338,7 @@ routes! {
         metric: "commands",
         tag: Tag::Reservations,
         summary: "Run many commands in one call",
-        description: "Up to 8,192 commands: reserve, confirm, release and extend. They are decided in their order, each on \
+        description: "Up to 8,192 commands: reserve, confirm, release, extend, set_stock and adjust_stock. They are decided in their order, each on \
             its own: a command that is refused or invalid does not affect the others. Put each command's idempotency key into \
             its body. The header `Idempotency-Key` is refused.",
         body: Body::Required { schema: "CommandsRequest", limit: COMMANDS_BODY_BYTES },

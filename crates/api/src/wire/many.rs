@@ -1,6 +1,6 @@
 //! Many at once: pages of lists, batches of commands, availabilities.
 
-use super::{Availability, Problem, RequestedLine, Reservation, Terms};
+use super::{Availability, Item, Problem, RequestedLine, Reservation, Stock, Terms};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
 use stockhold_domain::ReservationId;
@@ -66,6 +66,32 @@ pub enum Command {
         #[serde(skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
     },
+    /// Create an item, or change its stock and settings. Setting it twice changes nothing, so that it takes no key.
+    SetStock {
+        /// The item's SKU.
+        sku: String,
+        /// Its location; the default one when absent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        location: Option<String>,
+        /// The new values.
+        #[serde(flatten)]
+        stock: Stock,
+    },
+    /// Change an item's total by a difference.
+    AdjustStock {
+        /// The item's SKU.
+        sku: String,
+        /// Its location; the default one when absent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        location: Option<String>,
+        /// Units that arrived (above 0) or left (below 0).
+        delta: i64,
+        /// Why.
+        reason: String,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
 }
 
 fn shown<S: Serializer>(id: &ReservationId, to: S) -> Result<S::Ok, S::Error> {
@@ -73,13 +99,15 @@ fn shown<S: Serializer>(id: &ReservationId, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Command {
-    /// The place of its idempotency key.
-    pub fn idempotency_key(&mut self) -> &mut Option<String> {
+    /// Its idempotency key, if it takes one.
+    pub fn idempotency_key(&mut self) -> Option<&mut Option<String>> {
         match self {
             Self::Reserve { idempotency_key, .. }
             | Self::Confirm { idempotency_key, .. }
             | Self::Release { idempotency_key, .. }
-            | Self::Extend { idempotency_key, .. } => idempotency_key,
+            | Self::Extend { idempotency_key, .. }
+            | Self::AdjustStock { idempotency_key, .. } => Some(idempotency_key),
+            Self::SetStock { .. } => None,
         }
     }
 }
@@ -94,6 +122,8 @@ pub struct CommandResult {
     pub replayed: bool,
     /// The reservation; a release shows none.
     pub reservation: Option<Reservation>,
+    /// The item, after its stock was set or adjusted.
+    pub item: Option<Item>,
     /// Why it was not done.
     pub problem: Option<Problem>,
 }

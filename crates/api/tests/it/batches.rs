@@ -6,8 +6,8 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::wire;
 use stockhold_domain::{
-    Basket, Command, Confirm, Extend, Fulfilment, OptionalTerms, Release, RequestId, RequestedLine, Reserve,
-    ReserveTerms, Seconds,
+    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, OptionalTerms, Patch, Release,
+    RequestId, RequestedLine, Reserve, ReserveTerms, Seconds, SetStock,
 };
 
 fn all(body: &str) -> Vec<Result<Keyed<'_>, Invalid>> {
@@ -33,7 +33,11 @@ fn commands_as_they_are_meant() {
             {{"sku":"a","owner_id":"o","location":"hub","quantity":3,"op":"reserve"}},
             {{"op":"confirm","reservation_id":"{ID}","order_id":"7","idempotency_key":"k2"}},
             {{"op":"release","reservation_id":"{}","reason":"no"}},
-            {{"op":"extend","reservation_id":"{ID}","ttl_seconds":5}}
+            {{"op":"extend","reservation_id":"{ID}","ttl_seconds":5}},
+            {{"op":"set_stock","sku":"a","location":"hub","total_units":9,"mode":"counted","safety_stock":1,
+              "default_ttl_seconds":null,"max_hold_seconds":60,"metadata":{{"a":1}}}},
+            {{"op":"set_stock","sku":"a","total_units":9}},
+            {{"op":"adjust_stock","sku":"a","delta":-3,"reason":"broken","idempotency_key":"k3"}}
         ] }} "#,
         ID.to_uppercase()
     );
@@ -66,6 +70,41 @@ fn commands_as_they_are_meant() {
         (Command::Confirm(Confirm { id: id(), order_id: Some(label("7")) }), Some("k2")),
         (Command::Release(Release { id: id(), reason: Some(label("no")) }), None),
         (Command::Extend(Extend { id: id(), ttl: Seconds::new(5).unwrap() }), None),
+        (
+            Command::SetStock(SetStock {
+                item: key("hub", "a"),
+                total_units: Some(9),
+                mode: Some(Mode::Counted),
+                safety_stock: Some(1),
+                default_ttl: Patch::Clear,
+                max_hold: Patch::Set(Seconds::new(60).unwrap()),
+                metadata: Patch::Set(r#"{"a":1}"#.into()),
+                expected: None,
+            }),
+            None,
+        ),
+        (
+            Command::SetStock(SetStock {
+                item: key("default", "a"),
+                total_units: Some(9),
+                mode: None,
+                safety_stock: None,
+                default_ttl: Patch::Keep,
+                max_hold: Patch::Keep,
+                metadata: Patch::Keep,
+                expected: None,
+            }),
+            None,
+        ),
+        (
+            Command::AdjustStock(AdjustStock {
+                item: key("default", "a"),
+                delta: -3,
+                reason: label("broken"),
+                expected: None,
+            }),
+            Some("k3"),
+        ),
     ];
     let found = all(&body);
     assert_eq!(found.len(), expected.len());
@@ -83,7 +122,8 @@ fn commands_as_they_are_meant() {
 #[test]
 fn commands_that_are_wrong_by_themselves() {
     wrong("{}", "/op", "is required");
-    let words = "must be \"reserve\", \"confirm\", \"release\" or \"extend\", found";
+    let words =
+        "must be \"reserve\", \"confirm\", \"release\", \"extend\", \"set_stock\" or \"adjust_stock\", found";
     wrong(r#"{"op":"sell"}"#, "/op", &format!("{words} \"sell\""));
     wrong(r#"{"op":null}"#, "/op", &format!("{words} null"));
     wrong(r#"{"op":"confirm","op":"confirm"}"#, "/op", "is given twice");
@@ -123,6 +163,25 @@ fn commands_that_are_wrong_by_themselves() {
     wrong(r#"{"op":"confirm"}"#, "/reservation_id", "is required");
     wrong(r#"{"op":"confirm","reservation_id":"7"}"#, "/reservation_id", "must be a UUID like");
     wrong(&format!(r#"{{"op":"extend","reservation_id":"{ID}"}}"#), "/ttl_seconds", "is required");
+    wrong(r#"{"op":"set_stock","total_units":1}"#, "/sku", "is required");
+    wrong(
+        r#"{"op":"set_stock","sku":"a","delta":1}"#,
+        "/delta",
+        "is not a field of \"set_stock\"; the fields are `sku`",
+    );
+    wrong(r#"{"op":"set_stock","sku":"a","idempotency_key":"k"}"#, "/idempotency_key", "is not a field of");
+    wrong(r#"{"op":"adjust_stock","sku":"a","reason":"r"}"#, "/delta", "is required");
+    wrong(r#"{"op":"adjust_stock","sku":"a","delta":1}"#, "/reason", "is required");
+    wrong(
+        r#"{"op":"reserve","owner_id":"o","sku":"a","total_units":1}"#,
+        "/total_units",
+        "is not a field of",
+    );
+    wrong(
+        r#"{"op":"reserve","owner_id":"o","sku":"a","metadata":null}"#,
+        "/metadata",
+        "must be a JSON object, found null",
+    );
     // As deep as in the body of its own route.
     let deep = |levels: usize| {
         let metadata = format!("{{\"a\":{}{}}}", "[".repeat(levels - 1), "]".repeat(levels - 1));
@@ -191,23 +250,26 @@ fn results_as_they_are_written_and_read() {
         encode::result_reservation(list.entry(out), 201, false, &hold());
         encode::result_reservation(list.entry(out), 200, true, &full_hold());
         encode::result_nothing(list.entry(out), 204, false);
+        encode::result_item(list.entry(out), 201, false, &item());
         encode::result_problem(list.entry(out), &problem, &request);
         list.close(out);
     });
     let reservation = |hold| written(|out| encode::reservation(out, hold));
     let refusal = written(|out| problem.write(out, &request));
     let expected = format!(
-        r#"{{"results":[{{"status":201,"reservation":{}}},{{"status":200,"replayed":true,"reservation":{}}},{{"status":204}},{{"status":404,"problem":{refusal}}}]}}"#,
+        r#"{{"results":[{{"status":201,"reservation":{}}},{{"status":200,"replayed":true,"reservation":{}}},{{"status":204}},{{"status":201,"item":{}}},{{"status":404,"problem":{refusal}}}]}}"#,
         reservation(&hold()),
         reservation(&full_hold()),
+        written(|out| encode::item(out, &item())),
     );
     assert_eq!(json, expected);
     let read: serde_json::Value = serde_json::from_str(&json).unwrap();
     let read: Vec<wire::CommandResult> = serde_json::from_value(read["results"].clone()).unwrap();
     let statuses = read.iter().map(|result| (result.status, result.replayed)).collect::<Vec<_>>();
-    assert_eq!(statuses, [(201, false), (200, true), (204, false), (404, false)]);
+    assert_eq!(statuses, [(201, false), (200, true), (204, false), (201, false), (404, false)]);
     assert_eq!(read[0].reservation.as_ref().unwrap().reservation_id, id());
-    assert_eq!(read[3].problem.as_ref().unwrap().reason, "unknown_route");
+    assert_eq!(read[3].item.as_ref().unwrap().sku, item().key.sku());
+    assert_eq!(read[4].problem.as_ref().unwrap().reason, "unknown_route");
     assert!(read[2].reservation.is_none() && read[2].problem.is_none());
 
     let unknown = written(|out| encode::unknown_item(out, &key("hub", "te\"a")));
@@ -233,6 +295,18 @@ fn results_as_they_are_written_and_read() {
         wire::Command::Confirm { reservation_id: id(), order_id: None, idempotency_key: None },
         wire::Command::Release { reservation_id: id(), reason: Some("r".to_owned()), idempotency_key: None },
         wire::Command::Extend { reservation_id: id(), ttl_seconds: 9, idempotency_key: None },
+        wire::Command::SetStock {
+            sku: "a".to_owned(),
+            location: None,
+            stock: wire::Stock { total_units: Some(1), ..wire::Stock::default() },
+        },
+        wire::Command::AdjustStock {
+            sku: "a".to_owned(),
+            location: Some("hub".to_owned()),
+            delta: 1,
+            reason: "r".to_owned(),
+            idempotency_key: None,
+        },
     ];
     let body = serde_json::json!({ "commands": commands }).to_string();
     for (n, command) in all(&body).into_iter().enumerate() {
@@ -243,6 +317,8 @@ fn results_as_they_are_written_and_read() {
             Command::Confirm(_) => 1,
             Command::Release(_) => 2,
             Command::Extend(_) => 3,
+            Command::SetStock(_) => 4,
+            Command::AdjustStock(_) => 5,
             other => panic!("{other:?}"),
         };
         assert_eq!(kind, n);

@@ -1,6 +1,5 @@
-//! The connections. In a closed loop each asks again when it has its answer. In an open loop requests have their
-//! times, whatever the server does, and latency counts from the time that a request was meant to leave: a stall is felt
-//! by everything that should have been sent during it.
+//! The load generator's connections. In a closed loop, a connection sends its next request when it has its answer. In an open loop,
+//! requests have planned times, and latency counts from the planned time, so that a stall counts for every request that it delayed.
 
 use super::requests::{RequestGenerator, Tally, Workload};
 use crate::latency::Latencies;
@@ -22,36 +21,36 @@ use tokio::task::LocalSet;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer that is read.
 const ANSWER_BYTES: usize = 16 << 20;
-/// Pause before a connection that was lost is made again.
+/// Pause before a lost connection is opened again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Longest sleep of the pacer.
+/// Longest sleep of the thread that releases requests.
 const NAP: Duration = Duration::from_millis(20);
 
-/// When what is measured.
+/// The times of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MeasurementWindow {
-    /// The first requests leave.
+    /// When the first requests are sent.
     pub(super) begin: Instant,
-    /// What was meant to leave from here on is timed, with what came of it, and what is answered from here on is counted.
+    /// Requests that are planned after this are timed, and answers after this are counted.
     pub(super) warm: Instant,
-    /// What was meant to leave from here on is not sent, and what is answered from here on is not counted.
+    /// Requests that are planned after this are not sent, and answers after this are not counted.
     pub(super) end: Instant,
 }
 
-/// When requests leave.
+/// When requests are sent.
 #[derive(Clone)]
 pub(super) enum LoopMode {
-    /// When the answer before has come.
+    /// After the answer to the request before.
     Closed,
-    /// At their times.
+    /// At their planned times.
     Open(Arc<Schedule>),
 }
 
-/// The times of an open loop, for all threads.
+/// The planned times of an open loop, for all threads.
 pub(super) struct Schedule {
     per_second: f64,
     begin: Instant,
-    /// Requests that are due and not taken.
+    /// Requests that are due and not sent.
     due: Semaphore,
     taken: AtomicU64,
 }
@@ -65,8 +64,8 @@ impl Schedule {
         self.begin + Duration::from_secs_f64(to_f64(number) / self.per_second)
     }
 
-    /// Lets requests go when they are due, until the end. For a thread of its own: a runtime's timers are a millisecond
-    /// wide.
+    /// Releases requests when they are due, until the end. It needs a thread of its own: timers of a runtime have a resolution of a
+    /// millisecond.
     pub(super) fn pace(&self, end: Instant) {
         let mut number = 0;
         loop {
@@ -84,7 +83,7 @@ impl Schedule {
         }
     }
 
-    /// Waits for a turn: the time that it was meant for. `None` at the end.
+    /// Waits for a due request and returns its planned time; `None` at the end.
     async fn turn(&self) -> Option<Instant> {
         self.due.acquire().await.ok()?.forget();
         Some(self.time(self.taken.fetch_add(1, Ordering::Relaxed)))
@@ -96,13 +95,13 @@ impl Schedule {
     }
 }
 
-/// What a thread's connections have seen.
+/// The results of a thread's connections.
 pub(super) struct ThreadResult {
-    /// All of it, warm-up included: what the books must show.
+    /// All answers, including the warm-up: the audit compares them with the server.
     pub(super) told: Tally,
-    /// Without the warm-up: of what is timed.
+    /// The answers to requests that are timed.
     pub(super) warm: Tally,
-    /// Requests that were answered while it was measured, and what of them was done.
+    /// Requests that were answered during the measurement, and their successful operations.
     pub(super) requests: u64,
     pub(super) done: u64,
     pub(super) latencies: Latencies,
@@ -121,12 +120,12 @@ impl ThreadResult {
     }
 }
 
-/// One thread of the generator.
+/// One thread of the load generator.
 pub(super) struct GeneratorThread {
     pub(super) authority: String,
     pub(super) prefix: String,
     pub(super) connections: usize,
-    /// How many connections other threads have, so that each begins with another SKU.
+    /// Number of connections of the threads before, so that each connection begins with another SKU.
     pub(super) first: usize,
     pub(super) load: Workload,
     pub(super) times: MeasurementWindow,
@@ -134,7 +133,7 @@ pub(super) struct GeneratorThread {
 }
 
 impl GeneratorThread {
-    /// Runs until the end of the run, and until what is under way is answered.
+    /// Runs until the end, and until all requests are answered.
     pub(super) fn run(self) -> Result<ThreadResult, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("starting a runtime: {error}"))?;
@@ -152,7 +151,7 @@ impl GeneratorThread {
             }
             Ok::<_, String>(())
         })?;
-        Rc::into_inner(seen).map(RefCell::into_inner).ok_or_else(|| "a connection goes on".to_owned())
+        Rc::into_inner(seen).map(RefCell::into_inner).ok_or_else(|| "a connection still runs".to_owned())
     }
 
     async fn connection(self: Rc<Self>, mut traffic: RequestGenerator, seen: Rc<RefCell<ThreadResult>>) {
@@ -226,7 +225,7 @@ impl GeneratorThread {
         let (sender, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         tokio::task::spawn_local(async move {
-            // Whoever asks hears of it.
+            // The sender gets the error.
             let _ = connection.await;
         });
         Ok(sender)

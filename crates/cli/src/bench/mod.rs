@@ -1,5 +1,5 @@
-//! `stockhold bench`: load on a running server, and what came of it. It sells SKUs of its own and touches no other, and
-//! ends with what it has left behind and whether the server's books agree with what it was told.
+//! `stockhold bench`: puts load on a running server and measures it. It sells only SKUs of its own. At the end it reports what it has
+//! left behind, and whether the server's counters agree with the answers.
 
 mod generator;
 mod report;
@@ -23,19 +23,19 @@ use stockhold_api::wire::Stock;
 use stockhold_config::exit;
 use stockhold_domain::limits::TTL_CEILING_SECONDS;
 
-/// Between the start and the first request, for the threads to be there.
+/// Time between the start and the first request, so that all threads run.
 const RUN_UP: Duration = Duration::from_millis(100);
-/// How often the server's queue is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the server's queue is read.
+const SCRAPE_EVERY: Duration = Duration::from_millis(250);
 /// Most connections.
 const MOST_CONNECTIONS: usize = 16_384;
 /// Most threads.
 const MOST_THREADS: usize = 64;
-/// Most SKUs: each is made one by one.
+/// Most SKUs: they are created one by one.
 const MOST_SKUS: usize = 100_000;
-/// Most commands in one request, as the API has it.
+/// Most commands in one request of the API.
 const MOST_BATCH: usize = 8_192;
-/// How far the clocks of servers over one database may be apart: a hold may run out so much early.
+/// How much the clocks of servers over one database may differ: a hold may expire this much early.
 const CLOCKS: Duration = Duration::from_secs(1);
 /// Longest run.
 const MOST_SECONDS: u64 = 24 * 3600;
@@ -46,30 +46,30 @@ pub(super) struct BenchArgs {
     server: ServerArgs,
     #[command(flatten)]
     admin: AdminArgs,
-    /// What is asked for. reserve: holds of one unit that run out. reserve-confirm: each hold is sold. available: reads. commands:
-    /// batches of reserves, each followed by a batch of their confirmations
+    /// Requests to send. reserve: holds of one unit that expire. reserve-confirm: each hold is confirmed. available: reads.
+    /// commands: batches of reserves, each followed by a batch of their confirms
     #[arg(long, default_value = "reserve")]
     mix: Mix,
-    /// Connections, each with at most one request under way
+    /// Connections, each with at most one request at a time
     #[arg(short, long, value_name = "N", default_value_t = 64)]
     connections: usize,
-    /// Open loop: so many requests a second, whatever the server does. Without it the loop is closed: each connection asks
-    /// again when it has its answer
+    /// Open loop: this many requests a second, however fast the server answers. Without it the loop is closed: each connection
+    /// sends its next request when it has its answer
     #[arg(short, long, value_name = "PER_SECOND")]
     rate: Option<f64>,
-    /// Seconds that are measured
+    /// Seconds of the measurement
     #[arg(short, long, value_name = "SECONDS", default_value_t = 10)]
     duration: u64,
-    /// Seconds before that, which are not
+    /// Seconds before the measurement
     #[arg(short, long, value_name = "SECONDS", default_value_t = 2)]
     warm_up: u64,
-    /// SKUs to spread the requests over; 1 is the sale where everybody wants the same
+    /// SKUs to spread the requests over. With 1, all buyers want the same item
     #[arg(long, value_name = "N", default_value_t = 1)]
     skus: usize,
     /// Units of each SKU
     #[arg(long, value_name = "UNITS", default_value_t = 1_000_000_000)]
     stock: u64,
-    /// How long holds last, in seconds
+    /// Time to live of holds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     ttl: u64,
     /// Commands in one request, for --mix commands
@@ -78,15 +78,15 @@ pub(super) struct BenchArgs {
     /// Threads of the generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// How long to wait for a server that does not answer, before and after the run, in seconds
+    /// How long to wait for a server that does not answer, before and after the measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     patience: u64,
-    /// The report as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Loads, reports, and says by the exit code whether the books agree.
+/// Runs the load and reports. The exit code says whether the counters agree.
 pub(super) fn run(args: &BenchArgs) -> ExitCode {
     let places = args.check().and_then(|()| Ok((args.server.url()?, args.admin.url()?)));
     let (url, admin) = match places {
@@ -159,7 +159,7 @@ impl BenchArgs {
         Ok(BenchReport::new(self, url, side.map(|(_, info)| info), &seen, &measured, books))
     }
 
-    /// Makes the SKUs.
+    /// Creates the SKUs.
     async fn set_up(&self, caller: &RetryClient) -> Result<Vec<String>, CallError> {
         let ids = stockhold_store::ids::IdSource::from_system();
         let mut ids = ids.map_err(|error| CallError::Unexpected(format!("no random numbers: {error}")))?;
@@ -176,17 +176,21 @@ impl BenchArgs {
         Ok(skus)
     }
 
-    /// The server's own account, or why there is none. Another server's would be worse than none.
+    /// The server's metrics, or why there are none. Metrics of another server would be worse than none.
     async fn admin_side(&self, url: &str, admin: &str) -> Result<(AdminClient, ServerInfo), String> {
         let side = AdminClient::new(admin).ok_or_else(|| format!("{admin} is no address"))?;
-        let scrape =
-            side.scrape().await.ok_or_else(|| format!("{admin} does not answer; name it with --admin"))?;
-        let info = scrape.info().ok_or_else(|| format!("{admin} does not say; is it a Stockhold?"))?;
+        let scrape = side
+            .scrape()
+            .await
+            .ok_or_else(|| format!("{admin} does not answer; give its address with --admin"))?;
+        let info = scrape
+            .info()
+            .ok_or_else(|| format!("{admin} has no metric stockhold_info; is it a Stockhold server?"))?;
         let port = |text: &str| text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
         let authority = url.split("//").nth(1).unwrap_or_default();
         if port(&info.listen) != port(authority) {
             return Err(format!(
-                "{admin} belongs to the server on {}; name the right one with --admin",
+                "{admin} belongs to the server on {}; give the right address with --admin",
                 info.listen
             ));
         }
@@ -225,7 +229,7 @@ impl BenchArgs {
         Ok(running)
     }
 
-    /// Reads the clocks and counters at both ends, and the queue in between.
+    /// Reads clocks and counters at the beginning and the end, and the queue in between.
     async fn watch(&self, times: MeasurementWindow, side: Option<&AdminClient>) -> Measurements {
         let bar = ProgressBar::new_spinner();
         bar.set_message("warming up");
@@ -241,7 +245,7 @@ impl BenchArgs {
             let left = times.end.saturating_duration_since(Instant::now());
             bar.set_message(format!("measuring, {} s to go", left.as_secs()));
             bar.tick();
-            tokio::time::sleep(LOOK_EVERY.min(left)).await;
+            tokio::time::sleep(SCRAPE_EVERY.min(left)).await;
             if let Some(scrape) = scrape().await {
                 queue = queue.max(scrape.sum("stockhold_queue_depth"));
             }
@@ -253,7 +257,7 @@ impl BenchArgs {
         Measurements::new(took, (own, machine), before.zip(after), queue)
     }
 
-    /// What is left behind, and whether it is what was told.
+    /// Compares what is left behind with the answers.
     async fn audit(
         &self,
         caller: &RetryClient,
@@ -290,7 +294,7 @@ fn joined(threads: Vec<JoinHandle<Result<ThreadResult, String>>>) -> Result<Thre
             }
         }
     }
-    all.ok_or_else(|| CallError::Unexpected("there was no thread".to_owned()))
+    all.ok_or_else(|| CallError::Unexpected("no thread was started".to_owned()))
 }
 
 /// Processor time that this process has used.
@@ -298,7 +302,7 @@ fn own_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Processor time that all programs of this machine have used, where the system tells.
+/// Processor time that all programs of this machine have used, if the system reports it.
 fn machine_cpu() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let ticks: u64 =

@@ -1,4 +1,4 @@
-//! What a bench ends with: figures, what kept them from being higher, and the books.
+//! The report of a bench: throughput and latency, what limited them, and the audit.
 
 use super::BenchArgs;
 use super::generator::{ThreadResult, to_f64};
@@ -11,35 +11,35 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 use stockhold_api::wire::Item;
 
-/// Share of a processor, or of time, from which on something counts as used up.
+/// Share of a processor, or of time, from which on something counts as a limit.
 const USED_UP: f64 = 0.85;
-/// Share of requests from which on refusals are what a run is about.
+/// Share of refused requests from which on refusals are reported as a limit.
 const MANY: f64 = 0.01;
-/// Part of the asked rate that counts as met.
+/// Share of the requested rate that counts as reached.
 const MET: f64 = 0.99;
 
-/// What was read off while it ran.
+/// What was measured during the run.
 pub(super) struct Measurements {
     took: Duration,
     /// Processor time of the generator, in processors.
     own: f64,
-    /// That of all programs on the generator's machine.
+    /// Processor time of all programs on the generator's machine, in processors.
     machine: Option<f64>,
     server: Option<ServerMetrics>,
     pub(super) not_sent: u64,
 }
 
-/// The server's account of the same time.
+/// The server's metrics of the same time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ServerMetrics {
     /// Processor time that it used, in processors.
     processors: f64,
-    /// Share of the time that a commit was under way: writing and syncing.
+    /// Share of the time in which a commit ran (writing and syncing).
     committing: f64,
     commits_per_second: f64,
     mean_commit_ms: f64,
     answers_per_commit: f64,
-    /// Most answers that were seen waiting for a commit.
+    /// Most answers that waited for a commit.
     queue_depth: f64,
 }
 
@@ -70,10 +70,10 @@ impl Measurements {
     }
 }
 
-/// What a run has left behind.
+/// The audit of a run: the server's counters and the answers.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct BenchAudit {
-    /// Whether the server has what the run was told; requests without an answer may have taken effect or not.
+    /// Whether the server's counters agree with the answers. Requests without an answer may have taken effect or not.
     pub(super) agree: bool,
     sku_prefix: String,
     skus: usize,
@@ -105,8 +105,8 @@ impl BenchAudit {
         self.total_units = self.total_units.saturating_add(item.total_units);
     }
 
-    /// Every unit that was told held is held or sold, unless holds may have `run_out` meanwhile. What nobody was told of may be
-    /// there besides.
+    /// Every acknowledged unit must be held or sold, unless holds may have expired meanwhile (`run_out`). Units of requests without
+    /// an answer may exist besides.
     pub(super) fn compare(&mut self, told: &Tally, run_out: bool) {
         let exact = told.unknown() == 0;
         let taken = self.confirmed_sold.saturating_add(self.held_units);
@@ -118,15 +118,15 @@ impl BenchAudit {
     }
 }
 
-/// See the module. Field names are part of the interface.
+/// The report. Field names are part of the interface.
 #[derive(Serialize)]
 pub(super) struct BenchReport {
     server: String,
     version: Option<String>,
     store: Option<String>,
-    /// What the server promises of an answer: `synced` is on the disk before it is answered.
+    /// What the server guarantees for an answer. `synced`: it was on the disk before it was sent.
     durability: Option<String>,
-    /// Why the server's own account is missing.
+    /// Why the server's metrics are missing.
     durability_unknown: Option<String>,
     mix: &'static str,
     /// `open` or `closed`.
@@ -136,15 +136,15 @@ pub(super) struct BenchReport {
     connections: usize,
     threads: usize,
     seconds: f64,
-    /// Commands and reads that succeeded while measured.
+    /// Commands and reads that succeeded during the measurement.
     pub(super) operations: u64,
     operations_per_second: f64,
     requests_per_second: f64,
     latency: Vec<Percentiles>,
-    /// After the warm-up, of what is timed; so is `failed`.
+    /// Of requests that are timed, like `failed`.
     refused: BTreeMap<String, u64>,
     failed: BTreeMap<String, u64>,
-    /// Requests whose time had come and that never found a free connection.
+    /// Requests that were due and found no free connection.
     not_sent: u64,
     /// Share of its threads' processors that the generator used.
     generator: f64,
@@ -201,19 +201,17 @@ impl BenchReport {
         report
     }
 
-    /// What the figures suggest kept them from being higher. The likeliest first.
+    /// What probably limited the result, the most likely first.
     fn limits(&self, seen: &ThreadResult) -> Vec<String> {
         let mut found = Vec::new();
         let refused: u64 = self.refused.values().sum();
         let failed: u64 = self.failed.values().sum();
         let tried = to_f64(seen.warm.done + refused + failed).max(1.0);
         if self.refused.contains_key("overloaded") {
-            found.push(
-                "the server's queue: it was full, and requests were turned away (overloaded)".to_owned(),
-            );
+            found.push("the server's queue: it was full, and requests were refused (overloaded)".to_owned());
         }
         if to_f64(refused) / tried > MANY {
-            found.push(format!("refusals: {refused} of {tried:.0}; see the reasons"));
+            found.push(format!("refusals: {refused} of {tried:.0}; see their reasons"));
         }
         if failed > 0 {
             found.push(format!("lost connections: {failed} requests got no answer"));
@@ -247,15 +245,15 @@ impl BenchReport {
         }
         match self.asked_per_second {
             Some(asked) if self.requests_per_second >= MET * asked => {
-                found.insert(0, "nothing: the asked rate was met; ask for more with --rate".to_owned());
+                found.insert(0, "nothing: the requested rate was reached; try a higher --rate".to_owned());
             }
             Some(_) if self.not_sent > 0 => found.push(format!(
-                "the {} connections: all were busy, and {} requests that were due were never sent, so the latencies are \
-                 too good; ask for less, or try more with --connections",
+                "the {} connections: all were busy, and {} due requests were never sent, so the latencies are too low; use a \
+                 lower --rate or more --connections",
                 self.connections, self.not_sent
             )),
             None if found.is_empty() => found.push(format!(
-                "the {} connection{}, each of which waits for its answer; try more with --connections",
+                "the {} connection{}, each of which waits for its answer; try more --connections",
                 self.connections,
                 plural(self.connections)
             )),
@@ -270,7 +268,7 @@ impl Display for BenchReport {
         match (&self.version, &self.store, &self.durability, &self.durability_unknown) {
             (Some(version), Some(store), Some(durability), _) => {
                 let promise = match durability.as_str() {
-                    "synced" => "every answer was synced to the disk before it was given",
+                    "synced" => "every answer was synced to the disk before it was sent",
                     _ => "see the server's documentation",
                 };
                 writeln!(f, "Server     {}, version {version}, store {store}", self.server)?;
@@ -278,11 +276,11 @@ impl Display for BenchReport {
             }
             (.., unknown) => {
                 writeln!(f, "Server     {}", self.server)?;
-                writeln!(f, "Durability not known: {}", unknown.as_deref().unwrap_or("it was not asked"))?;
+                writeln!(f, "Durability not known: {}", unknown.as_deref().unwrap_or("not requested"))?;
             }
         }
         let pace = match self.asked_per_second {
-            Some(rate) => format!("open loop, {rate} requests/s asked for"),
+            Some(rate) => format!("open loop, {rate} requests/s requested"),
             None => "closed loop".to_owned(),
         };
         writeln!(
@@ -298,8 +296,11 @@ impl Display for BenchReport {
             "Done       {:.0} operations/s, {:.0} requests/s ({} operations)",
             self.operations_per_second, self.requests_per_second, self.operations
         )?;
-        let from =
-            if self.asked_per_second.is_some() { "since it was to be sent" } else { "since it was sent" };
+        let from = if self.asked_per_second.is_some() {
+            "from the planned time"
+        } else {
+            "from the time of sending"
+        };
         writeln!(
             f,
             "\n{:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   ms {from}",
@@ -351,15 +352,18 @@ impl Display for BenchReport {
         } = &self.books;
         writeln!(
             f,
-            "Stock      {skus} item{} {sku_prefix}… made, which stay: {told_reserved} units held, {told_confirmed} of them sold; \
-             {held_units} are held now and run out within {} s. Nothing else was touched",
+            "Stock      {skus} item{} {sku_prefix}… created, which stay: {told_reserved} units were held, {told_confirmed} of them sold; \
+             {held_units} are held now and expire within {} s. Nothing else was changed",
             plural(*skus),
             self.ttl_seconds
         )?;
         if *agree {
-            writeln!(f, "Books      agree: the server has what was told, {confirmed_sold} sold")
+            writeln!(f, "Audit      the server agrees with the answers: {confirmed_sold} sold")
         } else {
-            writeln!(f, "Books      do NOT agree: the server has {confirmed_sold} sold and {held_units} held")
+            writeln!(
+                f,
+                "Audit      the server does NOT agree with the answers: it has {confirmed_sold} sold and {held_units} held"
+            )
         }
     }
 }

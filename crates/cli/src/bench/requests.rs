@@ -1,5 +1,5 @@
-//! What one connection asks for, and what it makes of the answers. Every command has a key of its own and a time to
-//! live, as a shop's would.
+//! The requests of one connection, and the counts of its answers. Every command has an idempotency key and a time to live, as a
+//! shop's commands have.
 
 use crate::client::{RESERVATIONS, item_path};
 use crate::latency::RequestKind;
@@ -11,16 +11,16 @@ use stockhold_api::problem::Reason;
 use stockhold_domain::Label;
 use stockhold_store::ids::IdSource;
 
-/// What is asked for.
+/// The mix of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Mix {
-    /// One unit is held; nobody does anything with it.
+    /// Reserve one unit, and let the hold expire
     Reserve,
-    /// One unit is held, then sold.
+    /// Reserve one unit, then confirm it
     ReserveConfirm,
-    /// What is to be had is read.
+    /// Read the availability
     Available,
-    /// Many reserves in one request, then their confirmations in one.
+    /// Send many reserves in one request, then their confirms in one request
     Commands,
 }
 
@@ -45,7 +45,7 @@ impl Mix {
     }
 }
 
-/// What a run asks for.
+/// The load of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Workload {
     pub(super) mix: Mix,
@@ -55,7 +55,7 @@ pub(super) struct Workload {
     pub(super) batch: usize,
 }
 
-/// What a run has been told.
+/// Counts of answers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     /// Commands and reads that succeeded.
@@ -64,7 +64,7 @@ pub(super) struct Tally {
     pub(super) confirmed: u64,
     /// Commands that were refused, by reason.
     pub(super) refused: BTreeMap<String, u64>,
-    /// Requests that got no answer, by what happened. Their commands may have taken effect.
+    /// Requests without an answer, by error. Their commands may have taken effect.
     pub(super) failed: BTreeMap<String, u64>,
 }
 
@@ -80,8 +80,7 @@ impl Tally {
         }
     }
 
-    /// Requests that may have taken effect though nobody was told so: those without an answer, and those whose answer does not
-    /// know.
+    /// Requests that may have taken effect or not: those without an answer, and those whose answer says that the outcome is unknown.
     pub(super) fn unknown(&self) -> u64 {
         let open = |reason: &str| {
             let reason = Reason::from_name(reason);
@@ -131,12 +130,12 @@ pub(super) struct BenchRequest {
     pub(super) body: Bytes,
 }
 
-/// See the module.
+/// Makes the requests of one connection.
 pub(super) struct RequestGenerator {
     load: Workload,
     ids: IdSource,
     next_sku: usize,
-    /// Reservations that are to be confirmed.
+    /// Reservations to confirm.
     held: Vec<String>,
 }
 
@@ -204,14 +203,14 @@ impl RequestGenerator {
         post(RequestKind::Commands, "/v1/commands".to_owned(), body)
     }
 
-    /// Our own SKUs by turns. Their names need no escapes.
+    /// The SKUs in turn. Their names need no escapes.
     fn sku(&mut self) -> &str {
         let at = self.next_sku % self.load.skus.len().max(1);
         self.next_sku = at + 1;
         self.load.skus.get(at).map(String::as_str).unwrap_or_default()
     }
 
-    /// Takes an answer: how many commands or reads of it succeeded.
+    /// Counts an answer, and returns how many of its operations succeeded.
     pub(super) fn answered(&mut self, kind: RequestKind, status: u16, body: &[u8], told: &mut Tally) -> u64 {
         let done = if (200..300).contains(&status) {
             match kind {
@@ -241,13 +240,13 @@ impl RequestGenerator {
 
     fn results(&mut self, body: &[u8], told: &mut Tally) -> u64 {
         let Ok(results) = serde_json::from_slice::<BatchResults<'_>>(body) else {
-            *told.failed.entry("results that can't be read".to_owned()).or_default() += 1;
+            *told.failed.entry("an answer that can't be read".to_owned()).or_default() += 1;
             return 0;
         };
         let mut done = 0;
         for result in results.results {
             match (result.status, result.reservation) {
-                // As the single routes answer: a reservation that was made, one that was confirmed.
+                // 201 is a new reservation, 200 a confirmed one, as on the single routes.
                 (201, Some(made)) => {
                     told.reserved += 1;
                     self.held.push(made.reservation_id.to_owned());

@@ -1,5 +1,5 @@
-//! `ctl events`: what has happened, and what happens. Following goes on over broken connections and restarts of the
-//! server, after the last position that was seen, so that nothing is missed and nothing is shown twice.
+//! `ctl events`: past events, and events as they happen. Following continues over broken connections and restarts of the server, after
+//! the last position that was shown: no event is missed and none is shown twice.
 
 use super::requests::reservation;
 use super::show;
@@ -16,19 +16,25 @@ use stockhold_config::exit;
 const AGAIN: Duration = Duration::from_millis(500);
 /// Most events of one request.
 const PAGE: u64 = 1_000;
+/// Most events that are shown if the command line does not say how many.
+const DEFAULT_LIMIT: u64 = 50;
 
 #[derive(Args)]
 pub(super) struct EventsArgs {
-    /// Only those of this reservation, oldest first
-    #[arg(long, value_name = "ID", conflicts_with_all = ["after", "follow"])]
+    /// Events of this reservation, the oldest first
+    #[arg(long, value_name = "RESERVATION", conflicts_with_all = ["after", "tail", "follow"])]
     reservation: Option<String>,
-    /// Only those after this position; 0 is before the first
-    #[arg(long, value_name = "POSITION", default_value_t = 0)]
-    after: u64,
-    /// Most events [default: 50; with --follow, no end]
+    /// The events after this position, the oldest first. 0 begins with the first event
+    #[arg(long, value_name = "POSITION", conflicts_with = "tail")]
+    after: Option<u64>,
+    /// Show at most this many events: the newest, or with --after the first after that position [default: 50; with --follow, no
+    /// limit]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Go on showing events as they happen
+    /// Begin with the newest N events. With --follow, new events follow them
+    #[arg(long, value_name = "N")]
+    tail: Option<u64>,
+    /// Continue to show events as they happen, beginning with the first event unless --after or --tail is given
     #[arg(short, long)]
     follow: bool,
 }
@@ -53,7 +59,11 @@ impl EventsArgs {
 
     /// Pages until the limit.
     async fn page(&self, caller: &RetryClient, json: bool) -> Result<(), CallError> {
-        let (mut after, mut left) = (self.after, self.limit.unwrap_or(50));
+        let newest = self.tail.unwrap_or(u64::MAX).min(self.limit.unwrap_or(DEFAULT_LIMIT));
+        let (mut after, mut left) = match self.after {
+            Some(after) => (after, self.limit.unwrap_or(DEFAULT_LIMIT)),
+            None => (before_newest(caller, newest).await?, newest),
+        };
         while left > 0 && !out::is_closed() {
             let mut path = "/v1/events".to_owned();
             push_query(&mut path, "after", &after.to_string());
@@ -67,7 +77,12 @@ impl EventsArgs {
     }
 
     async fn follow(&self, caller: &RetryClient, json: bool) -> Result<(), CallError> {
-        let (mut after, mut left) = (self.after, self.limit.unwrap_or(u64::MAX));
+        let mut after = match (self.after, self.tail) {
+            (Some(after), _) => after,
+            (None, Some(tail)) => before_newest(caller, tail).await?,
+            (None, None) => 0,
+        };
+        let mut left = self.limit.unwrap_or(u64::MAX);
         while left > 0 {
             let mut stream = caller.ask(async |client| client.follow(after).await).await?;
             loop {
@@ -97,6 +112,12 @@ impl EventsArgs {
         }
         Ok(())
     }
+}
+
+/// The position before the newest events. Positions have no gaps.
+async fn before_newest(caller: &RetryClient, count: u64) -> Result<u64, CallError> {
+    let newest = caller.ask(async |client| client.newest_position().await).await?;
+    Ok(newest.saturating_sub(count))
 }
 
 /// Shows a page: how many events, and the last one's position; `None` when there are none.

@@ -1,5 +1,5 @@
-//! `stockhold ctl`: a server's commands and lists from a shell. Every command is one request of the HTTP API; what is
-//! answered goes to standard output, everything else to standard error.
+//! `stockhold ctl`: a server's commands and lists from a shell. Every command is one request to the HTTP API. The answer goes to
+//! standard output, everything else to standard error.
 
 mod events;
 mod requests;
@@ -20,11 +20,17 @@ use stockhold_config::exit;
 pub(super) struct CtlArgs {
     #[command(flatten)]
     server: ServerArgs,
-    /// The server's answer as it came, as JSON; of a refusal, the problem
-    #[arg(long, global = true)]
+    /// Print the server's answer as JSON. If the server refuses, print the problem
+    #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
-    /// How long to wait for a server that does not answer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, global = true)]
+    /// How long to wait for a server that does not answer
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        global = true,
+        help_heading = "Global options"
+    )]
     patience: u64,
     #[command(subcommand)]
     command: CtlCommand,
@@ -32,7 +38,7 @@ pub(super) struct CtlArgs {
 
 #[derive(Subcommand)]
 enum CtlCommand {
-    /// Hold units for somebody until they confirm, release or run out of time
+    /// Hold units for an owner until they are confirmed or released, or the hold expires
     ///
     ///   stockhold ctl reserve shirt --quantity 2 --owner cart-1 --ttl 600
     ///   stockhold ctl reserve --line shirt=2 --line mug --owner cart-1 --partial
@@ -40,12 +46,15 @@ enum CtlCommand {
     #[command(verbatim_doc_comment)]
     Reserve(Box<requests::ReserveArgs>),
     /// Turn a hold into a sale
+    ///
+    ///   stockhold ctl confirm 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e --order order-1
+    #[command(verbatim_doc_comment)]
     Confirm(requests::ConfirmArgs),
-    /// Give a hold's units back
+    /// Release a hold: its units can be sold again
     Release(requests::ReleaseArgs),
-    /// Move a hold's deadline away: to now and so many seconds, within the item's longest hold
+    /// Move a hold's deadline to so many seconds from now, within the longest hold of its items
     Extend(requests::ExtendArgs),
-    /// Take sold units back: all of a reservation, or what --line or --unit says
+    /// Return sold units to the stock: all of a reservation, or those of --line or --unit
     ///
     ///   stockhold ctl return RESERVATION --reason broken --line shirt=1
     ///   stockhold ctl return RESERVATION --reason ill --unit A-12
@@ -58,32 +67,33 @@ enum CtlCommand {
     ///   stockhold ctl list --owner cart-1 --status active
     #[command(verbatim_doc_comment)]
     List(requests::ListArgs),
-    /// Set, move, show and list stock
+    /// Set, adjust, show and list stock
     #[command(subcommand)]
     Stock(StockCommand),
     /// Add, list, show, draw and retire units with ids: seats, slots, serial numbers
     #[command(subcommand)]
     Units(units::UnitsCommand),
-    /// Show what is to be had of some SKUs
+    /// Show how many units of some SKUs can be reserved
     Available(requests::AvailableArgs),
-    /// Stop selling an item, a location or everything; what is held can still be confirmed
+    /// Stop selling an item, a location or everything. Holds can still be confirmed
     ///
     ///   stockhold ctl pause shirt --reason "wrong price"
     ///   stockhold ctl pause --location hub-7
     ///   stockhold ctl pause --everything
     #[command(verbatim_doc_comment)]
     Pause(requests::PauseArgs),
-    /// Go on selling it
+    /// Resume the sale of an item, a location or everything
     Resume(requests::PauseArgs),
-    /// Show what is paused: everything, or locations; an item says it of itself
+    /// Show which sales are paused: everything, or single locations. `stock get` shows the pause of an item
     ///
     ///   stockhold ctl sale
     ///   stockhold ctl sale --location hub-7
     #[command(verbatim_doc_comment)]
     Sale(requests::SaleStatusArgs),
-    /// Show what has happened, or follow what happens
+    /// Show the newest events, or follow events as they happen
     ///
     ///   stockhold ctl events --reservation 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e
+    ///   stockhold ctl events --limit 3
     ///   stockhold ctl events --after 1000 --limit 50
     ///   stockhold ctl events --follow --json
     #[command(verbatim_doc_comment)]
@@ -92,14 +102,14 @@ enum CtlCommand {
 
 #[derive(Subcommand)]
 enum StockCommand {
-    /// Create an item, or set what is named of it; the rest stays
+    /// Create an item, or change the given settings of an item
     ///
     ///   stockhold ctl stock set shirt --total 100 --safety-stock 5
     ///   stockhold ctl stock set shirt --unset default-ttl
     ///   stockhold ctl stock set concert --mode units
     #[command(verbatim_doc_comment)]
     Set(requests::SetStockArgs),
-    /// Move an item's total: deliveries up, losses down
+    /// Change an item's total by a difference: deliveries up, losses down
     ///
     ///   stockhold ctl stock adjust shirt 24 --reason "delivery 4711"
     ///   stockhold ctl stock adjust shirt -3 --reason broken
@@ -111,7 +121,7 @@ enum StockCommand {
     List(requests::ListItemsArgs),
 }
 
-/// A request, and how its answer is shown to people.
+/// A request, and how its answer is shown.
 pub(super) struct ApiRequest {
     method: &'static str,
     path: String,
@@ -130,7 +140,7 @@ impl ApiRequest {
         Self { method: "POST", path, body: Some(body), if_match: None, key: None, show }
     }
 
-    /// With the caller's idempotency key, or a fresh one.
+    /// Adds the caller's idempotency key, or a new one.
     fn keyed(mut self, key: Option<&String>) -> Result<Self, String> {
         let key = match key {
             Some(key) => key.clone(),
@@ -144,14 +154,14 @@ impl ApiRequest {
     }
 }
 
-/// 128 bits that no other key has.
+/// A new idempotency key with 128 random bits.
 fn fresh_key() -> Result<String, String> {
     let ids = stockhold_store::ids::IdSource::from_system();
     let mut ids = ids.map_err(|error| format!("no random numbers for an idempotency key: {error}"))?;
     Ok(format!("ctl-{:032x}", ids.random()))
 }
 
-/// Does one command.
+/// Runs one command.
 pub(super) fn run(args: &CtlArgs) -> ExitCode {
     let url = match args.server.url() {
         Ok(url) => url,
@@ -190,7 +200,7 @@ impl CtlArgs {
                         why.push_str("\nNothing was done.")
                     }
                     (CallError::TimedOut { .. }, Some(key)) => {
-                        why.push_str("\nThe command may have taken effect. Give it again with --key ");
+                        why.push_str("\nThe command may have taken effect. Repeat it with --key ");
                         why.push_str(key);
                         why.push_str(": it takes effect once.");
                     }
@@ -203,7 +213,7 @@ impl CtlArgs {
 
     fn show(&self, request: &ApiRequest, raw: &Raw) -> ExitCode {
         if raw.headers.contains_key("idempotent-replayed") {
-            eprintln!("this key was used before: the same answer again, nothing new was done");
+            eprintln!("this key was used before: this is the earlier answer, and nothing new was done");
         }
         if self.json {
             let body = if raw.body.is_empty() { "{}".into() } else { String::from_utf8_lossy(&raw.body) };
@@ -216,7 +226,7 @@ impl CtlArgs {
                 print!("{}", (request.show)(&value));
                 ExitCode::from(exit::DONE)
             }
-            Err(error) => exit::because(exit::FAILED, format!("the answer is no JSON: {error}")),
+            Err(error) => exit::because(exit::FAILED, format!("the answer is not JSON: {error}")),
         }
     }
 }
@@ -250,7 +260,7 @@ impl CtlCommand {
             Self::Pause(ask) => ask.request(true),
             Self::Resume(ask) => ask.request(false),
             Self::Sale(ask) => Ok(ask.request()),
-            Self::Events(_) => Err("events are read, not asked for once".to_owned()),
+            Self::Events(_) => Err("events are not a single request".to_owned()),
         }
     }
 }

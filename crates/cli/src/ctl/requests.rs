@@ -1,5 +1,5 @@
-//! From flags to requests. What a value may be is left to the server, which says it better; only what could not be
-//! written as a request is refused here.
+//! Turns flags into requests. The server checks values, because its error texts are better. Only what can't be written as a request is
+//! refused here.
 
 use super::ApiRequest;
 use super::show;
@@ -25,7 +25,7 @@ impl FromStr for LineArg {
             return Ok(Self { sku: text.to_owned(), quantity: 1 });
         };
         let quantity = units.parse().map_err(|_| {
-            format!("what follows the last = is a number of units, found {units:?}; write {text}=1 for one of {text:?}")
+            format!("the text after the last = must be a number of units, found {units:?}; write {text}=1 for one unit of {text:?}")
         })?;
         Ok(Self { sku: sku.to_owned(), quantity })
     }
@@ -37,10 +37,10 @@ impl LineArg {
     }
 }
 
-/// Where the stock is.
+/// The location of an item.
 #[derive(Args)]
 pub(super) struct LocationArgs {
-    /// Where it is stocked
+    /// Location of the stock
     #[arg(long, default_value = Label::DEFAULT_LOCATION)]
     pub(super) location: String,
 }
@@ -48,44 +48,44 @@ pub(super) struct LocationArgs {
 /// What makes a command safe to repeat.
 #[derive(Args)]
 struct KeyArgs {
-    /// Idempotency key, at most 255 bytes: the same command with the same key takes effect once [default: a fresh one, which
-    /// is printed]
+    /// Idempotency key, at most 255 bytes: the same command with the same key takes effect once [default: a new key, which is
+    /// printed]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
 
 #[derive(Args)]
 pub(super) struct ReserveArgs {
-    /// What to hold; or use --line
+    /// The item to hold; or use --line
     #[arg(required_unless_present = "line", conflicts_with = "line")]
     sku: Option<String>,
-    /// How many units, 1 to 1,000,000
+    /// Number of units, 1 to 1,000,000
     #[arg(short, long, value_name = "UNITS", default_value_t = 1, conflicts_with = "line")]
     quantity: u64,
     #[command(flatten)]
     choice: UnitSelectionArgs,
-    /// One line of a basket: SKU=UNITS, or SKU for one unit; repeat it for more, all or nothing
+    /// A line of a basket: SKU=UNITS, or SKU for one unit. Repeat it for more lines: all are held, or none
     #[arg(long, value_name = "SKU=UNITS")]
     line: Vec<LineArg>,
     #[command(flatten)]
     place: LocationArgs,
     /// Who the hold is for: an order, a cart, a session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "OWNER")]
     owner: String,
-    /// How long, in seconds [default: as the items say, 600 if they don't]
+    /// Time to live of the hold [default: the setting of the items, else of the service (600)]
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u64>,
-    /// Take what there is when it is less than asked for
+    /// Hold fewer units if not all of them are available
     #[arg(long)]
     partial: bool,
     /// Sales channel
     #[arg(long)]
     channel: Option<String>,
     /// The buyer
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "CUSTOMER")]
     customer: Option<String>,
     /// The buyer's session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// Your own data: a JSON object of at most 2 KiB
     #[arg(long, value_name = "JSON", value_parser = object)]
@@ -120,8 +120,8 @@ impl ReserveArgs {
 pub(super) struct ConfirmArgs {
     /// The reservation's id
     id: String,
-    /// The order that it became
-    #[arg(long, value_name = "ID")]
+    /// The order of the sale
+    #[arg(long, value_name = "ORDER")]
     order: Option<String>,
     #[command(flatten)]
     key: KeyArgs,
@@ -139,7 +139,7 @@ impl ConfirmArgs {
 pub(super) struct ReleaseArgs {
     /// The reservation's id
     id: String,
-    /// Why, for the record
+    /// Reason, kept in the history
     #[arg(long)]
     reason: Option<String>,
 }
@@ -152,7 +152,7 @@ impl ReleaseArgs {
         }
         ApiRequest {
             method: "DELETE",
-            ..ApiRequest::get(path, |_| "released: its units are free again\n".to_owned())
+            ..ApiRequest::get(path, |_| "released: its units can be sold again\n".to_owned())
         }
     }
 }
@@ -161,7 +161,7 @@ impl ReleaseArgs {
 pub(super) struct ExtendArgs {
     /// The reservation's id
     id: String,
-    /// Seconds from now
+    /// New deadline, in seconds from now
     #[arg(long, value_name = "SECONDS")]
     ttl: u64,
     #[command(flatten)]
@@ -180,14 +180,14 @@ impl ExtendArgs {
 pub(super) struct ReturnArgs {
     /// The reservation's id
     id: String,
-    /// Why, for the record
+    /// Reason, kept in the history
     #[arg(long)]
     reason: String,
-    /// What comes back: SKU=UNITS, or SKU for one unit; repeat it for more [default: everything]
+    /// Units to return: SKU=UNITS, or SKU for one unit. Repeat it for more lines [default: everything]
     #[arg(long, value_name = "SKU=UNITS")]
     line: Vec<LineArg>,
-    /// A unit that comes back, by its id, whichever line has it; repeat it for more
-    #[arg(long, value_name = "ID", conflicts_with = "line")]
+    /// Id of a unit to return, from any line. Repeat it for more units
+    #[arg(long, value_name = "UNIT", conflicts_with = "line")]
     unit: Vec<String>,
     #[command(flatten)]
     place: LocationArgs,
@@ -218,7 +218,7 @@ impl GetArgs {
     }
 }
 
-/// What a reservation has become.
+/// The status of a reservation.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum StatusFilter {
     Active,
@@ -244,7 +244,7 @@ pub(super) struct PageArgs {
     /// Most entries, 1 to 1,000
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: u64,
-    /// Go on where an earlier page ended: the cursor that it printed
+    /// Continue after an earlier page: the cursor that it printed
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
 }
@@ -260,16 +260,16 @@ impl PageArgs {
 
 #[derive(Args)]
 pub(super) struct ListArgs {
-    /// Only those of this owner
-    #[arg(long, value_name = "ID")]
+    /// Only reservations of this owner
+    #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
-    /// Only those with a line of this SKU
+    /// Only reservations with a line of this SKU
     #[arg(long)]
     sku: Option<String>,
-    /// Only those with a line at this location
+    /// Only reservations with a line at this location
     #[arg(long)]
     location: Option<String>,
-    /// Only those that have become this
+    /// Only reservations with this status
     #[arg(long)]
     status: Option<StatusFilter>,
     #[command(flatten)]
@@ -296,7 +296,7 @@ impl ListArgs {
     }
 }
 
-/// How units are told apart.
+/// Whether units of an item are interchangeable or have ids.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ItemModeArg {
     Counted,
@@ -314,44 +314,44 @@ impl ItemModeArg {
 
 #[derive(Args)]
 pub(super) struct SetStockArgs {
-    /// What
+    /// SKU of the item
     sku: String,
     #[command(flatten)]
     place: LocationArgs,
-    /// Units that exist, sold ones included: a new item needs it, unless its units have ids, which are added one by one
+    /// Units that exist, including sold ones. Required for a new item, unless its units have ids
     #[arg(long, value_name = "UNITS", required_unless_present_any = Self::OTHERS)]
     total: Option<u64>,
-    /// How units are told apart, for good: counted ones are interchangeable, units have ids [default: counted]
+    /// counted: units are interchangeable. units: units have ids. It can never be changed [default: counted]
     #[arg(long)]
     mode: Option<ItemModeArg>,
     /// Units kept from sale
     #[arg(long, value_name = "UNITS")]
     safety_stock: Option<u64>,
-    /// How long a hold lasts that names no time
+    /// Time to live of a hold whose request names none
     #[arg(long, value_name = "SECONDS")]
     default_ttl: Option<u64>,
-    /// Longest hold, extensions included
+    /// Longest life of a hold, including extensions
     #[arg(long, value_name = "SECONDS")]
     max_hold: Option<u64>,
     /// Your own data: a JSON object of at most 2 KiB
     #[arg(long, value_name = "JSON", value_parser = object)]
     metadata: Option<Value>,
-    /// Takes a setting back, so that the item has none of its own; may be given several times
+    /// Clear a setting, so that the item has none of its own. Repeat it for more settings
     #[arg(long, value_name = "SETTING")]
     unset: Vec<ItemSetting>,
-    /// Only if the item still has this version, which `stock get` shows
+    /// Only if the item still has this version (`stock get` shows it)
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
 }
 
-/// What an item may have of its own.
+/// A setting that an item may have or not.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ItemSetting {
-    /// The service's time to live counts again
+    /// Use the service's time to live
     DefaultTtl,
-    /// The service's longest hold counts again
+    /// Use the service's longest hold
     MaxHold,
-    /// No data any more
+    /// Remove the data
     Metadata,
 }
 
@@ -366,7 +366,7 @@ impl ItemSetting {
 }
 
 impl SetStockArgs {
-    /// Of which one is enough.
+    /// Flags of which one is enough, if there is no total.
     const OTHERS: [&str; 6] = ["mode", "safety_stock", "default_ttl", "max_hold", "metadata", "unset"];
 
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
@@ -380,7 +380,7 @@ impl SetStockArgs {
         }));
         for own in &self.unset {
             if body.get(own.field()).is_some_and(|asked| !asked.is_null()) {
-                return Err(format!("{} is set and unset at once", own.field()));
+                return Err(format!("{} is both set and cleared", own.field()));
             }
             body[own.field()] = Value::Null;
         }
@@ -391,17 +391,17 @@ impl SetStockArgs {
 
 #[derive(Args)]
 pub(super) struct AdjustStockArgs {
-    /// What
+    /// SKU of the item
     sku: String,
-    /// Units that come (24) or go (-3)
+    /// Difference: units that arrived (24) or left (-3)
     #[arg(allow_negative_numbers = true)]
     delta: i64,
-    /// Why, for the record
+    /// Reason, kept in the history
     #[arg(long)]
     reason: String,
     #[command(flatten)]
     place: LocationArgs,
-    /// Only if the item still has this version, which `stock get` shows
+    /// Only if the item still has this version (`stock get` shows it)
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
     #[command(flatten)]
@@ -419,7 +419,7 @@ impl AdjustStockArgs {
 
 #[derive(Args)]
 pub(super) struct GetItemArgs {
-    /// What
+    /// SKU of the item
     sku: String,
     #[command(flatten)]
     place: LocationArgs,
@@ -433,7 +433,7 @@ impl GetItemArgs {
 
 #[derive(Args)]
 pub(super) struct ListItemsArgs {
-    /// Only those here
+    /// Only items at this location
     #[arg(long)]
     location: Option<String>,
     #[command(flatten)]
@@ -453,7 +453,7 @@ impl ListItemsArgs {
 
 #[derive(Args)]
 pub(super) struct AvailableArgs {
-    /// Which, at most 1,000
+    /// SKUs, at most 1,000
     #[arg(required = true, value_name = "SKU")]
     skus: Vec<String>,
     #[command(flatten)]
@@ -473,15 +473,15 @@ impl AvailableArgs {
 
 #[derive(Args)]
 pub(super) struct PauseArgs {
-    /// One item; its location is --location, or the default one
+    /// SKU of one item. Its location is --location, or the default location
     sku: Option<String>,
-    /// Where: with a SKU that item there, without one all that is there
+    /// Location: with a SKU the item at that location, without a SKU the whole location
     #[arg(long)]
     location: Option<String>,
     /// All locations
     #[arg(long, conflicts_with_all = ["sku", "location"])]
     everything: bool,
-    /// Why, for the record
+    /// Reason, kept in the history
     #[arg(long)]
     reason: Option<String>,
 }
@@ -494,7 +494,7 @@ impl PauseArgs {
                 item_path(sku, location.as_deref().unwrap_or(Label::DEFAULT_LOCATION), tail)
             }
             (None, None) if !self.everything => {
-                return Err("say what: a SKU, --location, or --everything".to_owned());
+                return Err("name a SKU, --location, or --everything".to_owned());
             }
             (None, location) => {
                 let mut path = format!("/v1/sale{tail}");
@@ -511,7 +511,7 @@ impl PauseArgs {
 
 #[derive(Args)]
 pub(super) struct SaleStatusArgs {
-    /// Only this one
+    /// Only this location
     #[arg(long)]
     location: Option<String>,
 }
@@ -525,7 +525,7 @@ impl SaleStatusArgs {
     }
 }
 
-/// An object without the fields that were not given.
+/// Removes the fields that were not given.
 fn named(body: Value) -> Value {
     match body {
         Value::Object(fields) => {

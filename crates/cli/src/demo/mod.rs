@@ -1,4 +1,4 @@
-//! `stockhold demo`: a sale that runs itself, told as it happens, and audited.
+//! `stockhold demo`: a sale with many buyers, described line by line as it happens, and audited.
 
 mod audit;
 mod sale;
@@ -20,28 +20,35 @@ use tokio::task::{JoinSet, LocalSet};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the server stays away after it was killed.
 const AWAY: Duration = Duration::from_millis(300);
-/// How often the story looks whether it can go on.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// How long open holds may take to end after the last deadline.
+/// How often the demo checks whether it can continue.
+const CHECK_EVERY: Duration = Duration::from_millis(2);
+/// How long holds may take to expire after the last deadline.
 const ENDING: Duration = Duration::from_secs(15);
+/// What to do after the demo.
+const NEXT_STEPS: &str = "\n\
+    Next: run a server of your own and make the first reservation:\n  \
+    stockhold serve\n  \
+    stockhold ctl stock set shirt --total 10\n  \
+    stockhold ctl reserve shirt --owner cart-1\n\
+    The API with examples is at http://127.0.0.1:8101/docs. `stockhold bench` measures the server.";
 /// Most buyers.
 const BUYERS: u32 = 100_000;
 
 #[derive(clap::Args)]
 pub(super) struct DemoArgs {
-    /// How many ask at once
+    /// Buyers that send requests at once
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(BUYERS)))]
     buyers: u32,
-    /// How many units there are
+    /// Units for sale
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(BUYERS)))]
     units: u32,
-    /// Who does what; the same seed makes the same buyers
+    /// Seed of the buyers' behavior
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Leave the server alone
+    /// Do not kill the server
     #[arg(long)]
     no_kill: bool,
-    /// A small hall instead: groups want seats together, and the seat map is drawn as it fills
+    /// Sell the seats of a small hall instead. Groups want adjacent seats, and the seat map is drawn as it fills
     #[arg(long, conflicts_with_all = ["buyers", "units", "no_kill"])]
     seats: bool,
 }
@@ -61,7 +68,10 @@ pub(super) fn run(args: &DemoArgs) -> ExitCode {
         }
     });
     match told {
-        Ok(true) => ExitCode::from(exit::DONE),
+        Ok(true) => {
+            println!("{NEXT_STEPS}");
+            ExitCode::from(exit::DONE)
+        }
         Ok(false) => ExitCode::from(exit::FAILED),
         Err(why) => exit::because(exit::FAILED, why),
     }
@@ -82,7 +92,7 @@ impl SaleDemo<'_> {
             .map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
         let mut server = ServerProcess::start(dir.path()).await?;
         self.say(format_args!(
-            "a server of our own: {} (process {}), its data in {}",
+            "started a server: {} (process {}), data in {}",
             server.url(),
             server.pid(),
             dir.path().display()
@@ -93,7 +103,7 @@ impl SaleDemo<'_> {
         let at = At { sku: SKU, location: Some(LOCATION) };
         sale.caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
         self.say(format_args!(
-            "{} units of {SKU:?} are for sale, a hold lasts {HOLD_SECONDS} s",
+            "{} units of {SKU:?} are for sale; a hold lasts {HOLD_SECONDS} s",
             self.args.units
         ));
 
@@ -103,20 +113,20 @@ impl SaleDemo<'_> {
         self.end(&sale).await?;
 
         let checks = audit::audit(&sale, self.args.units.into()).await?;
-        self.say("the audit:");
+        self.say("audit:");
         for check in &checks {
             println!("           {} {}", if check.right { "ok   " } else { "WRONG" }, check.says);
         }
         let right = checks.iter().all(|check| check.right);
         self.say(if right {
-            "the books balance to the unit"
+            "the audit is right: no unit was lost or sold twice"
         } else {
-            "the books do NOT balance: this is a bug"
+            "the audit is WRONG: this is a bug"
         });
         Ok(right)
     }
 
-    /// Everybody at once.
+    /// All buyers send a reserve at once.
     async fn rush(
         &self,
         sale: &Rc<DemoSale>,
@@ -136,7 +146,7 @@ impl SaleDemo<'_> {
             }
         }
         self.say(format_args!(
-            "{} buyers ask at once: {} hold a unit, {} are told that it is sold out ({} ms for all)",
+            "{} buyers reserve at once: {} hold a unit, {} get \"sold out\" ({} ms for all)",
             self.args.buyers,
             held.len(),
             refused.len(),
@@ -145,7 +155,7 @@ impl SaleDemo<'_> {
         Ok((held, refused))
     }
 
-    /// Holders pay, change their minds or walk away; in the middle of it the server is killed.
+    /// Buyers with a hold pay, cancel or do nothing. In the middle of it the server is killed.
     async fn decisions(
         &self,
         sale: &Rc<DemoSale>,
@@ -155,7 +165,7 @@ impl SaleDemo<'_> {
         let count = |fate| held.iter().filter(|(buyer, _)| sale.fate(*buyer) == fate).count() as u64;
         let (pay, change, walk) =
             (count(BuyerPlan::Pay), count(BuyerPlan::Cancel), count(BuyerPlan::Abandon));
-        self.say(format_args!("{pay} of them will pay, {change} change their minds, {walk} just walk away"));
+        self.say(format_args!("{pay} of them will pay, {change} will cancel, {walk} will do nothing"));
         let mut holders = JoinSet::new();
         for (buyer, id) in held {
             let sale = Rc::clone(sale);
@@ -163,7 +173,7 @@ impl SaleDemo<'_> {
         }
         if !self.args.no_kill {
             while sale.sold.get() < pay / 2 {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(CHECK_EVERY).await;
             }
             self.kill_and_restart(sale, server).await?;
         }
@@ -172,7 +182,7 @@ impl SaleDemo<'_> {
         }
         let told = |told| sale.given.borrow().iter().filter(|given| given.told == told).count();
         self.say(format_args!(
-            "{} have paid and were told so, {} gave their unit back, {} were too late",
+            "{} have paid and got the confirmation, {} have cancelled, {} were too late",
             told(BuyerOutcome::Sold),
             told(BuyerOutcome::Released),
             told(BuyerOutcome::Expired)
@@ -185,14 +195,14 @@ impl SaleDemo<'_> {
         let pid = server.pid();
         server.kill()?;
         self.say(format_args!(
-            "kill -9 {pid}: the server is gone in the middle of the sale; {} sales were acknowledged",
+            "kill -9 {pid}: the server is killed in the middle of the sale; {} sales were acknowledged",
             sale.sold.get()
         ));
         tokio::time::sleep(AWAY).await;
         let begun = Instant::now();
         server.restart().await?;
         self.say(format_args!(
-            "started again on the same data (process {}): it serves after {} ms; buyers repeat what got no answer",
+            "started again on the same data (process {}): ready after {} ms; buyers repeat requests without an answer",
             server.pid(),
             begun.elapsed().as_millis()
         ));
@@ -207,20 +217,18 @@ impl SaleDemo<'_> {
             acknowledged += 1;
             there += u64::from(now == expected);
         }
-        self.say(format_args!("of {acknowledged} answers given before the kill, {there} are there"));
+        self.say(format_args!("of {acknowledged} acknowledged changes before the kill, {there} exist"));
         if there != acknowledged {
-            return Err(CallError::Unexpected("acknowledged answers were lost: this is a bug".to_owned()));
+            return Err(CallError::Unexpected("acknowledged changes were lost: this is a bug".to_owned()));
         }
         Ok(())
     }
 
-    /// Who was told "sold out" comes back for what others gave up.
+    /// Buyers without a unit try again, for units that came back.
     async fn late(&self, sale: &Rc<DemoSale>, refused: &[u32]) -> Result<(), CallError> {
         let left = u64::from(self.args.units).saturating_sub(sale.sold.get());
         let coming = usize::try_from(left.saturating_mul(2)).unwrap_or(usize::MAX).min(refused.len());
-        self.say(format_args!(
-            "{coming} of those who were too late come back; {left} units are not sold yet"
-        ));
+        self.say(format_args!("{coming} buyers without a unit try again; {left} units are not sold yet"));
         let mut buyers = JoinSet::new();
         for buyer in refused.iter().take(coming).copied() {
             let sale = Rc::clone(sale);
@@ -230,15 +238,15 @@ impl SaleDemo<'_> {
         while let Some(answer) = buyers.join_next().await {
             got += u64::from(answer.map_err(|error| bug(&error))??);
         }
-        self.say(format_args!("{got} of them got a unit that was released or whose hold ran out"));
+        self.say(format_args!("{got} of them got a unit that was released or whose hold expired"));
         Ok(())
     }
 
-    /// Waits until no hold is open.
+    /// Waits until no hold is active.
     async fn end(&self, sale: &DemoSale) -> Result<(), CallError> {
         let begun = Instant::now();
         while sale.item().await?.held_units > 0 && begun.elapsed() < ENDING {
-            tokio::time::sleep(LOOK_EVERY * 10).await;
+            tokio::time::sleep(CHECK_EVERY * 10).await;
         }
         Ok(())
     }

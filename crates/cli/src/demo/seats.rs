@@ -22,12 +22,12 @@ const HALL: [(&str, &str, usize); 2] = [("stalls", "ABCDEF", 14), ("balcony", "G
 const HOLD_SECONDS: u32 = 2;
 /// Seats on a page, which is more than there are.
 const MOST_SEATS: usize = 1_000;
-/// Groups that choose and think at once.
-const AT_ONCE: usize = 10;
+/// Groups that choose and decide at once.
+const AT_ONCE: usize = 4;
 /// Largest group.
 const GROUP: u64 = 5;
 /// Longest time that a group takes to make up its mind, in milliseconds.
-const THINK_MILLIS: u64 = 500;
+const THINK_MILLIS: u64 = 800;
 /// How often the map is drawn.
 const FRAME: Duration = Duration::from_millis(120);
 /// How long a group waits for seats of others to come back.

@@ -1,4 +1,4 @@
-//! What is in the data directory, and whether the clock goes with it.
+//! Checks the data directory, and the clock against it.
 
 use super::{Finding, look, mib, ok, wrong};
 use crate::plural::counted;
@@ -8,11 +8,11 @@ use stockhold_domain::Instant;
 use stockhold_embedded::{Inspection, LogStatus, OpenError};
 use stockhold_store::clock::{Clock, SteadyClock};
 
-/// No clock that is right shows less: 2026-01-01, in microseconds since 1970.
+/// Earliest time that a correct clock can show: 2026-01-01, in microseconds since 1970.
 const EARLIEST: i64 = 1_767_225_600_000_000;
-/// How far the clock may be behind the newest commit, in microseconds, before it is worth a word.
+/// How far the clock may be behind the newest commit without a warning, in microseconds.
 const BEHIND: i64 = 1_000_000;
-/// Bytes in the write-ahead log that should long be in the database.
+/// Bytes in the write-ahead log from which on checkpoints are too slow.
 const UNCOPIED: u64 = 256 << 20;
 /// Microseconds of a second.
 const MICROS: i64 = 1_000_000;
@@ -20,7 +20,7 @@ const MICROS: i64 = 1_000_000;
 pub(super) fn check(dir: &Path) -> Vec<Finding> {
     let now = SteadyClock::start().now();
     if !dir.is_dir() {
-        return vec![clock(now, None), ok("data", "there is none yet; the first start makes it")];
+        return vec![clock(now, None), ok("data", "it does not exist yet; the first start makes it")];
     }
     let inspection = match stockhold_embedded::inspect(dir) {
         Ok(inspection) => inspection,
@@ -41,27 +41,27 @@ pub(super) fn check(dir: &Path) -> Vec<Finding> {
     match log {
         None if index.is_some() => findings.push(wrong(
             "log",
-            "there is an index and no log: the log is the truth, and it is gone",
-            "put the log back from a backup (docs/cli.md, Backup and restore) before anything is started here",
+            "there is an index but no log: the log has the data, and it is missing",
+            "restore the log from a backup (docs/cli.md, Backup and restore) before you start a server here",
         )),
-        None => findings.push(ok("log", "there is none yet; the first start makes it")),
+        None => findings.push(ok("log", "it does not exist yet; the first start makes it")),
         Some(Err(error)) => findings.push(unusable("log", &error)),
         Some(Ok(facts)) => findings.extend(of_log(&facts)),
     }
     match index {
         None if batches > 0 => {
-            findings.push(ok("index", "there is none; the next start makes it anew from the log, which takes a while"));
+            findings.push(ok("index", "it does not exist; the next start builds it from the log, which takes a while"));
         }
         None => {}
         Some(Err(error)) => findings.push(look(
             "index",
             error.to_string(),
-            "stop the server, move index.db, index.db-wal and index.db-shm away, and start: it is made anew from the log",
+            "stop the server, move index.db, index.db-wal and index.db-shm away, and start it again: the index is built from the log",
         )),
         Some(Ok((bytes, batch))) if batch > batches => findings.push(wrong(
             "index",
-            format!("{}; it has seen batch {batch} and the log ends at {batches}", mib(bytes)),
-            "the log lost its end: put it back from a backup (docs/cli.md, Backup and restore)",
+            format!("{}; it has batch {batch}, and the log ends at {batches}", mib(bytes)),
+            "the end of the log is missing: restore the log from a backup (docs/cli.md, Backup and restore)",
         )),
         Some(Ok((bytes, batch))) => {
             findings.push(ok("index", format!("{}, {} batches behind the log", mib(bytes), batches - batch)));
@@ -70,27 +70,27 @@ pub(super) fn check(dir: &Path) -> Vec<Finding> {
     findings
 }
 
-/// What is said when the data is in a database: a directory that lies there too is no longer, or not yet, what is served.
+/// The findings when the store is a database. A data directory in the default place is then not what is served.
 pub(super) fn elsewhere(store: &StoreAddress) -> Vec<Finding> {
-    let says = format!(
-        "{store} is not looked at: this looks at data directories only, and at none, since the store is a database"
-    );
-    let advice = "`stockhold verify` recounts it, and /readyz of a server says whether it can be reached; --store embedded looks \
-                  at the data directory";
+    let says =
+        format!("{store} is not checked: doctor checks data directories only, and the store is a database");
+    let advice = "`stockhold verify` recounts it, and /readyz of a server says whether it can be reached; --store embedded checks \
+                  the data directory";
     vec![clock(SteadyClock::start().now(), None), look("store", says, advice)]
 }
 
 fn of_log(facts: &LogStatus) -> Vec<Finding> {
     let LogStatus { batches, position, bytes, wal_bytes, wal_backlog_bytes, .. } = facts;
     let log = format!(
-        "format known; {}, {}, {}; its end was looked at, `stockhold verify` reads all of it",
+        "format known; {}, {}, {}; only its end was checked, `stockhold verify` reads all of it",
         counted(*batches, "batch", "batches"),
         counted(*position, "event", "events"),
         mib(*bytes)
     );
     let wal = format!("{}, {} of it not in the log yet", mib(*wal_bytes), mib(*wal_backlog_bytes));
     let wal = if *wal_backlog_bytes > UNCOPIED {
-        let advice = "checkpoints don't keep up: is a program reading log.db for long, or the disk too slow?";
+        let advice =
+            "checkpoints are too slow: does a program read log.db for a long time, or is the disk too slow?";
         look("log's wal", wal, advice)
     } else {
         ok("log's wal", wal)
@@ -101,12 +101,12 @@ fn of_log(facts: &LogStatus) -> Vec<Finding> {
 fn unusable(check: &'static str, error: &OpenError) -> Finding {
     let advice = match error {
         OpenError::InUse(_) => "stop the process that has it",
-        OpenError::IncompleteCopy(_) => "let the backup end, or run it again",
+        OpenError::IncompleteCopy(_) => "wait until the backup ends, or run it again",
         OpenError::UnknownFormat { .. } => "use the version that wrote it",
         OpenError::Damaged { .. } => {
-            "keep the files, and put the log back from a backup (docs/cli.md, Backup and restore); `stockhold verify` says more"
+            "keep the files, and restore the log from a backup (docs/cli.md, Backup and restore); `stockhold verify` says more"
         }
-        OpenError::Io { .. } => "see who owns the file and whether the disk is well (dmesg)",
+        OpenError::Io { .. } => "check who owns the file, and whether the disk has errors (dmesg)",
     };
     wrong(check, error.to_string(), advice)
 }
@@ -115,16 +115,20 @@ fn clock(now: Instant, newest: Option<Instant>) -> Finding {
     let shown = stockhold_api::encode::time(now);
     if now.micros() < EARLIEST {
         let says = format!("it shows {shown}");
-        return wrong("clock", says, "set it (timedatectl set-ntp true): deadlines are told by it");
+        return wrong("clock", says, "set it (timedatectl set-ntp true): deadlines depend on it");
     }
     match newest {
         Some(newest) if newest.micros() > now.micros().saturating_add(BEHIND) => {
             let seconds = (newest.micros() - now.micros()) / MICROS;
             let says = format!(
-                "it shows {shown}, and the newest commit was made at {}: holds won't run out for {seconds} s",
+                "it shows {shown}, and the newest commit was made at {}: no hold expires for {seconds} s",
                 stockhold_api::encode::time(newest)
             );
-            look("clock", says, "one of the two was wrong: compare it with another machine's (timedatectl)")
+            look(
+                "clock",
+                says,
+                "one of the two times is wrong: compare the clock with another machine's (timedatectl)",
+            )
         }
         _ => ok("clock", shown),
     }

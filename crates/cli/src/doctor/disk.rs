@@ -1,4 +1,4 @@
-//! The disk that the data is on, or will be: rights, kind of file system, how long a sync takes, free space.
+//! Checks the disk of the data directory: permissions, kind of file system, duration of a sync, free space.
 
 use super::{Finding, look, mib, ok, wrong};
 use rustix::fs::{statfs, statvfs};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use stockhold_config::Config;
 
-/// Syncs that are timed.
+/// Syncs that are measured.
 const SYNCS: usize = 200;
-/// How long timing may take.
+/// Longest time of the measurement.
 const TIMING: Duration = Duration::from_secs(2);
-/// A sync that takes longer half of the time bounds how fast anything is answered.
+/// Median sync from which on the disk is slow: every answer waits for at least one sync.
 const SLOW: Duration = Duration::from_millis(10);
-/// A sync that takes less half of the time reached no disk.
+/// Median sync below which syncs do not reach a disk.
 const TOO_FAST: Duration = Duration::from_micros(5);
 /// Bytes of one write.
 const PAGE: usize = 4_096;
 
-/// What a file system's number says (linux/magic.h), and whether the data is safe there.
+/// File systems by their number (linux/magic.h), and whether data is safe there.
 const KINDS: [(u64, &str, FileSystemFit); 16] = [
     (0xEF53, "ext4", FileSystemFit::Good),
     (0x5846_5342, "xfs", FileSystemFit::Good),
@@ -43,11 +43,11 @@ const KINDS: [(u64, &str, FileSystemFit); 16] = [
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileSystemFit {
     Good,
-    /// Gone with the power.
+    /// Lost with the power.
     Memory,
-    /// Gone with the container.
+    /// Removed with the container.
     Layer,
-    /// Locks and shared memory don't work there as SQLite needs them.
+    /// Locks and shared memory don't work as SQLite needs them.
     Remote,
     /// No journal.
     Simple,
@@ -67,7 +67,7 @@ pub(super) fn check(config: &Config, timed: bool) -> Vec<Finding> {
     findings
 }
 
-/// The directory, or the one that it would be made in.
+/// The directory, or its nearest parent that exists.
 fn nearest(dir: &Path) -> Result<PathBuf, Finding> {
     let at = |dir: &Path| if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir.to_owned() };
     let found = dir.ancestors().map(at).find(|dir| dir.exists());
@@ -75,17 +75,17 @@ fn nearest(dir: &Path) -> Result<PathBuf, Finding> {
     if place.is_dir() {
         return Ok(place);
     }
-    let says = format!("{} is no directory", place.display());
+    let says = format!("{} is not a directory", place.display());
     Err(wrong("rights", says, "move it away, or name another directory with --data-dir"))
 }
 
 fn rights(dir: &Path, place: &Path) -> Finding {
     if let Err(error) = tempfile::NamedTempFile::new_in(place) {
-        let says = format!("nothing can be written in {}: {error}", place.display());
+        let says = format!("no file can be written in {}: {error}", place.display());
         return wrong("rights", says, "run as the user that owns it, or change its owner");
     }
     if place != dir {
-        return ok("rights", format!("{} is not there yet and can be made", dir.display()));
+        return ok("rights", format!("{} does not exist yet and can be created", dir.display()));
     }
     let own = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -93,10 +93,11 @@ fn rights(dir: &Path, place: &Path) -> Finding {
         let Ok(owner) = entry.metadata().map(|facts| facts.uid()) else { continue };
         if owner != own {
             let says = format!(
-                "{} belongs to user {owner}, and this is user {own}: files that are made here are not that user's",
+                "{} belongs to user {owner}, and this is user {own}: new files would belong to user {own}",
                 entry.path().display()
             );
-            let advice = format!("run as user {owner}, or `chown -R` the directory to the user that serves");
+            let advice =
+                format!("run as user {owner}, or `chown -R` the directory to the user that runs the server");
             return look("rights", says, advice);
         }
     }
@@ -107,29 +108,29 @@ fn kind(place: &Path) -> Finding {
     let stat = match statfs(place) {
         Ok(stat) => stat,
         Err(error) => {
-            return look("file system", format!("it can't be asked: {error}"), "look at it with `df -T`");
+            return look("file system", format!("it can't be read: {error}"), "see `df -T`");
         }
     };
     #[expect(clippy::cast_sign_loss, reason = "a number of 32 bits")]
     let magic = stat.f_type as u64 & 0xFFFF_FFFF;
     let Some((_, name, fit)) = KINDS.iter().find(|(known, ..)| *known == magic) else {
-        return ok("file system", format!("{magic:#x}, which is not known here"));
+        return ok("file system", format!("{magic:#x}, an unknown kind"));
     };
     let bad = |says: &str, advice: &str| wrong("file system", format!("{name}: {says}"), advice);
     match fit {
         FileSystemFit::Good => ok("file system", *name),
         FileSystemFit::Memory => look(
             "file system",
-            format!("{name}: it is memory, and a power cut or a reboot takes everything"),
-            "fine for a try; put real data on a disk (--data-dir)",
+            format!("{name}: it is in memory, and a power cut or a reboot loses all data"),
+            "fine for a test; put real data on a disk (--data-dir)",
         ),
         FileSystemFit::Layer => look(
             "file system",
-            format!("{name}: the layer of a container, which goes with it"),
+            format!("{name}: the layer of a container, which is removed with the container"),
             "mount a volume, and name it with --data-dir",
         ),
         FileSystemFit::Remote => bad(
-            "locks and shared memory of a file system over a network are not what SQLite needs",
+            "locks and shared memory of a network file system do not work as SQLite needs them",
             "use a disk of this machine, or a block device",
         ),
         FileSystemFit::Simple => bad("it has no journal", "use ext4, xfs, btrfs or zfs"),
@@ -141,11 +142,7 @@ fn sync_time(place: &Path) -> Finding {
         Ok(times) => times,
         Err(error) => {
             let says = format!("a write with a sync failed: {error}");
-            return wrong(
-                "disk sync",
-                says,
-                "look at the kernel's log (dmesg): a disk that fails loses data",
-            );
+            return wrong("disk sync", says, "see the kernel's log (dmesg): a failing disk loses data");
         }
     };
     times.sort_unstable();
@@ -159,14 +156,14 @@ fn sync_time(place: &Path) -> Finding {
         return look("disk sync", says, advice);
     }
     if half < TOO_FAST {
-        let advice = "no disk is so fast: syncs are ignored on the way (memory, eatmydata, a disk image with an unsafe cache), \
-                      and a power cut loses what was answered";
+        let advice = "no disk is so fast: syncs are ignored (memory, eatmydata, a disk image with an unsafe cache), and a power cut \
+                      loses acknowledged data";
         return look("disk sync", says, advice);
     }
     ok("disk sync", says)
 }
 
-/// Overwrites in place, as the log's commits do.
+/// Overwrites blocks in place, as commits of the log do.
 fn time_syncs(place: &Path) -> std::io::Result<Vec<Duration>> {
     let mut file = tempfile::NamedTempFile::new_in(place)?;
     let page = vec![0x5A; PAGE];
@@ -192,18 +189,18 @@ fn free_space(config: &Config, place: &Path) -> Finding {
     let stat = match statvfs(place) {
         Ok(stat) => stat,
         Err(error) => {
-            return look("free space", format!("it can't be read: {error}"), "look at it with `df`");
+            return look("free space", format!("it can't be read: {error}"), "see `df`");
         }
     };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let floor = config.free_space_floor_mib << 20;
-    let says = format!("{} free; below {} no new reservations are taken", mib(free), mib(floor));
+    let says = format!("{} free; below {} new reservations are refused", mib(free), mib(floor));
     if free < floor {
-        let advice = "make room, or put the data on a larger disk; confirm and release go on meanwhile";
+        let advice = "free some space, or use a larger disk; confirm and release continue meanwhile";
         return wrong("free space", says, advice);
     }
     if free < floor.saturating_mul(4) {
-        return look("free space", says, "make room before the floor is reached: the log only grows");
+        return look("free space", says, "free some space before the limit is reached: the log only grows");
     }
     ok("free space", says)
 }

@@ -1,10 +1,10 @@
-//! The process's surroundings: version, processors, open files.
+//! Checks the machine: version, processors, limit of open files.
 
 use super::{Finding, look, ok};
 use rustix::process::{Resource, getrlimit};
 use stockhold_config::Config;
 
-/// Open files below which connections are turned away early: each takes one.
+/// Fewer open files than this refuse connections early: each connection takes one.
 const OPEN_FILES: u64 = 4_096;
 
 pub(super) fn version() -> Finding {
@@ -16,8 +16,8 @@ pub(super) fn processors(config: &Config) -> Finding {
     let there = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers = config.workers();
     if workers > there {
-        let advice = "fewer do better: leave `threads` out, or set it to that number";
-        return look("processors", format!("{workers} threads are to serve on {there} processors"), advice);
+        let advice = "fewer threads are faster: leave `threads` out, or set it to the number of processors";
+        return look("processors", format!("{workers} threads serve on {there} processors"), advice);
     }
     ok("processors", format!("{there}; {workers} threads serve"))
 }

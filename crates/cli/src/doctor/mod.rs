@@ -1,6 +1,5 @@
-//! `stockhold doctor`: looks at the machine, the configuration, the data directory and a server that may be running, and
-//! says for each finding what to do. It changes nothing; it writes one file beside the data to time the disk, and
-//! removes it.
+//! `stockhold doctor`: checks the machine, the configuration, the data directory and a running server, and says for each finding what
+//! to do. It changes nothing. It writes one file beside the data to measure the disk, and removes it.
 
 mod data;
 mod disk;
@@ -19,10 +18,10 @@ use stockhold_config::{Flags, Loaded};
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     flags: Flags,
-    /// Don't time the disk
+    /// Don't measure the disk
     #[arg(long)]
     no_disk: bool,
-    /// As JSON
+    /// Print the findings as JSON
     #[arg(long)]
     json: bool,
 }
@@ -31,15 +30,15 @@ pub(super) struct DoctorArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {
-    /// As it should be.
+    /// Right.
     Ok,
-    /// Works, and may not for long or not as well as it could.
+    /// A warning: it works, but perhaps not for long, or not as well as it could.
     Look,
-    /// Does not work.
+    /// It does not work.
     Wrong,
 }
 
-/// What one check found. Field names are part of the interface.
+/// The result of one check. Field names are part of the interface.
 #[derive(Clone, Debug, Serialize)]
 struct Finding {
     check: &'static str,
@@ -61,7 +60,7 @@ fn wrong(check: &'static str, says: impl Into<String>, advice: impl Into<String>
     Finding { check, grade: Severity::Wrong, says: says.into(), advice: Some(advice.into()) }
 }
 
-/// Looks, tells, and says by the exit code whether something is wrong.
+/// Runs all checks, prints the findings, and exits with 1 if something is wrong.
 pub(super) fn run(args: &DoctorArgs) -> ExitCode {
     server::block_on(async {
         let findings = args.findings().await;
@@ -88,7 +87,8 @@ impl DoctorArgs {
         let loaded = match self.flags.load() {
             Ok(loaded) => loaded,
             Err(why) => {
-                let advice = "correct it; the rest was not looked at, since it depends on the settings";
+                let advice =
+                    "correct it; nothing else was checked, because all other checks depend on the settings";
                 findings.push(wrong("config", why, advice));
                 return findings;
             }
@@ -108,15 +108,15 @@ impl DoctorArgs {
     }
 }
 
-/// What is not as it would be by default, and where that comes from.
+/// The settings that are not defaults, with their sources.
 fn settings(loaded: &Loaded) -> Finding {
     let entries = loaded.entries();
     let own = entries.iter().filter(|(.., from)| from != "default");
-    let told: Vec<String> = own.map(|(key, value, from)| format!("{key} = {value} ({from})")).collect();
-    if told.is_empty() {
+    let shown: Vec<String> = own.map(|(key, value, from)| format!("{key} = {value} ({from})")).collect();
+    if shown.is_empty() {
         return ok("config", "all defaults; `stockhold config` prints them");
     }
-    ok("config", format!("understood: {}", told.join(", ")))
+    ok("config", format!("valid: {}", shown.join(", ")))
 }
 
 impl Finding {

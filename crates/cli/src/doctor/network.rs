@@ -1,4 +1,4 @@
-//! The two addresses: free, or who answers there, and whether that is well.
+//! Checks the two addresses: whether they are free, and which server answers.
 
 use super::{Finding, look, ok, wrong};
 use crate::admin::{AdminClient, ServerInfo};
@@ -11,7 +11,7 @@ use stockhold_config::Config;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How the API's own page begins.
+/// Beginning of the API's index page.
 const OURS: &str = "Stockhold";
 
 pub(super) async fn check(config: &Config) -> Vec<Finding> {
@@ -26,8 +26,11 @@ pub(super) async fn check(config: &Config) -> Vec<Finding> {
         }
         PortState::Taken => findings.push(wrong(
             "api port",
-            format!("something else listens on {}", config.listen),
-            format!("see what (`ss -ltnp 'sport = :{}'`), or choose another --listen", config.listen.port()),
+            format!("another program listens on {}", config.listen),
+            format!(
+                "find it with `ss -ltnp 'sport = :{}'`, or choose another --listen",
+                config.listen.port()
+            ),
         )),
         PortState::Impossible(why) => findings.push(impossible("api port", config.listen, why)),
     }
@@ -37,8 +40,8 @@ pub(super) async fn check(config: &Config) -> Vec<Finding> {
         }
         PortState::Free => findings.push(look(
             "admin port",
-            format!("nothing listens on {}, though the API's port is taken", config.admin_listen),
-            "is it a server with another --admin-listen? name the same here",
+            format!("nothing listens on {}, but the API's port is in use", config.admin_listen),
+            "if the server has another --admin-listen, give it here too",
         )),
         PortState::Taken => findings.extend(running(config).await),
         PortState::Impossible(why) => findings.push(impossible("admin port", config.admin_listen, why)),
@@ -46,7 +49,7 @@ pub(super) async fn check(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// What can be done with an address.
+/// Whether an address can be listened on.
 enum PortState {
     Free,
     Taken,
@@ -65,7 +68,7 @@ fn impossible(check: &'static str, address: SocketAddr, why: &str) -> Finding {
     wrong(
         check,
         format!("{address} can't be listened on: {why}"),
-        "choose an address and port of this machine, above 1023",
+        "choose an address of this machine and a port above 1023",
     )
 }
 
@@ -79,20 +82,20 @@ async fn answers(address: SocketAddr) -> bool {
     get(address, "/").await.is_some_and(|(status, page)| status == 200 && page.starts_with(OURS))
 }
 
-/// The server behind the admin listener.
+/// Checks the server behind the admin listener.
 async fn running(config: &Config) -> Vec<Finding> {
     let address = config.admin_listen;
     let mut findings = Vec::new();
     match get(address, "/readyz").await {
         Some((200, _)) => findings.push(ok("ready", format!("the server on {address} is ready"))),
         Some((503, why)) => {
-            let advice = "its log says more; a store that failed is recovered by a restart";
+            let advice = "its log says more; a restart recovers a store that failed";
             findings.push(wrong("ready", why, advice));
         }
         _ => {
-            let says = format!("something else listens on {address}, or it does not answer");
+            let says = format!("another program listens on {address}, or the server does not answer");
             let advice = format!(
-                "see what (`ss -ltnp 'sport = :{}'`), or choose another --admin-listen",
+                "find it with `ss -ltnp 'sport = :{}'`, or choose another --admin-listen",
                 address.port()
             );
             findings.push(wrong("admin port", says, advice));
@@ -108,14 +111,18 @@ async fn running(config: &Config) -> Vec<Finding> {
         Some(ServerInfo { version, .. }) if version != own => findings.push(look(
             "running",
             format!("the server is version {version}, this is {own}"),
-            "restart it to bring the new version in",
+            "restart it to run the new version",
         )),
         Some(ServerInfo { version, store, durability, .. }) => {
             findings
                 .push(ok("running", format!("version {version}, store {store}, durability {durability}")));
         }
         None => {
-            findings.push(look("running", "the server does not say what it is", "is it an older version?"));
+            findings.push(look(
+                "running",
+                "the server does not report its version",
+                "is it an older version?",
+            ));
         }
     }
     findings

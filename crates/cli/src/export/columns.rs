@@ -1,8 +1,8 @@
-//! Which fields a CSV file has, in which order. Part of the interface: columns are only ever added, at the end.
+//! The columns of CSV files and their order. They are part of the interface: new columns are only added at the end.
 
 use serde_json::Value;
 
-/// The columns of one kind of entry: its own fields, and those of its lines, each of which is a row.
+/// The columns of one kind of entry: its own fields, and the fields of its lines. Each line is a row.
 pub(super) struct CsvColumns {
     own: &'static [&'static str],
     lines: &'static [&'static str],
@@ -32,7 +32,7 @@ impl CsvColumns {
         lines: &[],
     };
 
-    /// The first six are what `import --units` takes.
+    /// `import --units` reads the first six.
     pub(super) const UNITS: Self = Self {
         own: &[
             "unit_id",
@@ -110,13 +110,13 @@ impl CsvColumns {
         self.own.iter().chain(self.lines).copied()
     }
 
-    /// An entry's rows: one, or one for each of its lines.
+    /// The rows of an entry: one, or one for each of its lines.
     pub(super) fn rows(&self, entry: &str) -> Result<Vec<Vec<String>>, String> {
         let entry: Value = serde_json::from_str(entry).map_err(|error| format!("an entry: {error}"))?;
         let own: Vec<String> = self.own.iter().map(|field| cell(&entry[*field])).collect();
         let lines = if self.lines.is_empty() { None } else { entry["lines"].as_array() };
         let Some(lines) = lines.filter(|lines| !lines.is_empty()) else {
-            // An event that has no lines may be about an item itself.
+            // An event without lines may be about an item.
             return Ok(vec![
                 own.into_iter().chain(self.lines.iter().map(|field| cell(&entry[*field]))).collect(),
             ]);

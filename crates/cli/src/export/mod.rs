@@ -1,6 +1,6 @@
-//! `stockhold export`: items, reservations and events of a running server into a file, page by page through its API.
+//! `stockhold export`: writes items, units, reservations and events of a running server to a file, page by page through its API.
 //!
-//! Memory holds one page. What an answer has goes into JSON lines as it came; CSV has the fields that are named here.
+//! Memory holds one page. JSON lines have everything that the server answers; CSV has the columns of `columns`.
 
 mod columns;
 mod pages;
@@ -24,7 +24,7 @@ use stockhold_config::exit;
 use stockhold_domain::Label;
 use target::ExportTarget;
 
-/// Where most lists are told to go on.
+/// The parameter of most lists that names the cursor.
 const CURSOR_PARAMETER: &str = "starting_after";
 
 #[derive(Args)]
@@ -36,48 +36,48 @@ pub(super) struct ExportArgs {
 
 #[derive(Subcommand)]
 enum ExportCommand {
-    /// Items with their stock and settings; `import` takes them
+    /// Items with their stock and settings. `import` reads them
     Items {
-        /// Only those here
+        /// Only items at this location
         #[arg(long)]
         location: Option<String>,
         #[command(flatten)]
         how: OutputArgs,
     },
-    /// Units with ids of one item, in the order of their claims; `import --units` takes them
+    /// Units of one item, in claim order. `import --units` reads them
     Units {
-        /// Of what
+        /// SKU of the item
         sku: String,
-        /// Where
+        /// Location of the item
         #[arg(long, default_value = Label::DEFAULT_LOCATION)]
         location: String,
-        /// Only those that are this: available, held or sold
+        /// Only units with this status: available, held or sold
         #[arg(long, value_parser = ["available", "held", "sold"])]
         status: Option<String>,
-        /// Only those of this section
+        /// Only units of this section
         #[arg(long)]
         section: Option<String>,
         #[command(flatten)]
         how: OutputArgs,
     },
-    /// Reservations, the newest first; in CSV one row a line of a basket
+    /// Reservations, the newest first. CSV has one row for each line of a basket
     Reservations {
-        /// Only those of this owner
-        #[arg(long, value_name = "ID")]
+        /// Only reservations of this owner
+        #[arg(long, value_name = "OWNER")]
         owner: Option<String>,
-        /// Only those with a line of this SKU
+        /// Only reservations with a line of this SKU
         #[arg(long)]
         sku: Option<String>,
-        /// Only those with a line at this location
+        /// Only reservations with a line at this location
         #[arg(long)]
         location: Option<String>,
-        /// Only those that have become this: active, confirmed, cancelled or expired
+        /// Only reservations with this status: active, confirmed, cancelled or expired
         #[arg(long, value_parser = ["active", "confirmed", "cancelled", "expired"])]
         status: Option<String>,
         #[command(flatten)]
         how: OutputArgs,
     },
-    /// Events, oldest first; in CSV one row a line of a basket
+    /// Events, the oldest first. CSV has one row for each line of a basket
     Events {
         #[command(flatten)]
         how: OutputArgs,
@@ -86,30 +86,30 @@ enum ExportCommand {
 
 #[derive(Args)]
 struct OutputArgs {
-    /// Where to [default: standard output]. A file is written as FILE.part and renamed when it is whole; a new one is its
-    /// owner's alone
+    /// File to write [default: standard output]. It is written as FILE.part and renamed when it is complete. Only its owner may
+    /// read a new file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How rows are written [default: by the name of --out: .csv, .jsonl or .ndjson; else jsonl]
+    /// Format of the file [default: by its name: .csv, .jsonl or .ndjson; else jsonl]
     #[arg(long)]
     format: Option<FileFormat>,
-    /// Go on where an export stopped: the cursor that it printed; for events, a position
+    /// Continue after an earlier export: the cursor that it printed, or a position of events
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// CSV without the line that names the columns, to be put behind an earlier export
+    /// Leave out the first line of CSV, to append to an earlier export
     #[arg(long)]
     no_header: bool,
-    /// How long to wait for a server that does not answer, in seconds
+    /// How long to wait for a server that does not answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
-    /// The report, which goes to standard error, as JSON
+    /// Print the report as JSON, to standard error
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     server: ServerArgs,
 }
 
-/// What an export ends with. Field names are part of the interface.
+/// The report of an export. Field names are part of the interface.
 #[derive(Debug, Serialize)]
 struct ExportReport {
     entries: u64,
@@ -187,7 +187,7 @@ impl OutputArgs {
                 Ok(None) => break,
                 Err(failed) => {
                     let mut why = server::explain(url, &failed);
-                    // Where there is nothing yet, there is nothing to go on behind.
+                    // Without entries there is nothing to continue.
                     if entries > 0 {
                         why.push('\n');
                         why.push_str(&self.advice(entries, &pages, &sink.name()));
@@ -202,7 +202,7 @@ impl OutputArgs {
                 }
                 entries += 1;
             }
-            // What is before the cursor is written: whoever goes on there misses nothing.
+            // Everything before the cursor is written, so that an export can continue there.
             if let Err(why) = sink.flush() {
                 return exit::because(exit::FAILED, why);
             }
@@ -241,15 +241,15 @@ impl OutputArgs {
         Ok(sink)
     }
 
-    /// How to go on after a cut, behind what is written to `name`.
+    /// How to continue after an interruption. `name` is the file that was written.
     fn advice(&self, entries: u64, pages: &PageReader, name: &str) -> String {
         let at = pages.cursor().map(|cursor| format!(" --after {cursor}")).unwrap_or_default();
         let written = counted(entries, "entry was", "entries were");
         match &self.out {
             Some(_) => format!(
-                "{written} written to {name}. Go on with{at} --no-header into another file, or begin again."
+                "{written} written to {name}. Continue with{at} --no-header into another file, or begin again."
             ),
-            None => format!("{written} written. Go on with{at} --no-header, behind them."),
+            None => format!("{written} written. Continue with{at} --no-header and append the output."),
         }
     }
 
@@ -266,7 +266,7 @@ impl OutputArgs {
     }
 }
 
-/// Where rows go.
+/// Writes rows in the chosen format.
 struct RowWriter {
     out: BufWriter<ExportTarget>,
     format: FileFormat,
@@ -303,14 +303,14 @@ impl RowWriter {
         self.out.flush().map_err(|error| self.failed(&error))
     }
 
-    /// Rows and bytes.
+    /// Ends the file, and returns its rows and bytes.
     fn finish(mut self) -> Result<(u64, u64), String> {
         self.flush()?;
         self.out.get_mut().finish().map_err(|error| self.failed(&error))?;
         Ok((self.rows, self.bytes))
     }
 
-    /// What is written so far stays, though it is not all.
+    /// Keeps what is written so far.
     fn keep(&mut self) {
         self.out.get_mut().keep();
     }

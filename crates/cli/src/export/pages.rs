@@ -1,17 +1,17 @@
-//! A list of the API, page after page. Stateless on the server: a page that got no answer is asked for again.
+//! Reads a list of the API page by page. The server keeps no state: a page without an answer is requested again.
 
 use crate::client::{CallError, RetryClient, push_query};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Entries a page.
+/// Entries in a page.
 const PAGE: &str = "1000";
 
-/// Which list, and which part of it.
+/// A list and its filters.
 pub(super) struct ListQuery {
     path: String,
-    /// The parameter that says where to go on.
+    /// The parameter that names the cursor.
     cursor: &'static str,
     filters: Vec<(&'static str, String)>,
 }
@@ -27,14 +27,14 @@ impl ListQuery {
     }
 }
 
-/// See the module.
+/// The pages of a list.
 pub(super) struct PageReader {
     list: ListQuery,
     after: Option<String>,
     ended: bool,
 }
 
-/// Some entries, each as the server wrote it.
+/// The entries of one page, each as the server sent it.
 #[derive(Deserialize)]
 pub(super) struct ListPage {
     data: Vec<Box<RawValue>>,
@@ -54,7 +54,7 @@ impl PageReader {
         Self { list, after, ended: false }
     }
 
-    /// Where the pages so far end.
+    /// The cursor after the pages so far.
     pub(super) fn cursor(&self) -> Option<&str> {
         self.after.as_deref()
     }
@@ -76,7 +76,9 @@ impl PageReader {
         let odd = |what: String| CallError::Unexpected(format!("{path}: a page that can't be read: {what}"));
         let page: ListPage = serde_json::from_slice(&raw.body).map_err(|error| odd(error.to_string()))?;
         self.after = match &page.next_cursor {
-            Value::Null if page.has_more => return Err(odd("there is more and no cursor".to_owned())),
+            Value::Null if page.has_more => {
+                return Err(odd("there are more entries but no cursor".to_owned()));
+            }
             Value::Null => self.after.take(),
             Value::String(cursor) => Some(cursor.clone()),
             other => Some(other.to_string()),

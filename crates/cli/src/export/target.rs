@@ -1,5 +1,5 @@
-//! Where an export goes: standard output, a device or a pipe as it stands, or a file that is replaced when the export is
-//! whole. It must never put a file in the place of what is none, and never show a file to more people than before.
+//! The target of an export: standard output, a device or a pipe, or a file that is replaced when the export is complete. It must never
+//! replace something that is not a file, and never give more people access to a file than before.
 
 use crate::out;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -8,36 +8,36 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// Most links that are followed one behind the other, as systems have it.
+/// Most symbolic links in a chain, as operating systems allow.
 const MOST_LINKS: u32 = 40;
-/// What a new file may be: its owner's alone, since exports say who bought what.
+/// Mode of a new file: only its owner may read it, because exports say who bought what.
 const OWN: u32 = 0o600;
-/// The rights of others than the file's owner and the system.
+/// Permission bits of owner, group and others.
 const RIGHTS: u32 = 0o777;
-/// The rights of everybody but the file's group.
+/// Permission bits of owner and others.
 const RIGHTS_WITHOUT_GROUP: u32 = 0o707;
 
-/// See the module.
+/// Where rows are written.
 pub(super) enum ExportTarget {
     Standard(out::Stdout),
-    /// A device, a pipe: there is nothing to replace.
+    /// A device or a pipe, which is not replaced.
     Straight(PathBuf, File),
     File(Box<PartialFile>),
 }
 
-/// A file under its name of the meantime. It is removed when it is dropped, unless it is kept or has its own name.
+/// A file under its temporary name. It is removed when it is dropped, unless it is kept or renamed.
 pub(super) struct PartialFile {
     path: PathBuf,
     file: File,
-    /// The name that it gets.
+    /// Its final name.
     target: PathBuf,
-    /// What stands there.
+    /// The file that it replaces.
     replaced: Option<Metadata>,
     temporary: bool,
 }
 
 impl ExportTarget {
-    /// Opens it; an error names what is in the way.
+    /// Opens the target. An error names the path.
     pub(super) fn open(out: Option<&Path>) -> Result<Self, String> {
         let Some(out) = out else { return Ok(Self::Standard(out::Stdout)) };
         Self::at(out).map_err(|error| format!("{}: {error}", out.display()))
@@ -61,7 +61,7 @@ impl ExportTarget {
         }
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Standard(_) => "standard output".to_owned(),
@@ -70,7 +70,7 @@ impl ExportTarget {
         }
     }
 
-    /// Everything is written: a file gets its name.
+    /// Ends the export: a file gets its final name.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Standard(_) | Self::Straight(..) => Ok(()),
@@ -78,7 +78,7 @@ impl ExportTarget {
         }
     }
 
-    /// What is written so far stays, though it is not all.
+    /// Keeps what is written so far.
     pub(super) fn keep(&mut self) {
         if let Self::File(part) = self {
             part.temporary = false;
@@ -101,17 +101,14 @@ impl Write for ExportTarget {
 }
 
 impl PartialFile {
-    /// Begins a file that nobody else can read, whatever an earlier export has left under its name.
+    /// Creates a file that only its owner can read. It replaces the unfinished file of an earlier export.
     fn create(target: PathBuf, replaced: Option<Metadata>) -> io::Result<Self> {
         let mut path = target.as_os_str().to_owned();
         path.push(".part");
         let path = PathBuf::from(path);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(io::Error::new(
-                    error.kind(),
-                    format!("{} is in the way: {error}", path.display()),
-                ));
+                return Err(io::Error::new(error.kind(), format!("removing {}: {error}", path.display())));
             }
             _ => {}
         }
@@ -126,16 +123,14 @@ impl PartialFile {
         self.file.sync_all()?;
         if !self.is_there() {
             self.temporary = false;
-            return Err(io::Error::other(
-                "another export writes here at the same time, and took the file's place",
-            ));
+            return Err(io::Error::other("another export writes to the same file at the same time"));
         }
         fs::rename(&self.path, &self.target)?;
         self.temporary = false;
         Ok(())
     }
 
-    /// Whether the file still has its name: another export to the same place takes it away.
+    /// Whether the file still has its temporary name: another export to the same target removes it.
     fn is_there(&self) -> bool {
         let (named, own) = (fs::symlink_metadata(&self.path), self.file.metadata());
         matches!((named, own), (Ok(named), Ok(own)) if (named.dev(), named.ino()) == (own.dev(), own.ino()))
@@ -145,14 +140,14 @@ impl PartialFile {
 impl Drop for PartialFile {
     fn drop(&mut self) {
         if self.temporary && self.is_there() {
-            // One that stays is replaced by the next export.
+            // A file that stays is replaced by the next export.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Gives a file the owner and the rights of the one that it replaces. Where it can't have that one's group, its own group
-/// gets no rights.
+/// Gives a file the owner and the permissions of the file that it replaces. If it can't get the same group, its group gets no
+/// permissions.
 fn take_over(file: &File, replaced: &Metadata) -> io::Result<()> {
     let (owner, group) = (replaced.uid(), replaced.gid());
     let same_group =
@@ -161,13 +156,13 @@ fn take_over(file: &File, replaced: &Metadata) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(replaced.mode() & rights))
 }
 
-/// Whether it is what standard output goes to, as /dev/stdout is.
+/// Whether it is the file of standard output, as /dev/stdout is.
 fn is_standard_output(there: &Metadata) -> bool {
     let own = io::stdout().as_fd().try_clone_to_owned().and_then(|own| File::from(own).metadata());
     own.is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
 }
 
-/// Where a name leads in the end, whether anything stands there or not.
+/// Follows symbolic links. The last name need not exist.
 fn followed(out: &Path) -> io::Result<PathBuf> {
     let mut path = out.to_owned();
     for _ in 0..MOST_LINKS {
@@ -176,5 +171,5 @@ fn followed(out: &Path) -> io::Result<PathBuf> {
             Err(_) => return Ok(path),
         }
     }
-    Err(io::Error::other("is a link that leads from link to link"))
+    Err(io::Error::other("is a chain of too many symbolic links"))
 }

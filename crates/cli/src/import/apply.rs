@@ -1,4 +1,5 @@
-//! One row against the server: what it is to do with an item, and what became of it.
+//! Applies rows to the server: many in one request when a row only has to be set, or one by one when the item has to be read first.
+//! It decides what a refusal means for a row. It never changes an item that a row does not name.
 
 use super::prediction::PredictedItem;
 use super::row::{ItemRow, RowError, UNITS, first_segment};
@@ -8,24 +9,26 @@ use serde_json::Value;
 use stockhold_api::problem::Reason;
 use stockhold_api::wire::Problem;
 
-/// How often a number on hand is tried to be set while sales go on.
+/// The route for many commands.
+const COMMANDS: &str = "/v1/commands";
+/// How often an on-hand number is set again because a sale happened meanwhile.
 const TRIES: u32 = 8;
 
-/// What a row's number counts.
+/// What `total_units` of a row counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum StockMeaning {
-    /// Units that exist, sold ones included.
+    /// Units that exist, including sold ones
     Total,
-    /// Units that are not sold.
+    /// Units that are not sold
     OnHand,
 }
 
-/// What is done with an item that is there already.
+/// What to do with an item that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum ExistingItems {
-    /// Set what the row names.
+    /// Set what the row names
     Update,
-    /// Leave it as it is.
+    /// Leave the item unchanged
     Keep,
 }
 
@@ -46,21 +49,79 @@ pub(super) enum RowOutcome {
     Rejected(RowError),
 }
 
-/// Of an item, what is needed here.
+/// The field of an item that is needed here.
 #[derive(Deserialize)]
 struct SoldCount {
     confirmed_sold: u64,
 }
 
+/// The answer to a batch of commands.
+#[derive(Deserialize)]
+struct BatchAnswer {
+    results: Vec<SetResult>,
+}
+
+/// The part of one result that is needed here.
+#[derive(Deserialize)]
+struct SetResult {
+    status: u16,
+    problem: Option<Box<Problem>>,
+}
+
 impl ApplyOptions {
-    /// Applies one row; in a dry run, after what the rows before have made of its item. An error is no fault of the row.
+    /// Whether rows can be set without a look at their items, so that many go into one request.
+    pub(super) fn can_batch(self) -> bool {
+        self.existing == ExistingItems::Update && self.stock == StockMeaning::Total && !self.dry_run
+    }
+
+    /// Sets the items of many rows in one request. No two rows may name the same item: a row that the server could not decide on is
+    /// sent again alone, after the others.
+    pub(super) async fn set_many(
+        self,
+        caller: &RetryClient,
+        rows: Vec<ItemRow>,
+    ) -> Result<Vec<(ItemRow, RowOutcome)>, CallError> {
+        let mut body = br#"{"commands":["#.to_vec();
+        for (number, row) in rows.iter().enumerate() {
+            if number > 0 {
+                body.push(b',');
+            }
+            put_command(&mut body, row).map_err(|error| CallError::Unexpected(error.to_string()))?;
+        }
+        body.extend_from_slice(b"]}");
+        let raw = caller.send("POST", COMMANDS, &body).await?;
+        drop(body);
+        let answer: BatchAnswer = serde_json::from_slice(&raw.body)
+            .map_err(|error| CallError::Unexpected(format!("an answer that can't be read: {error}")))?;
+        if answer.results.len() != rows.len() {
+            let (sent, found) = (rows.len(), answer.results.len());
+            return Err(CallError::Unexpected(format!("{found} results of {sent} commands")));
+        }
+        let mut outcomes = Vec::with_capacity(rows.len());
+        for (row, result) in rows.into_iter().zip(answer.results) {
+            let outcome = match (result.status, result.problem) {
+                (201, None) => RowOutcome::Created,
+                (_, None) => RowOutcome::Updated,
+                (_, Some(problem)) if is_about_the_row(&problem) => {
+                    RowOutcome::Rejected(refused(&row, &problem))
+                }
+                // For example overloaded: the single route retries until the patience ends.
+                (_, Some(_)) => self.apply(caller, &row, None).await?,
+            };
+            outcomes.push((row, outcome));
+        }
+        Ok(outcomes)
+    }
+
+    /// Applies one row. A dry run predicts the outcome; `earlier` is what the rows before would have made of the item. An error is not
+    /// the row's fault.
     pub(super) async fn apply(
         self,
         caller: &RetryClient,
         row: &ItemRow,
         earlier: Option<PredictedItem>,
     ) -> Result<RowOutcome, CallError> {
-        // Units that have ids are not counted by a row, on hand or otherwise.
+        // The total of an item whose units have ids is their number, whatever the row says.
         let stock = if row.is_of_units() { StockMeaning::Total } else { self.stock };
         if self.existing == ExistingItems::Update && stock == StockMeaning::Total && !self.dry_run {
             return Ok(set(caller, row, None).await?.0);
@@ -75,7 +136,7 @@ impl ApplyOptions {
         if stock == StockMeaning::Total {
             return Ok(set(caller, row, None).await?.0);
         }
-        // Sales go on: what was sold when the total was set must be what it was reckoned with.
+        // Sales continue meanwhile: the total is right if as much was sold when it was set as it was computed with.
         let mut sold = found.as_ref().map_or(0, sold_of);
         let mut first = None;
         for _ in 0..TRIES {
@@ -83,7 +144,7 @@ impl ApplyOptions {
             if matches!(fate, RowOutcome::Rejected(_)) {
                 return Ok(fate);
             }
-            // Whether the item was there is known by the first try.
+            // Only the first try says whether the item was created.
             let fate = first.take().unwrap_or(fate);
             if sold_now == sold {
                 return Ok(fate);
@@ -91,12 +152,12 @@ impl ApplyOptions {
             (first, sold) = (Some(fate), sold_now);
         }
         let what = format!(
-            "it sells while it is being set, {TRIES} times in a row; pause its sale and import this row again"
+            "a sale happened each of the {TRIES} times that it was set; pause its sale and import this row again"
         );
         Ok(RowOutcome::Rejected(RowError { line: row.line, column: "total_units".to_owned(), what }))
     }
 
-    /// The item as it is.
+    /// The item as the server has it.
     async fn look(self, caller: &RetryClient, row: &ItemRow) -> Result<Option<Value>, CallError> {
         match caller.send("GET", &row.path(), b"").await {
             Ok(raw) => serde_json::from_slice(&raw.body)
@@ -107,8 +168,7 @@ impl ApplyOptions {
         }
     }
 
-    /// What would become of the row. The server decides; this is what its figures say now, and what the rows before would
-    /// have made of the item.
+    /// Predicts what would become of the row, from the item as it is now and from what the rows before would have made of it.
     fn predict(self, row: &ItemRow, found: Option<&Value>, earlier: Option<PredictedItem>) -> RowOutcome {
         let sold = if self.stock == StockMeaning::OnHand { Some(found.map_or(0, sold_of)) } else { None };
         let body = match body_of(row, sold) {
@@ -130,7 +190,7 @@ impl ApplyOptions {
     }
 }
 
-/// Why an item of this mode would refuse the row: its mode stays, and of units with ids there are as many as were added.
+/// Why an item of this mode would refuse the row: the mode never changes, and the total of units with ids is their number.
 fn mode_conflict(
     row: &ItemRow,
     body: &serde_json::Map<String, Value>,
@@ -155,7 +215,7 @@ fn mode_conflict(
     }
 }
 
-/// Why an item that has sold or holds more would refuse the row.
+/// Why an item would refuse the row if it has sold or holds more units than the row's total.
 fn below_committed(row: &ItemRow, body: &serde_json::Map<String, Value>, item: &Value) -> Option<RowError> {
     let figure = |name: &str| item[name].as_u64().unwrap_or(0);
     let committed = figure("confirmed_sold") + figure("held_units");
@@ -168,7 +228,7 @@ fn sold_of(item: &Value) -> u64 {
     item["confirmed_sold"].as_u64().unwrap_or(0)
 }
 
-/// Sets the item, and tells what is sold of it. `sold` is what was, when the row says what is on hand.
+/// Sets the item, and returns how many units are sold. `sold` is the number of sold units to add to an on-hand number.
 async fn set(caller: &RetryClient, row: &ItemRow, sold: Option<u64>) -> Result<(RowOutcome, u64), CallError> {
     let body = match body_of(row, sold) {
         Ok(body) => body,
@@ -184,24 +244,43 @@ async fn set(caller: &RetryClient, row: &ItemRow, sold: Option<u64>) -> Result<(
                 item.confirmed_sold,
             ))
         }
-        Err(CallError::Refused(problem)) if matches!(problem.status, 400 | 409 | 412 | 413 | 422) => {
+        Err(CallError::Refused(problem)) if is_about_the_row(&problem) => {
             Ok((RowOutcome::Rejected(refused(row, &problem)), 0))
         }
         Err(other) => Err(other),
     }
 }
 
-/// The request's body; with a number on hand, its total is that and what is sold.
+/// Whether a refusal is the row's fault, so that the import continues without it.
+fn is_about_the_row(problem: &Problem) -> bool {
+    matches!(problem.status, 400 | 409 | 412 | 413 | 422)
+}
+
+/// Writes a row as a command of a batch.
+fn put_command(body: &mut Vec<u8>, row: &ItemRow) -> serde_json::Result<()> {
+    body.extend_from_slice(br#"{"op":"set_stock","sku":"#);
+    serde_json::to_writer(&mut *body, &row.sku)?;
+    body.extend_from_slice(br#","location":"#);
+    serde_json::to_writer(&mut *body, &row.location)?;
+    for (name, value) in &row.settings {
+        // Names of settings are ours and need no escapes.
+        body.extend_from_slice(b",\"");
+        body.extend_from_slice(name.as_bytes());
+        body.extend_from_slice(b"\":");
+        serde_json::to_writer(&mut *body, value)?;
+    }
+    body.push(b'}');
+    Ok(())
+}
+
+/// The body of a request that sets the item. If the row has an on-hand number, the total is that number and the sold units.
 fn body_of(row: &ItemRow, sold: Option<u64>) -> Result<serde_json::Map<String, Value>, RowError> {
     let mut body = row.settings.clone();
     let Some(sold) = sold else { return Ok(body) };
     let Some(total) = body.get("total_units").and_then(Value::as_u64) else { return Ok(body) };
     let bad = |what: String| RowError { line: row.line, column: "total_units".to_owned(), what };
     let on_hand = total.checked_sub(row.sold).ok_or_else(|| {
-        bad(format!(
-            "{total} exist and {} of them are sold, which is more; one of the two is wrong",
-            row.sold
-        ))
+        bad(format!("is {total}, and confirmed_sold is {}, which is more: one of the two is wrong", row.sold))
     })?;
     let total = on_hand
         .checked_add(sold)
@@ -210,7 +289,7 @@ fn body_of(row: &ItemRow, sold: Option<u64>) -> Result<serde_json::Map<String, V
     Ok(body)
 }
 
-/// A refusal, at the column that it is about.
+/// The error of a row that the server refused, at the column that it is about.
 fn refused(row: &ItemRow, problem: &Problem) -> RowError {
     let line = row.line;
     match problem.errors.first() {
@@ -220,7 +299,7 @@ fn refused(row: &ItemRow, problem: &Problem) -> RowError {
         }
         None => {
             let advice = if problem.reason == Reason::BelowCommitted.name() {
-                " If the number is what is on hand, not what exists, say --stock on-hand."
+                " If the number is a shelf count and not the total, use --stock on-hand."
             } else {
                 ""
             };

@@ -1,5 +1,5 @@
-//! A CSV file, record by record, however long it is, and whatever a record becomes. Lines are counted as an editor counts
-//! them; a quotation mark that is not closed swallows no more than a row may have, and never ends in a row.
+//! Reads a CSV file record by record, without holding the file in memory. Lines are counted as an editor counts them. A quotation mark
+//! that is not closed takes at most the length of one row, and never becomes a row.
 
 use super::row::RowError;
 use crate::csv_lines::LineCounter;
@@ -10,13 +10,12 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Longest row in bytes: the longest names and metadata fit many times over. A quotation mark that is never closed ends
-/// here, and not with the file.
+/// Longest row in bytes: much longer than the longest names and metadata. It bounds a quotation mark that is never closed.
 const ROW_BYTES: u64 = 1 << 20;
-/// Bytes that are read at a time.
+/// Bytes of one read.
 pub(super) const BUFFER: usize = 1 << 16;
 
-/// See the module. `C` is what a column is for.
+/// The records of a CSV file. `C` is the meaning of a column.
 pub(super) struct CsvRecords<C> {
     reader: Box<Reader<BoundedReader>>,
     lines: Rc<RefCell<LineCounter>>,
@@ -26,7 +25,7 @@ pub(super) struct CsvRecords<C> {
 }
 
 impl<C> CsvRecords<C> {
-    /// Reads the first line, of whose names `columns` says what each is for.
+    /// Reads the first line. `columns` returns the meaning of each name.
     pub(super) fn open(
         input: Box<dyn Read>,
         meter: Rc<ReadMeter>,
@@ -49,8 +48,8 @@ impl<C> CsvRecords<C> {
         Ok(Self { reader, lines, meter, delimiter, columns })
     }
 
-    /// The next record, begun at its line and given its fields one by one; or what is wrong with it; `None` at the end. An
-    /// error ends the file.
+    /// The next record, or what is wrong with it; `None` at the end. `begin` makes a value for the record's line, and `put` adds the
+    /// fields one by one. An error ends the file.
     pub(super) fn next<R>(
         &mut self,
         begin: impl FnOnce(u64) -> R,
@@ -82,7 +81,7 @@ impl<C> CsvRecords<C> {
         let bad = |column: &str, what: String| RowError { line, column: column.to_owned(), what };
         if record.len() != self.columns.len() {
             let what = format!(
-                "{} fields, and the header has {}; a comma or a quotation mark is missing or too many",
+                "{} fields, but the header has {}; a separator or a quotation mark is missing or extra",
                 record.len(),
                 self.columns.len()
             );
@@ -112,12 +111,12 @@ fn names_of(header: &ByteRecord) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// What is said of a row that ends where the file does.
+/// The error of a row that ends with the file.
 fn not_closed(line: u64) -> String {
     format!("from line {line} on: a quotation mark is not closed, so that the rest of the file is one row")
 }
 
-/// A file, `-` for standard input.
+/// Opens a file; `-` is standard input.
 pub(super) fn input(path: &Path) -> Result<Box<dyn Read>, String> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdin()));
@@ -125,7 +124,7 @@ pub(super) fn input(path: &Path) -> Result<Box<dyn Read>, String> {
     Ok(Box::new(File::open(path).map_err(|error| error.to_string())?))
 }
 
-/// How much was read, and how much more the row at hand may have.
+/// How much was read, and how many more bytes the current row may have.
 pub(super) struct ReadMeter {
     read: Cell<u64>,
     left: Cell<u64>,
@@ -148,11 +147,11 @@ impl ReadMeter {
     }
 }
 
-/// Counts what is read, and reads no further than a row may be long.
+/// Counts bytes, and reads at most the longest row.
 pub(super) struct BoundedReader {
     pub(super) input: Box<dyn Read>,
     pub(super) meter: Rc<ReadMeter>,
-    /// Who counts the lines, for what does not come in lines.
+    /// Counts the lines of a CSV file.
     pub(super) lines: Option<Rc<RefCell<LineCounter>>>,
 }
 

@@ -1,7 +1,7 @@
 //! `stockhold import`: items from a file into a running server, through its API.
 //!
-//! Memory holds what is under way and nothing else, however long the file is. Two rows of one item are applied in
-//! their order; those of different items in any.
+//! Memory holds only the rows whose requests are not answered yet, so that it does not grow with the file. Two rows of one item are
+//! applied in their order; rows of different items in any order.
 
 mod apply;
 mod csv_records;
@@ -33,7 +33,13 @@ use stockhold_config::exit;
 use stockhold_domain::Label;
 use tokio::task::{JoinError, JoinSet};
 
-/// Most requests that are under way at once.
+/// Rows in one request, if rows can be sent together.
+const ROWS_PER_REQUEST: usize = 1_000;
+/// Bytes of settings in one request: rows with metadata stay far below what the server takes.
+const REQUEST_BYTES: usize = 2 << 20;
+/// Most requests with many rows at once: more would only wait in the server's queue.
+const MOST_BATCHES: usize = 4;
+/// Most requests at once.
 const MOST_CONNECTIONS: usize = 256;
 /// How often the state is written.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
@@ -43,60 +49,60 @@ const REPORTED: usize = 1_000;
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct ImportArgs {
-    /// A file of items, - for standard input
+    /// File of items; - for standard input
     file: PathBuf,
     #[command(flatten)]
     server: ServerArgs,
-    /// The rows are units of this item, one each: unit_id, section, row, number, position and attributes (a JSON object)
+    /// The rows are units of this item: unit_id, section, row, number, position and attributes (a JSON object)
     #[arg(long, value_name = "SKU")]
     units: Option<String>,
-    /// How rows are written [default: by the file's name: .csv, .jsonl or .ndjson]
+    /// Format of the file [default: by its name: .csv, .jsonl or .ndjson]
     #[arg(long)]
     format: Option<FileFormat>,
-    /// What separates the fields of a CSV file: one character, or \t
+    /// Separator of CSV fields: one character, or \t
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
-    /// Another name for a field, like total_units=Qty; repeat it for more
+    /// The column of a field, like total_units=Qty. Repeat it for more fields
     #[arg(long, value_name = "FIELD=NAME", value_parser = renaming, conflicts_with = "units")]
     column: Vec<(ItemField, String)>,
-    /// A column to pass over; repeat it for more
+    /// A column to ignore. Repeat it for more columns
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
-    /// Where items are stocked whose rows don't say
+    /// Location of items whose rows don't name one
     #[arg(long, default_value = Label::DEFAULT_LOCATION)]
     location: String,
-    /// What total_units counts. total: units that exist, sold ones included. on-hand: units that are not sold; what is sold here
-    /// is added, what the row has as confirmed_sold is taken off
+    /// What total_units counts. total: units that exist, including sold ones. on-hand: units that are not sold; units that are
+    /// sold here are added, and confirmed_sold of the row is subtracted
     #[arg(long, default_value = "total", conflicts_with = "units")]
     stock: StockMeaning,
-    /// What to do with items that are there. update: set what the row names. keep: leave them as they are
+    /// What to do with existing items. update: set what the row names. keep: leave them unchanged
     #[arg(long, default_value = "update", conflicts_with = "units")]
     existing: ExistingItems,
-    /// Change nothing: check every row, and say what would become of it
+    /// Change nothing: check every row, and report what would happen
     #[arg(long)]
     dry_run: bool,
-    /// Stop after so many bad rows
+    /// Stop after more than this many bad rows
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_errors: u64,
-    /// Pass over the rows before this line of the file
+    /// Begin with this line of the file
     #[arg(long, value_name = "LINE", conflicts_with_all = ["restart", "units"])]
     from_line: Option<u64>,
-    /// Begin with the first row, whatever an earlier run has done
+    /// Begin with the first row, even if an earlier run was interrupted
     #[arg(long)]
     restart: bool,
-    /// Where to note how far it is [default: beside the file, with .stockhold-import behind its name]
+    /// File for the progress [default: FILE.stockhold-import]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_state", "units"])]
     state: Option<PathBuf>,
-    /// Note nothing: a run that is cut begins with the first row again
+    /// Keep no progress: an interrupted run begins with the first row again
     #[arg(long)]
     no_state: bool,
-    /// Requests under way at once
+    /// Requests at once
     #[arg(long, value_name = "N", default_value_t = 32, conflicts_with = "units")]
     connections: usize,
-    /// How long to wait for a server that does not answer, in seconds
+    /// How long to wait for a server that does not answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
-    /// The report as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -116,30 +122,30 @@ fn renaming(text: &str) -> Result<(ItemField, String), String> {
     Ok((field, name.to_owned()))
 }
 
-/// What an import ends with. Field names are part of the interface.
+/// The report of an import. Field names are part of the interface.
 #[derive(Debug, Serialize)]
 struct ImportReport {
     file: String,
     dry_run: bool,
     /// Whether the end of the file was reached.
     finished: bool,
-    /// The line that an earlier run had come to.
+    /// The last line of an earlier run.
     resumed_after_line: u64,
-    /// The last line before which everything is done.
+    /// The line up to which every row is decided.
     last_line: u64,
     rows: u64,
     #[serde(flatten)]
     counts: ImportCounts,
-    /// Rows whose items were paused where the file comes from.
+    /// Rows whose items are paused in the system that the file comes from.
     paused_elsewhere: u64,
-    /// Rows whose SKU begins or ends with a blank, which belongs to it.
+    /// Rows whose SKU begins or ends with a blank. The blank belongs to the SKU.
     blank_ended_skus: u64,
     seconds: f64,
     rows_per_second: f64,
     errors: Vec<RowError>,
 }
 
-/// Why an import ended before its file.
+/// Why an import stopped before the end of its file.
 enum StopReason {
     TooManyErrors,
     Interrupted,
@@ -147,7 +153,7 @@ enum StopReason {
     Server(CallError),
 }
 
-/// Imports, reports, and says by the exit code whether all of it is in.
+/// Imports and reports. The exit code says whether every row is imported.
 pub(super) fn run(args: &ImportArgs) -> ExitCode {
     if let Some(sku) = &args.units {
         return units::run(args, sku);
@@ -193,6 +199,8 @@ pub(super) fn run(args: &ImportArgs) -> ExitCode {
         ahead: BTreeMap::new(),
         items: HashSet::new(),
         running: JoinSet::new(),
+        batch: Vec::new(),
+        batch_bytes: 0,
         errors: Vec::new(),
         paused: 0,
         blank_ended: 0,
@@ -202,7 +210,7 @@ pub(super) fn run(args: &ImportArgs) -> ExitCode {
         let begun = Instant::now();
         let cut = match import.caller.check_reachable().await {
             Ok(()) => match import.all(source).await.err() {
-                // Nothing more is to be had from the server.
+                // The server can't decide on any more rows.
                 cut @ (None | Some(StopReason::Server(_))) => cut,
                 Some(cut) => {
                     import.finish_requests().await;
@@ -222,10 +230,10 @@ impl ImportArgs {
         }
         Label::check(&self.location).map_err(|why| format!("--location {:?} {why}", self.location))?;
         let known = self.format.or_else(|| FileFormat::of(&self.file));
-        known.ok_or_else(|| format!("{}: say --format csv or --format jsonl", self.file.display()))
+        known.ok_or_else(|| format!("{}: add --format csv or --format jsonl", self.file.display()))
     }
 
-    /// Where to go on, and where that is noted.
+    /// Where to continue, and the file for the progress.
     fn state(&self, url: &str, format: FileFormat) -> Result<(Option<PathBuf>, ImportState), String> {
         let shape = format!(
             "{url} {} {:?} {:?} {:?} {:?} {:?} {:?}",
@@ -256,19 +264,19 @@ impl ImportArgs {
         let state = match earlier {
             Some(earlier) if earlier.line == 0 => fresh,
             Some(earlier) if earlier.digest == fresh.digest && earlier.import == fresh.import => {
-                eprintln!("stockhold: going on after line {}, where an earlier run stopped", earlier.line);
+                eprintln!("stockhold: continuing after line {}, where an earlier run stopped", earlier.line);
                 earlier
             }
             Some(_) => {
                 eprintln!(
-                    "stockhold: an earlier run that stopped was of another content, another server or with other \
-                     options: beginning with the first row"
+                    "stockhold: an earlier run had another content, another server or other options: beginning with \
+                     the first row"
                 );
                 fresh
             }
             None => from_line(fresh),
         };
-        // Now, and not after the first million rows.
+        // A place that can't be written should fail now, and not after a million rows.
         state.write(&place)?;
         Ok((Some(place), state))
     }
@@ -286,10 +294,10 @@ impl ImportArgs {
     }
 }
 
-/// What a row's task ends with.
-type RowResult = Result<(ItemRow, RowOutcome), CallError>;
+/// The rows of one request with their outcomes.
+type RowResults = Result<Vec<(ItemRow, RowOutcome)>, CallError>;
 
-/// An import under way.
+/// A running import.
 struct ItemImport<'a> {
     args: &'a ImportArgs,
     caller: Rc<RetryClient>,
@@ -297,23 +305,26 @@ struct ItemImport<'a> {
     bar: ProgressBar,
     place: Option<PathBuf>,
     state: ImportState,
-    /// The line that an earlier run had come to.
+    /// The last line of an earlier run.
     resumed: u64,
-    /// Rows that an earlier run had dealt with.
+    /// Rows that an earlier run had decided.
     before: u64,
     /// Bad rows so far.
     bad: u64,
-    /// Lines that are sent and not answered.
+    /// Lines without an answer.
     under_way: BTreeSet<u64>,
-    /// What became of lines behind one that is under way.
+    /// Outcomes of lines after a line without an answer.
     ahead: BTreeMap<u64, fn(&mut ImportCounts) -> &mut u64>,
-    /// Their items: the next row of one of them waits.
+    /// Items of the lines without an answer: another row of such an item has to wait.
     items: HashSet<(String, String)>,
-    running: JoinSet<RowResult>,
+    running: JoinSet<RowResults>,
+    /// Rows that wait to be sent in one request.
+    batch: Vec<ItemRow>,
+    batch_bytes: usize,
     errors: Vec<RowError>,
     paused: u64,
     blank_ended: u64,
-    /// What a dry run would have done so far.
+    /// What the rows so far would have made of their items, in a dry run.
     predicted: prediction::PredictedItems,
 }
 
@@ -335,7 +346,10 @@ impl ItemImport<'_> {
                 Err(bad) => self.bad(bad)?,
                 Ok(row) => {
                     let item = (row.location.clone(), row.sku.clone());
-                    while self.running.len() >= self.args.connections || self.items.contains(&item) {
+                    if self.items.contains(&item) {
+                        self.send_batch();
+                    }
+                    while self.running.len() >= self.most_requests() || self.items.contains(&item) {
                         tokio::select! {
                             answer = self.running.join_next() => self.answered(answer)?,
                             _ = &mut interrupt => return Err(StopReason::Interrupted),
@@ -345,12 +359,17 @@ impl ItemImport<'_> {
                     self.under_way.insert(line);
                     self.paused += u64::from(row.paused);
                     self.blank_ended += u64::from(row.sku.trim() != row.sku);
-                    let (caller, rules) = (Rc::clone(&self.caller), self.rules);
-                    let earlier = self.predicted.before(&row);
-                    self.running.spawn_local(async move {
-                        let fate = rules.apply(&caller, &row, earlier).await?;
-                        Ok((row, fate))
-                    });
+                    if self.rules.can_batch() && !row.clears_metadata() {
+                        self.batch_bytes += row.bytes;
+                        self.batch.push(row);
+                        if self.batch.len() >= ROWS_PER_REQUEST || self.batch_bytes >= REQUEST_BYTES {
+                            self.send_batch();
+                            // The request leaves before the next rows are read.
+                            tokio::task::yield_now().await;
+                        }
+                    } else {
+                        self.send_row(row);
+                    }
                 }
             }
             if noted.elapsed() >= NOTE_EVERY {
@@ -359,6 +378,7 @@ impl ItemImport<'_> {
             }
             self.bar.set_position(source.bytes());
         }
+        self.send_batch();
         while !self.running.is_empty() {
             let answer = self.running.join_next().await;
             self.answered(answer)?;
@@ -366,31 +386,60 @@ impl ItemImport<'_> {
         Ok(())
     }
 
-    /// What is under way is waited for, so that the state says as much as it can.
+    fn most_requests(&self) -> usize {
+        if self.rules.can_batch() { self.args.connections.min(MOST_BATCHES) } else { self.args.connections }
+    }
+
+    fn send_row(&mut self, row: ItemRow) {
+        let (caller, rules) = (Rc::clone(&self.caller), self.rules);
+        let earlier = self.predicted.before(&row);
+        self.running.spawn_local(async move {
+            let outcome = rules.apply(&caller, &row, earlier).await?;
+            Ok(vec![(row, outcome)])
+        });
+    }
+
+    /// Sends the rows that wait, if there are any.
+    fn send_batch(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let rows = std::mem::take(&mut self.batch);
+        self.batch_bytes = 0;
+        let (caller, rules) = (Rc::clone(&self.caller), self.rules);
+        self.running.spawn_local(async move { rules.set_many(&caller, rows).await });
+    }
+
+    /// Sends the rows that wait and waits for all answers, so that the state covers as many rows as it can.
     async fn finish_requests(&mut self) {
+        self.send_batch();
         while let Some(answer) = self.running.join_next().await {
-            // It stops already: one more bad row changes nothing, and is told.
+            // The import stops already. One more bad row changes nothing, and it has been reported.
             let _ = self.answered(Some(answer));
         }
     }
 
-    fn answered(&mut self, answer: Option<Result<RowResult, JoinError>>) -> Result<(), StopReason> {
+    fn answered(&mut self, answer: Option<Result<RowResults, JoinError>>) -> Result<(), StopReason> {
         let Some(answer) = answer else { return Ok(()) };
-        let broken =
-            |error| StopReason::Server(CallError::Unexpected(format!("a row's task ended early: {error}")));
-        let (row, fate) = answer.map_err(broken)?.map_err(StopReason::Server)?;
-        self.under_way.remove(&row.line);
-        if self.rules.dry_run {
-            self.predicted.note(&row, &fate);
+        let broken = |error| {
+            StopReason::Server(CallError::Unexpected(format!("a request's task ended early: {error}")))
+        };
+        let mut stop = Ok(());
+        for (row, outcome) in answer.map_err(broken)?.map_err(StopReason::Server)? {
+            self.under_way.remove(&row.line);
+            if self.rules.dry_run {
+                self.predicted.note(&row, &outcome);
+            }
+            self.items.remove(&(row.location, row.sku));
+            match outcome {
+                RowOutcome::Created => self.became(row.line, |counts| &mut counts.created),
+                RowOutcome::Updated => self.became(row.line, |counts| &mut counts.updated),
+                RowOutcome::Unchanged => self.became(row.line, |counts| &mut counts.kept),
+                // The other rows of the request were decided too, and have to be counted.
+                RowOutcome::Rejected(bad) => stop = stop.and(self.bad(bad)),
+            }
         }
-        self.items.remove(&(row.location, row.sku));
-        match fate {
-            RowOutcome::Created => self.became(row.line, |counts| &mut counts.created),
-            RowOutcome::Updated => self.became(row.line, |counts| &mut counts.updated),
-            RowOutcome::Unchanged => self.became(row.line, |counts| &mut counts.kept),
-            RowOutcome::Rejected(bad) => return self.bad(bad),
-        }
-        Ok(())
+        stop
     }
 
     fn became(&mut self, line: u64, count: fn(&mut ImportCounts) -> &mut u64) {
@@ -407,7 +456,7 @@ impl ItemImport<'_> {
         if self.bad > self.args.max_errors { Err(StopReason::TooManyErrors) } else { Ok(()) }
     }
 
-    /// Counts the lines before the first that is under way: those are done, for a later run too.
+    /// Counts the lines before the first line without an answer. A later run does not send them again.
     fn settle(&mut self) {
         let open = self.under_way.first().copied().unwrap_or(u64::MAX);
         while let Some(line) = self.ahead.first_entry().filter(|line| *line.key() < open) {
@@ -467,19 +516,19 @@ impl ItemImport<'_> {
         exit::because(code, format!("{why}\n{}", self.advice()))
     }
 
-    /// How to go on after a cut.
+    /// How to continue after an interruption.
     fn advice(&self) -> String {
         let line = self.state.line;
         match (&self.place, self.args.dry_run) {
             (_, true) => "Nothing was changed.".to_owned(),
             _ if line == 0 => "The same command begins with the first row again.".to_owned(),
             (Some(_), _) => format!(
-                "Everything up to line {line} is done. The same command goes on after it; after a change to the file it \
-                 begins with the first row, unless you say --from-line {}.",
+                "Everything up to line {line} is done. The same command continues after it. If you change the file, it begins \
+                 with the first row, unless you add --from-line {}.",
                 line + 1
             ),
             (None, _) => {
-                format!("Everything up to line {line} is done. Go on with --from-line {}.", line + 1)
+                format!("Everything up to line {line} is done. Continue with --from-line {}.", line + 1)
             }
         }
     }
@@ -506,20 +555,20 @@ impl ImportReport {
         println!("{:.2} s, {:.0} rows/s", self.seconds, self.rows_per_second);
         if self.blank_ended_skus > 0 {
             println!(
-                "{} with a blank: it belongs to the name, and without it it is another",
+                "{} with a blank, which belongs to the SKU",
                 counted(self.blank_ended_skus, "SKU begins or ends", "SKUs begin or end")
             );
         }
         if self.paused_elsewhere > 0 {
             println!(
-                "{} paused where the file comes from; a pause is not carried over: `stockhold ctl pause`",
+                "{} paused in the file; import does not pause sales: use `stockhold ctl pause`",
                 counted(self.paused_elsewhere, "item was", "items were")
             );
         }
     }
 }
 
-/// Why an import stops before its file ends.
+/// The error of too many bad rows.
 fn too_many(most: u64) -> String {
     format!("stopped: more than --max-errors {most} {} bad", if most == 1 { "row is" } else { "rows are" })
 }

@@ -1,5 +1,5 @@
-//! What a dry run remembers of a file's rows, so that it judges a row as the import would after those before it: fifty to a
-//! hundred and fifty bytes for each, and no more, however long a row is.
+//! What a dry run remembers of a file's rows, so that it judges a row as the import would after the rows before it. It takes 50 to
+//! 150 bytes for each row, whatever the length of the row.
 
 use super::apply::RowOutcome;
 use super::row::{COUNTED, ItemRow, UNITS};
@@ -8,13 +8,13 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Of BLAKE3, what no two different texts of a file share.
+/// The first 16 bytes of a BLAKE3 hash: enough that different texts of a file differ in them.
 type ContentDigest = [u8; 16];
 
 fn digest(parts: &[&str]) -> ContentDigest {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
-        // Its length keeps it apart from the next one.
+        // The length separates a part from the next one.
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part.as_bytes());
     }
@@ -23,19 +23,19 @@ fn digest(parts: &[&str]) -> ContentDigest {
     digest
 }
 
-/// What the rows before would have made of an item.
+/// What earlier rows would have made of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PredictedItem {
-    /// One whose units are counted.
+    /// Created, with counted units.
     Counted,
-    /// One whose units have ids.
+    /// Created, with units that have ids.
     Units,
-    /// Another than it is now, in the mode that it has.
+    /// Changed, in its present mode.
     Changed,
 }
 
 impl PredictedItem {
-    /// The mode of an item that a row before would have created.
+    /// The mode of the item, if an earlier row would have created it.
     pub(super) fn mode(self) -> Option<&'static str> {
         match self {
             Self::Counted => Some(COUNTED),
@@ -50,12 +50,12 @@ impl PredictedItem {
 pub(super) struct PredictedItems(HashMap<ContentDigest, PredictedItem>);
 
 impl PredictedItems {
-    /// What the rows before this one would have made of its item.
+    /// What the rows before would have made of the item of this row.
     pub(super) fn before(&self, row: &ItemRow) -> Option<PredictedItem> {
         self.0.get(&digest(&[&row.location, &row.sku])).copied()
     }
 
-    /// Takes what would become of a row.
+    /// Records the predicted outcome of a row.
     pub(super) fn note(&mut self, row: &ItemRow, fate: &RowOutcome) {
         let earlier = match fate {
             RowOutcome::Created if row.is_of_units() => PredictedItem::Units,
@@ -63,7 +63,7 @@ impl PredictedItems {
             RowOutcome::Updated => PredictedItem::Changed,
             RowOutcome::Unchanged | RowOutcome::Rejected(_) => return,
         };
-        // One that would be created is no other after a change.
+        // An item that would be created stays created after a change.
         self.0.entry(digest(&[&row.location, &row.sku])).or_insert(earlier);
     }
 }
@@ -77,9 +77,9 @@ pub(super) struct PredictedUnits {
 
 struct UnitRecord {
     line: u64,
-    /// Which request it would go with.
+    /// The number of its request.
     request: usize,
-    /// Of all but its position.
+    /// Digest of everything except the position.
     content: ContentDigest,
     position: Option<u64>,
 }
@@ -91,7 +91,7 @@ impl UnitRecord {
         Self { line, request, content, position: unit["position"].as_u64() }
     }
 
-    /// Whether the server would find that a later one is this one.
+    /// Whether the server would accept a later unit as the same unit.
     fn is_again(&self, later: &Self) -> bool {
         let same =
             self.content == later.content && (later.position.is_none() || later.position == self.position);
@@ -100,7 +100,7 @@ impl UnitRecord {
 }
 
 impl PredictedUnits {
-    /// Takes a unit, or says why the server would not: it takes one again that is the same, but not within one request.
+    /// Records a unit, or returns why the server would refuse it. The server accepts the same unit again, but not within one request.
     pub(super) fn take(&mut self, line: u64, unit: &Value) -> Result<(), String> {
         let id = unit["unit_id"].as_str().unwrap_or_default();
         let unit = UnitRecord::new(line, self.taken / UNITS_PER_REQUEST, unit);

@@ -1,5 +1,4 @@
-//! One row: an item's settings as the API takes them. What is valid is asked of the API's own decoder, so that a dry run
-//! and a server judge alike.
+//! One row: an item's settings as the API takes them. The API's own decoder checks them, so that a dry run and a server judge alike.
 
 use super::source::ReadOptions;
 use super::strict_json::StrictJson;
@@ -7,12 +6,12 @@ use crate::client::{encoded, item_path};
 use serde_json::{Map, Value};
 use stockhold_domain::Label;
 
-/// The mode of items whose units have no ids.
+/// The mode of items with interchangeable units.
 pub(super) const COUNTED: &str = "counted";
-/// That of items whose units have.
+/// The mode of items whose units have ids.
 pub(super) const UNITS: &str = "units";
 
-/// What a column can be.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ItemField {
     Sku,
@@ -23,16 +22,16 @@ pub(super) enum ItemField {
     DefaultTtl,
     MaxHold,
     Metadata,
-    /// Of an export: what of the total was sold there.
+    /// Units that are sold in the system that the file comes from.
     ConfirmedSold,
-    /// Of an export: it is told that pauses are not carried over.
+    /// A pause in the system that the file comes from. The report says that pauses are not imported.
     Paused,
-    /// Of an export, and nothing that can be set; or left out on purpose.
+    /// A column of an export that can't be set, or a column of --ignore.
     Ignored,
 }
 
 impl ItemField {
-    /// What `--column` can name.
+    /// The fields that `--column` accepts.
     pub(super) const SETTABLE: &'static str = "sku, location, mode, total_units, safety_stock, default_ttl_seconds, \
                                                max_hold_seconds, metadata, confirmed_sold";
 
@@ -76,7 +75,7 @@ impl ItemField {
     }
 }
 
-/// A value as the file has it.
+/// A value as it is in the file.
 pub(super) enum FieldValue<'a> {
     Text(&'a str),
     Json(Value),
@@ -90,18 +89,25 @@ pub(super) struct ItemRow {
     pub(super) location: String,
     /// The body of the request.
     pub(super) settings: Map<String, Value>,
-    /// What of the total was sold where the file comes from.
+    /// About how many bytes it takes in a request.
+    pub(super) bytes: usize,
+    /// Units of the total that are sold in the system that the file comes from.
     pub(super) sold: u64,
     pub(super) paused: bool,
 }
 
 impl ItemRow {
-    /// Where it is sent.
+    /// The path of its item.
     pub(super) fn path(&self) -> String {
         item_path(&self.sku, &self.location, "")
     }
 
-    /// Whether it says that its item's units have ids.
+    /// Whether it clears the metadata, which a batch of commands can't do.
+    pub(super) fn clears_metadata(&self) -> bool {
+        self.settings.get("metadata").is_some_and(Value::is_null)
+    }
+
+    /// Whether its item's units have ids.
     pub(super) fn is_of_units(&self) -> bool {
         is_of_units(&self.settings)
     }
@@ -111,11 +117,11 @@ fn is_of_units(settings: &Map<String, Value>) -> bool {
     settings.get("mode").is_some_and(|mode| mode == UNITS)
 }
 
-/// A row that can't be used, and why.
+/// Why a row can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct RowError {
     pub(super) line: u64,
-    /// Empty when it is the row as a whole.
+    /// Empty if the error is about the whole row.
     pub(super) column: String,
     pub(super) what: String,
 }
@@ -127,7 +133,7 @@ impl std::fmt::Display for RowError {
     }
 }
 
-/// A row that is being read.
+/// A row while its fields are read.
 #[derive(Default)]
 pub(super) struct RowBuilder {
     line: u64,
@@ -143,7 +149,7 @@ impl RowBuilder {
         Self { line, ..Self::default() }
     }
 
-    /// Takes one field. An empty one is as good as none; `null` takes back what an item may have of its own.
+    /// Adds one field. An empty field counts as missing. `null` clears a setting that an item may have or not.
     pub(super) fn put(&mut self, field: ItemField, raw: FieldValue<'_>) -> Result<(), String> {
         let value = match (field, raw) {
             (
@@ -187,9 +193,9 @@ impl RowBuilder {
         Ok(())
     }
 
-    /// The row, if it is one.
+    /// The row, if it is valid.
     pub(super) fn row(mut self, reading: &ReadOptions<'_>) -> Result<ItemRow, RowError> {
-        // Under the name that the file has for it.
+        // The name of the column in the file.
         let column = |field: &str| {
             let theirs = reading.renamed.iter().find(|(ours, _)| ours.name() == field);
             theirs.map_or_else(|| field.to_owned(), |(_, theirs)| theirs.clone())
@@ -197,7 +203,7 @@ impl RowBuilder {
         let line = self.line;
         let bad = |field: &str, what: String| RowError { line, column: column(field), what };
         let Some(sku) = self.sku else {
-            return Err(bad("sku", "is missing; every row names one".to_owned()));
+            return Err(bad("sku", "is missing; every row needs it".to_owned()));
         };
         let location = self.location.unwrap_or_else(|| reading.location.to_owned());
         for (field, text) in [("sku", &sku), ("location", &location)] {
@@ -206,10 +212,10 @@ impl RowBuilder {
             }
         }
         if is_of_units(&self.settings) {
-            // There are as many as were added here, whatever there were where the file comes from.
+            // The total of such an item is the number of units that were added here.
             self.settings.remove("total_units");
         } else if !self.settings.contains_key("total_units") {
-            return Err(bad("total_units", "is missing; every row of a counted item says it".to_owned()));
+            return Err(bad("total_units", "is missing; every row of a counted item needs it".to_owned()));
         }
         let body = Value::Object(self.settings.clone()).to_string();
         let query = format!("location={}", encoded(&location));
@@ -220,11 +226,12 @@ impl RowBuilder {
             return Err(bad(first_segment(&error.pointer), error.detail.clone()));
         }
         let Self { settings, sold, paused, .. } = self;
-        Ok(ItemRow { line, sku, location, settings, sold, paused })
+        let bytes = body.len() + sku.len() + location.len();
+        Ok(ItemRow { line, sku, location, settings, bytes, sold, paused })
     }
 }
 
-/// The field that a pointer leads into.
+/// The first segment of a JSON pointer.
 pub(super) fn first_segment(pointer: &str) -> &str {
     pointer.trim_start_matches('/').split('/').next().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! A file of items, row by row, however long it is. What can't be used comes out as what is wrong with it, at its line
-//! and column; nothing is dropped and nothing is guessed.
+//! Reads a file of items row by row. A row that can't be used becomes an error with its line and column. Nothing is dropped and nothing
+//! is guessed.
 
 use super::csv_records::{BUFFER, BoundedReader, CsvRecords, ReadMeter, input};
 use super::row::{FieldValue, ItemField, ItemRow, RowBuilder, RowError};
@@ -8,20 +8,20 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Columns that an error names.
+/// Most columns that an error names.
 const NAMED_COLUMNS: usize = 30;
 
-/// How rows are written.
+/// Format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FileFormat {
-    /// Comma-separated, the first line naming the columns.
+    /// Comma-separated values; the first line names the columns
     Csv,
-    /// One JSON object a line.
+    /// One JSON object a line
     Jsonl,
 }
 
 impl FileFormat {
-    /// By the file's name.
+    /// The format by the file's name.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
@@ -39,19 +39,19 @@ impl FileFormat {
     }
 }
 
-/// How a file is to be read.
+/// Options for reading a file.
 pub(super) struct ReadOptions<'a> {
     pub(super) format: FileFormat,
     pub(super) delimiter: u8,
-    /// Where an item is stocked whose row does not say.
+    /// Location of items whose rows name none.
     pub(super) location: &'a str,
-    /// Names that the file has for our fields.
+    /// Columns of the file for our fields.
     pub(super) renamed: &'a [(ItemField, String)],
-    /// Columns that are passed over.
+    /// Columns to ignore.
     pub(super) ignored: &'a [String],
 }
 
-/// See the module.
+/// The rows of a file.
 pub(super) struct ItemSource<'a> {
     rows: RowReader,
     reading: &'a ReadOptions<'a>,
@@ -64,7 +64,7 @@ enum RowReader {
 }
 
 impl<'a> ItemSource<'a> {
-    /// Opens a file, `-` for standard input. An error says what would be right.
+    /// Opens a file; `-` is standard input. An error says what would be right.
     pub(super) fn open(path: &Path, reading: &'a ReadOptions<'a>) -> Result<Self, String> {
         let (input, meter) = (input(path)?, Rc::<ReadMeter>::default());
         let rows = match reading.format {
@@ -111,8 +111,8 @@ impl<'a> ItemSource<'a> {
                 let text = text.trim_ascii();
                 if text.contains(&b'\r') {
                     return Err(format!(
-                        "line {line} has carriage returns in it, which no row needs: end the lines with newlines, as \
-                         `tr '\\r' '\\n'` does"
+                        "line {line} has carriage returns inside: lines must end with newlines, as after \
+                         `tr '\\r' '\\n'`"
                     ));
                 }
                 if !text.is_empty() {
@@ -123,37 +123,41 @@ impl<'a> ItemSource<'a> {
     }
 }
 
-/// Which column says what.
+/// The meaning of each column.
 fn columns(names: &[String], reading: &ReadOptions<'_>) -> Result<Vec<ItemField>, String> {
     if names.iter().all(String::is_empty) {
         return Err("is empty; the first line must name the columns, like: sku,total_units".to_owned());
     }
     let found = names.iter().take(NAMED_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let hint = match names {
-        [only] if only.contains([';', '\t', '|']) => " Name what separates the fields with --delimiter.",
-        _ => "",
-    };
+    if let ([only], Some(separator)) = (names, names.first().and_then(|only| only.find([';', '\t', '|'])))
+        && let Some(separator) = only.get(separator..).and_then(|rest| rest.chars().next())
+    {
+        let shown = if separator == '\t' { "\\t".to_owned() } else { separator.to_string() };
+        return Err(format!(
+            "the fields are separated by {separator:?}, not by commas: use --delimiter '{shown}'"
+        ));
+    }
     if let Some((field, theirs)) = reading.renamed.iter().find(|(_, theirs)| !names.contains(theirs)) {
         let ours = field.name();
         return Err(format!(
-            "there is no column {theirs:?}, which --column {ours}={theirs} names. Found: {found}.{hint}"
+            "there is no column {theirs:?}, which --column {ours}={theirs} names. Found: {found}."
         ));
     }
     let mut columns: Vec<ItemField> = Vec::with_capacity(names.len());
     for name in names {
-        let field = field_of(name, reading).map_err(|why| format!("{why} Found: {found}.{hint}"))?;
+        let field = field_of(name, reading).map_err(|why| format!("{why} Found: {found}."))?;
         if field != ItemField::Ignored && columns.contains(&field) {
             return Err(format!("two columns are for {}. Found: {found}.", field.name()));
         }
         columns.push(field);
     }
     for needed in [ItemField::Sku, ItemField::TotalUnits] {
-        // Units that have ids of their own are not counted by the row.
+        // An item whose units have ids needs no total.
         let spared = needed == ItemField::TotalUnits && columns.contains(&ItemField::Mode);
         if !spared && !columns.contains(&needed) {
             let name = needed.name();
             return Err(format!(
-                "there is no column {name}; if it has another name, say --column {name}=NAME. Found: {found}.{hint}"
+                "there is no column {name}; if it has another name, say --column {name}=NAME. Found: {found}."
             ));
         }
     }
@@ -171,13 +175,13 @@ fn field_of(name: &str, reading: &ReadOptions<'_>) -> Result<ItemField, String> 
     // A field whose column has another name is not looked for under its own.
     if let Some((_, theirs)) = reading.renamed.iter().find(|(ours, _)| Some(*ours) == known) {
         return Err(format!(
-            "--column takes {name} from {theirs:?}, so {name:?} is something else: leave it out with --ignore {name}, or say \
-             what it is with --column FIELD={name}."
+            "--column takes {name} from {theirs:?}, so {name:?} is another column: ignore it with --ignore {name}, or map \
+             it with --column FIELD={name}."
         ));
     }
     known.ok_or_else(|| {
         format!(
-            "there is nothing called {name:?} in an item; leave it out with --ignore {name}, or say what it is with \
+            "{name:?} is not a field of an item; ignore it with --ignore {name}, or map it with \
              --column FIELD={name}, where FIELD is one of {}.",
             ItemField::SETTABLE
         )

@@ -1,22 +1,22 @@
-//! Where an import stands, beside its file: up to which line everything was answered. It is what makes the same command
-//! go on after a cut; rows behind it that were answered already are sent again, which changes nothing.
+//! The progress of an import, in a file beside the input: the line up to which every row is answered. With it, the same command
+//! continues after an interruption. Rows after that line that were answered are sent again, which changes nothing.
 
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What the file's name ends with.
+/// Suffix of the file's name.
 const ENDING: &str = ".stockhold-import";
 
-/// What has become of the rows so far.
+/// Outcomes of the rows so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ImportCounts {
-    /// Items that were not there before.
+    /// Items that were created.
     pub(super) created: u64,
     /// Items that were set.
     pub(super) updated: u64,
-    /// Items that were left as they are.
+    /// Items that were left unchanged.
     pub(super) kept: u64,
     /// Rows that were left out.
     pub(super) bad: u64,
@@ -29,26 +29,26 @@ impl ImportCounts {
     }
 }
 
-/// See the module.
+/// The content of the progress file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ImportState {
-    /// Of the file's content.
+    /// Digest of the file's content.
     pub(super) digest: String,
-    /// Server and options: with others it is another import.
+    /// Server and options. Another server or other options are another import.
     pub(super) import: String,
-    /// Every row up to this line has been dealt with.
+    /// Every row up to this line is decided.
     pub(super) line: u64,
     pub(super) counts: ImportCounts,
 }
 
-/// The state's place.
+/// The default path of the progress file.
 pub(super) fn place(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(ENDING);
     name.into()
 }
 
-/// Names a file's content.
+/// The digest of a file's content.
 pub(super) fn digest(file: &Path) -> Result<String, String> {
     let mut hasher = blake3::Hasher::new();
     File::open(file)
@@ -58,7 +58,7 @@ pub(super) fn digest(file: &Path) -> Result<String, String> {
 }
 
 impl ImportState {
-    /// What an earlier run left, if it left something.
+    /// Reads what an earlier run has written, if it has.
     pub(super) fn read(place: &Path) -> Result<Option<Self>, String> {
         let text = match fs::read_to_string(place) {
             Ok(text) => text,
@@ -70,11 +70,11 @@ impl ImportState {
         })
     }
 
-    /// Replaces what is there, whole or not at all.
+    /// Replaces the file as a whole, or not at all.
     pub(super) fn write(&self, place: &Path) -> Result<(), String> {
         let failed = |error: std::io::Error| {
             format!(
-                "{}: {error}. Where the import stands is kept there: name another place with --state, or --no-state",
+                "{}: {error}. The progress is kept there: give another path with --state, or use --no-state",
                 place.display()
             )
         };
@@ -86,9 +86,9 @@ impl ImportState {
         Ok(())
     }
 
-    /// There is nothing to go on with any more.
+    /// Removes the file: there is nothing to continue.
     pub(super) fn remove(place: &Path) {
-        // One that stays says that everything is done, and the next run notices.
+        // A file that stays says that everything is done, which the next run sees.
         let _ = fs::remove_file(place);
     }
 }

@@ -1,10 +1,10 @@
-//! JSON in which no object names a member twice, as the API reads it. The usual readers take the last one without a word.
+//! JSON whose objects have no member twice, as the API reads it. Usual JSON readers silently take the last one.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// See the module.
+/// A JSON value without duplicate members.
 pub(super) struct StrictJson(pub(super) Value);
 
 impl<'de> Deserialize<'de> for StrictJson {

@@ -1,5 +1,5 @@
-//! `stockhold import --units SKU`: the units of one item from a CSV file, many at a time. Units that are there and the same
-//! stay, so a run that was cut is simply run again.
+//! `stockhold import --units SKU`: imports units of one item from a CSV file, many in one request. Units that exist and are the same
+//! stay unchanged, so that an interrupted run is simply given again.
 
 use super::csv_records::{CsvRecords, input};
 use super::prediction::PredictedUnits;
@@ -19,14 +19,14 @@ use stockhold_api::wire::{Item, UnitsAdded};
 use stockhold_config::exit;
 use stockhold_domain::Label;
 
-/// Units that are sent at a time.
+/// Units in one request.
 pub(super) const UNITS_PER_REQUEST: usize = 1_000;
-/// Columns that a file may have; the first it must.
+/// Columns of a file. The first one is required.
 const COLUMNS: [&str; 6] = ["unit_id", "section", "row", "number", "position", "attributes"];
-/// What an export has beside them, which is passed over: where a unit stood there.
+/// Columns of an export that are ignored: the status of a unit.
 const EXPORTED: [&str; 3] = ["status", "reservation_id", "version"];
 
-/// What an import of units ends with. Field names are part of the interface.
+/// The report of an import of units. Field names are part of the interface.
 #[derive(Debug, Default, Serialize)]
 struct UnitsReport {
     file: String,
@@ -40,12 +40,12 @@ struct UnitsReport {
     errors: Vec<RowError>,
 }
 
-/// Why it ended before its file.
+/// Why it stopped before the end of its file.
 enum UnitsStopReason {
     TooManyErrors,
     File(String),
     Server(CallError),
-    /// The item has no units with ids.
+    /// The item counts its units.
     Counted,
 }
 
@@ -55,7 +55,7 @@ impl From<CallError> for UnitsStopReason {
     }
 }
 
-/// Imports, reports, and says by the exit code whether all of it is in.
+/// Imports and reports. The exit code says whether every unit is imported.
 pub(super) fn run(args: &ImportArgs, sku: &str) -> ExitCode {
     let prepared = check(args, sku).and_then(|()| args.server.url()).and_then(|url| Ok((open(args)?, url)));
     let (records, url) = match prepared {
@@ -92,10 +92,10 @@ fn check(args: &ImportArgs, sku: &str) -> Result<(), String> {
         .to_owned())
 }
 
-/// A column; none is passed over.
+/// A column, or none if it is ignored.
 type UnitColumn = Option<&'static str>;
 
-/// The file, and what its columns are.
+/// Opens the file and reads its columns.
 fn open(args: &ImportArgs) -> Result<CsvRecords<UnitColumn>, String> {
     let records = input(&args.file).and_then(|input| {
         CsvRecords::open(input, Rc::default(), args.delimiter, |names| columns(names, args))
@@ -110,11 +110,11 @@ fn columns(names: &[String], args: &ImportArgs) -> Result<Vec<UnitColumn>, Strin
         if known.is_none() && !EXPORTED.contains(&name.as_str()) && !args.ignore.contains(name) {
             let known = COLUMNS.join(", ");
             return Err(format!(
-                "column {name:?} is not known; units have {known} (--ignore passes a column over)"
+                "column {name:?} is not known; units have {known} (--ignore ignores a column)"
             ));
         }
         if known.is_some() && columns.contains(&known) {
-            return Err(format!("column {name:?} is there twice"));
+            return Err(format!("column {name:?} is given twice"));
         }
         columns.push(known);
     }
@@ -124,7 +124,7 @@ fn columns(names: &[String], args: &ImportArgs) -> Result<Vec<UnitColumn>, Strin
     Ok(columns)
 }
 
-/// A unit that is being read.
+/// A unit while its fields are read.
 struct UnitBuilder {
     line: u64,
     unit: Map<String, Value>,
@@ -135,7 +135,7 @@ impl UnitBuilder {
         Self { line, unit: Map::new() }
     }
 
-    /// Takes one field. An empty one is as good as none.
+    /// Adds one field. An empty field counts as missing.
     fn put(&mut self, column: UnitColumn, text: &str) -> Result<(), String> {
         let Some(column) = column.filter(|_| !text.is_empty()) else { return Ok(()) };
         let value =
@@ -153,7 +153,7 @@ impl UnitBuilder {
         Ok(())
     }
 
-    /// The unit as the API takes it, at its line. What is valid is asked of the API's own decoder.
+    /// The unit as the API takes it, with its line. The API's own decoder checks it.
     fn unit(self, sku: &str) -> Result<(u64, Value), RowError> {
         let unit = Value::Object(self.unit);
         let body = json!({ "units": [unit] }).to_string();
@@ -169,12 +169,12 @@ impl UnitBuilder {
     }
 }
 
-/// Where reading units stopped.
+/// Why reading units stopped.
 #[derive(PartialEq, Eq)]
 enum ChunkEnd {
-    /// At as many as are sent together.
+    /// The request is full.
     Full,
-    /// At the end of the file.
+    /// The file has ended.
     EndOfFile,
 }
 
@@ -188,7 +188,7 @@ struct UnitsImport<'a> {
 }
 
 impl UnitsImport<'_> {
-    /// Sees whether the server answers, and in a dry run whether its item would take units.
+    /// Checks that the server answers, and in a dry run that the item takes units.
     async fn begin(&mut self) -> Result<(), UnitsStopReason> {
         self.caller.check_reachable().await?;
         if !self.args.dry_run {
@@ -205,7 +205,7 @@ impl UnitsImport<'_> {
                 eprintln!("stockhold: item {:?} has {units}", self.sku);
             }
             Err(CallError::Refused(problem)) if problem.reason == Reason::UnknownItem.name() => {
-                eprintln!("stockhold: item {:?} is not there and would be made", self.sku);
+                eprintln!("stockhold: item {:?} does not exist and would be created", self.sku);
             }
             Err(other) => return Err(other.into()),
         }
@@ -216,14 +216,14 @@ impl UnitsImport<'_> {
         while !self.report.finished {
             let mut chunk = Vec::new();
             let read = self.read(&mut records, &mut chunk);
-            // Those before a row that ends it go in.
+            // The rows before a row that ends the import are imported.
             self.send(chunk).await?;
             self.report.finished = read? == ChunkEnd::EndOfFile;
         }
         Ok(())
     }
 
-    /// Reads units that are sent together.
+    /// Reads units for one request.
     fn read(
         &mut self,
         records: &mut CsvRecords<UnitColumn>,
@@ -244,7 +244,7 @@ impl UnitsImport<'_> {
         Ok(ChunkEnd::Full)
     }
 
-    /// In a dry run, what the file's own units would make of this one.
+    /// In a dry run, checks a unit against the units before it in the file.
     fn predict(&mut self, line: u64, unit: &Value) -> Result<(), RowError> {
         if !self.args.dry_run {
             return Ok(());
@@ -253,7 +253,7 @@ impl UnitsImport<'_> {
         taken.map_err(|what| RowError { line, column: "unit_id".to_owned(), what })
     }
 
-    /// Sends units; one that the server does not take is told and left out, the others are sent again.
+    /// Sends units. A unit that the server refuses is reported and left out, and the others are sent again.
     async fn send(&mut self, mut units: Vec<(u64, Value)>) -> Result<(), UnitsStopReason> {
         let path = item_path(self.sku, &self.args.location, "/units");
         while !units.is_empty() && !self.args.dry_run {
@@ -304,11 +304,11 @@ impl UnitsImport<'_> {
             let rows = counted(*rows, "row", "rows");
             if self.args.dry_run {
                 println!(
-                    "{rows}: {bad} can't be used; nothing was changed, nor held against units that are there (--dry-run)"
+                    "{rows}: {bad} can't be used; nothing was changed, and existing units were not checked (--dry-run)"
                 );
             } else {
                 println!(
-                    "{rows}: {} added, {unchanged} there already, {} left out ({seconds:.2} s)",
+                    "{rows}: {} added, {unchanged} unchanged, {} left out ({seconds:.2} s)",
                     counted(*added, "unit", "units"),
                     counted(*bad, "row", "rows")
                 );
@@ -324,14 +324,14 @@ impl UnitsImport<'_> {
                 let rest = if self.args.dry_run {
                     "Nothing was changed."
                 } else {
-                    "Everything before that line is in."
+                    "Everything before that line is imported."
                 };
                 exit::because(exit::USAGE, format!("{}: {why}\n{rest}", self.args.file.display()))
             }
             Some(UnitsStopReason::Counted) => exit::because(
                 exit::FAILED,
                 format!(
-                    "{:?} at {:?} counts its units (mode counted), which have no ids: --units is for another item",
+                    "{:?} at {:?} counts its units (mode counted), which have no ids: --units needs an item of mode units",
                     self.sku, self.args.location
                 ),
             ),

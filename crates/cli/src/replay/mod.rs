@@ -18,12 +18,13 @@ use crate::client::{CallError, RetryClient};
 use crate::server::{self, ServerArgs};
 use audit::ReplayAudit;
 use drive::{ReplaySpeed, drive, for_each};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use input::{ColumnArgs, OrderInput};
 use ledger::Ledger;
 use plan::{InitialStock, ReplayPlan};
 use report::{ReplayReport, ReportInput, StockSetup};
 use std::cell::{OnceCell, RefCell};
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -276,9 +277,13 @@ async fn make_item(run: &ReplayRun, sku: &str, units: u64) -> Result<bool, CallE
 /// On a terminal only.
 fn progress(steps: usize) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64);
-    let style = "{msg:22} {wide_bar} {pos}/{len} orders {per_sec} {eta}";
+    let style = "{msg:22} {wide_bar} {pos}/{len} orders {rate} {eta}";
     if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
+        // The bar's own rate has four decimals.
+        bar.set_style(style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+            // Drawing continues without a rate that can't be written.
+            let _ = write!(out, "{:.0}/s", state.per_sec());
+        }));
     }
     bar
 }

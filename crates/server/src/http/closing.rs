@@ -53,7 +53,9 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()>
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let ends = *ends.get_or_insert_with(|| Instant::now() + send_timeout(bytes.len()));
-                if let Ok(writable) = timeout_at(ends.min(Instant::now() + SEND_STALL_TIMEOUT), stream.writable()).await {
+                if let Ok(writable) =
+                    timeout_at(ends.min(Instant::now() + SEND_STALL_TIMEOUT), stream.writable()).await
+                {
                     writable?;
                 } else {
                     metrics::counter!("stockhold_slow_consumers_total").increment(1);
@@ -68,7 +70,7 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()>
 
 #[cfg(test)]
 mod tests {
-    use super::super::socket::{Socket, ConnectionState};
+    use super::super::socket::{ConnectionState, Socket};
     use super::*;
     use std::time::Duration;
     use tokio::io::AsyncReadExt;

@@ -1,9 +1,9 @@
 //! From decoded commands to the store and back: one alone, or a batch of them.
 
-use super::worker::{HandlerResult, RequestContext, Worker};
 use super::metrics::Operation;
-use super::request_error::RequestError;
 use super::reply::{self, ResponseKind};
+use super::request_error::RequestError;
+use super::worker::{HandlerResult, RequestContext, Worker};
 use std::borrow::Cow;
 use stockhold_api::decode::{self, Keyed};
 use stockhold_api::encode::{self, List};
@@ -141,6 +141,7 @@ fn response_kind(operation: Operation) -> ResponseKind {
     match operation {
         Operation::Reserve => ResponseKind::NewReservation,
         Operation::Release => ResponseKind::Nothing,
+        Operation::SetStock | Operation::Adjust => ResponseKind::Item,
         _ => ResponseKind::Reservation,
     }
 }

@@ -15,7 +15,8 @@ fn the_index_says_which_routes_take_a_key() {
         let paths = paths.trim().replace(['{', '}'], "");
         let (first, others) = paths.split_once(", ").unwrap_or((&paths, ""));
         let (above, _) = first.rsplit_once('/').unwrap();
-        let others = others.split(", ").filter(|tailer| !tailer.is_empty()).map(|tailer| format!("{above}{tailer}"));
+        let others =
+            others.split(", ").filter(|tailer| !tailer.is_empty()).map(|tailer| format!("{above}{tailer}"));
         for path in std::iter::once(first.to_owned()).chain(others) {
             named.insert(Route::find(method, &path).unwrap().id.spec().operation);
         }

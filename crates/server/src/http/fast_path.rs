@@ -6,14 +6,14 @@
 //! One request of a connection is worked on at a time, and no more is read before it is answered: a client that sends many
 //! at once waits in the socket.
 
-use super::limits::{BODY_TIMEOUT, HEAD_TIMEOUT, MAX_HEAD_BYTES, MAX_CONSECUTIVE_REQUESTS, IDLE_TIMEOUT};
-use super::closing::{send, reject_connection};
-use super::worker::Worker;
 use super::body::ENDED;
+use super::closing::{reject_connection, send};
+use super::limits::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, MAX_CONSECUTIVE_REQUESTS, MAX_HEAD_BYTES};
 use super::memory_budget::BudgetGuard;
-use super::plain_request::{PlainRequest, NotPlain};
+use super::plain_request::{NotPlain, PlainRequest};
 use super::reply::Reply;
 use super::route::Route;
+use super::worker::Worker;
 use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -141,7 +141,11 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream)
 
 /// Waits for something, and no longer than a connection may rest; `None` when that is over. The timer is set once a minute
 /// and not once a request.
-async fn before_idle_timeout<T>(waits: impl Future<Output = T>, mut idle: Pin<&mut Sleep>, since: &Instant) -> Option<T> {
+async fn before_idle_timeout<T>(
+    waits: impl Future<Output = T>,
+    mut idle: Pin<&mut Sleep>,
+    since: &Instant,
+) -> Option<T> {
     let mut waits = pin!(waits);
     loop {
         tokio::select! {
@@ -176,7 +180,12 @@ async fn more(stream: &TcpStream, read: &mut Vec<u8>, ends: Instant) -> io::Resu
 const END: &[u8; 3] = b"\n\r\n";
 
 /// Reads until `whole` bytes are there; out of memory when all bodies together take too much.
-async fn rest(stream: &TcpStream, read: &mut Vec<u8>, whole: usize, budget: &mut BudgetGuard) -> io::Result<()> {
+async fn rest(
+    stream: &TcpStream,
+    read: &mut Vec<u8>,
+    whole: usize,
+    budget: &mut BudgetGuard,
+) -> io::Result<()> {
     let ends = Instant::now() + BODY_TIMEOUT;
     let mut counted = 0;
     while read.len() < whole {

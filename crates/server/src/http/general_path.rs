@@ -1,14 +1,14 @@
 //! A connection under hyper: whatever the fast path hands on. It understands all of HTTP/1; the answers are the same.
 
-use super::request_head::RequestHead;
-use super::limits::{MAX_HEAD_BYTES, LINGER_TIMEOUT, IDLE_TIMEOUT};
-use super::closing::{linger, reject_connection};
-use super::worker::Worker;
 use super::body;
+use super::closing::{linger, reject_connection};
+use super::limits::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
 use super::reply::Reply;
+use super::request_head::RequestHead;
 use super::route::Route;
-use super::socket::{Socket, ConnectionState};
+use super::socket::{ConnectionState, Socket};
 use super::stream::EventStream;
+use super::worker::Worker;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -92,7 +92,11 @@ pub(super) async fn serve_connection(
     reject_connection(&worker, stream, &problem).await;
 }
 
-async fn answer(worker: &Rc<Worker>, state: &ConnectionState, request: Request<Incoming>) -> Response<ReplyBody> {
+async fn answer(
+    worker: &Rc<Worker>,
+    state: &ConnectionState,
+    request: Request<Incoming>,
+) -> Response<ReplyBody> {
     let begun = Instant::now();
     let (parts, body) = request.into_parts();
     let mut head = RequestHead {

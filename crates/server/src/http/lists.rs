@@ -1,11 +1,11 @@
 //! What is read: one, many, and pages of all there is. A page is put together from several small reads, so that no request
 //! holds much at once, and it ends early rather than grow without bound. A history is no page: it takes room as it grows.
 
+use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES};
+use super::reply;
+use super::request_error::RequestError;
 use super::request_head::RequestHead;
 use super::worker::{HandlerResult, Worker};
-use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES};
-use super::request_error::RequestError;
-use super::reply;
 use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;

@@ -4,26 +4,26 @@
 mod limits;
 mod memory_budget;
 
+mod body;
 mod closing;
 mod fast_path;
-mod body;
-mod plain_request;
 mod general_path;
+mod plain_request;
 mod socket;
 
-mod request_head;
 mod origin;
+mod request_head;
 mod route;
 
 mod commands;
-mod pending_replies;
-mod worker;
+mod event_tailer;
 mod lists;
-mod request_error;
+mod pending_replies;
 mod reply;
+mod request_error;
 mod sale;
 mod stream;
-mod event_tailer;
+mod worker;
 
 mod admin;
 mod metrics;
@@ -34,9 +34,9 @@ mod contract;
 pub(crate) use admin::Admin;
 pub(crate) use metrics::{WorkerGauges, describe};
 
-use pending_replies::PendingReplies;
-use worker::{CountGuard, Worker};
+use event_tailer::EventTailer;
 use memory_budget::MemoryBudget;
+use pending_replies::PendingReplies;
 use std::cell::RefCell;
 use std::io;
 use std::net;
@@ -50,10 +50,10 @@ use stockhold_domain::Label;
 use stockhold_store::Store;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
-use event_tailer::EventTailer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
+use worker::{CountGuard, Worker};
 
 /// Connections that are open at once, as far as the process may have files open; more wait in the listener's backlog.
 const CONNECTIONS: usize = 16_384;

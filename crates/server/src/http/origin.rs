@@ -42,7 +42,8 @@ mod tests {
     #[test]
     fn whose_pages_may_change_something() {
         let check = |method, origin: &'static str, host: &'static str| {
-            let (origin, host) = (SingleHeader::Value(origin.as_bytes()), SingleHeader::Value(host.as_bytes()));
+            let (origin, host) =
+                (SingleHeader::Value(origin.as_bytes()), SingleHeader::Value(host.as_bytes()));
             foreign_origin(&RequestHead { method, host, origin, ..RequestHead::default() }).is_none()
         };
         for (origin, host) in [

@@ -317,7 +317,8 @@ mod tests {
     fn a_panic_while_answers_are_handed_out_loses_none() {
         let store = Arc::new(Silent::default());
         let pending_replies = PendingReplies::new(store.clone());
-        let [mut first, mut second] = [0, 1].map(|_| pending_replies.submit(Request::Query(Query::Items(Vec::new()))));
+        let [mut first, mut second] =
+            [0, 1].map(|_| pending_replies.submit(Request::Query(Query::Items(Vec::new()))));
         let bad = Waker::from(Arc::new(Panics));
         assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&bad)).is_pending());
         assert!(look(&mut second).is_pending());

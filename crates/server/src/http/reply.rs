@@ -91,7 +91,12 @@ pub(super) fn result(
 /// What no store may answer.
 const LATER: &str = "a store answered that it will answer later";
 
-fn show_result(out: &mut Vec<u8>, reply: &stockhold_domain::Reply, response_kind: ResponseKind, replayed: bool) {
+fn show_result(
+    out: &mut Vec<u8>,
+    reply: &stockhold_domain::Reply,
+    response_kind: ResponseKind,
+    replayed: bool,
+) {
     use stockhold_domain::Reply as Made;
     match (reply, response_kind) {
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
@@ -99,6 +104,9 @@ fn show_result(out: &mut Vec<u8>, reply: &stockhold_domain::Reply, response_kind
         }
         (Made::Reservation(hold), ResponseKind::Reservation) => {
             encode::result_reservation(out, 200, replayed, hold);
+        }
+        (Made::Item { item, created }, ResponseKind::Item) => {
+            encode::result_item(out, if *created { 201 } else { 200 }, replayed, item);
         }
         // No command of a batch makes anything else, and a release shows nothing of what it did.
         _ => encode::result_nothing(out, 204, replayed),

@@ -1,9 +1,9 @@
 //! Pauses: set, lifted and shown. Who lifts one is told what else keeps the sale closed, and who names a location where
 //! nothing is stocked is told so.
 
-use super::worker::{HandlerResult, RequestContext, Worker};
-use super::request_error::RequestError;
 use super::reply::{self, ResponseKind};
+use super::request_error::RequestError;
+use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::encode::{self, Sale};
 use stockhold_domain::{Command, Label, Scope};
 use stockhold_store::{ItemPageRequest, Pauses, Query, QueryResult};

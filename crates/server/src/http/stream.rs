@@ -4,12 +4,12 @@
 //! Nothing is kept for readers: each is sent a piece when it has taken the one before. One that takes nothing for too long
 //! is cut off (`socket.rs`), and there is no gap to tell it of: it goes on from its last id when it comes back.
 
+use super::event_tailer::{POLL_INTERVAL, Subscription};
+use super::lists::EVENTS_AT_ONCE;
+use super::reply;
+use super::request_error::RequestError;
 use super::request_head::RequestHead;
 use super::worker::{CountGuard, HandlerResult, Worker};
-use super::lists::EVENTS_AT_ONCE;
-use super::request_error::RequestError;
-use super::reply;
-use super::event_tailer::{Subscription, POLL_INTERVAL};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use std::convert::Infallible;
@@ -54,7 +54,11 @@ impl Body for EventStream {
 
 impl Worker {
     /// Begins a stream after a position, or after the newest event. Where it can't begin, that is said now and not within it.
-    pub(super) async fn event_stream(self: &Rc<Self>, head: RequestHead<'_>, after: Option<u64>) -> HandlerResult {
+    pub(super) async fn event_stream(
+        self: &Rc<Self>,
+        head: RequestHead<'_>,
+        after: Option<u64>,
+    ) -> HandlerResult {
         if head.method == "HEAD" {
             return Ok(reply::stream(None));
         }
@@ -100,10 +104,16 @@ async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>
     }
 }
 
-async fn follow(worker: &Worker, subscription: &Subscription, position: &mut u64, pieces: &mpsc::Sender<Bytes>) {
+async fn follow(
+    worker: &Worker,
+    subscription: &Subscription,
+    position: &mut u64,
+    pieces: &mpsc::Sender<Bytes>,
+) {
     let mut ask = EVENTS_AT_ONCE;
     loop {
-        let piece = match tokio::time::timeout(KEEP_ALIVE, subscription.wait_for_event_after(*position)).await {
+        let piece = match tokio::time::timeout(KEEP_ALIVE, subscription.wait_for_event_after(*position)).await
+        {
             Err(_) => Bytes::from_static(b":\n\n"),
             Ok(()) => match next(worker, position, &mut ask).await {
                 Ok(piece) if piece.is_empty() => {

@@ -1,14 +1,14 @@
 //! One request walked through: route, body, command, store, response.
 
-use super::request_head::{RequestHead, SingleHeader};
-use super::pending_replies::PendingReplies;
-use super::origin;
-use super::memory_budget::{BudgetGuard, MemoryBudget, COUNTED_REPLY_BYTES};
-use super::metrics::RouteMetrics;
-use super::request_error::RequestError;
-use super::reply::{self, Reply, ResponseKind};
-use super::route::{Route, RouteError};
 use super::event_tailer::EventTailer;
+use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, MemoryBudget};
+use super::metrics::RouteMetrics;
+use super::origin;
+use super::pending_replies::PendingReplies;
+use super::reply::{self, Reply, ResponseKind};
+use super::request_error::RequestError;
+use super::request_head::{RequestHead, SingleHeader};
+use super::route::{Route, RouteError};
 use std::cell::RefCell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -172,8 +172,12 @@ impl Worker {
             RouteId::ReserveBasket => {
                 self.keyed(context, decode::reserve_basket(query, body)?, ResponseKind::NewReservation).await
             }
-            RouteId::Confirm => self.keyed(context, decode::confirm(id, query, body)?, ResponseKind::Reservation).await,
-            RouteId::Extend => self.keyed(context, decode::extend(id, query, body)?, ResponseKind::Reservation).await,
+            RouteId::Confirm => {
+                self.keyed(context, decode::confirm(id, query, body)?, ResponseKind::Reservation).await
+            }
+            RouteId::Extend => {
+                self.keyed(context, decode::extend(id, query, body)?, ResponseKind::Reservation).await
+            }
             RouteId::ReturnUnits => {
                 self.keyed(context, decode::return_units(id, query, body)?, ResponseKind::Reservation).await
             }
@@ -193,7 +197,8 @@ impl Worker {
                 self.command(context, decode::add_units(sku, query, body)?, None, ResponseKind::Units).await
             }
             RouteId::RetireUnit => {
-                self.command(context, decode::retire_unit(sku, unit, query)?, None, ResponseKind::Nothing).await
+                self.command(context, decode::retire_unit(sku, unit, query)?, None, ResponseKind::Nothing)
+                    .await
             }
             RouteId::ListUnits => Box::pin(self.units(decode::units(sku, query)?)).await,
             RouteId::GetUnit => {
@@ -215,8 +220,12 @@ impl Worker {
             RouteId::ResumeItem => {
                 Box::pin(self.set_sale(context, decode::set_item_sale(sku, query, body, false)?)).await
             }
-            RouteId::PauseSale => Box::pin(self.set_sale(context, decode::set_sale(query, body, true)?)).await,
-            RouteId::ResumeSale => Box::pin(self.set_sale(context, decode::set_sale(query, body, false)?)).await,
+            RouteId::PauseSale => {
+                Box::pin(self.set_sale(context, decode::set_sale(query, body, true)?)).await
+            }
+            RouteId::ResumeSale => {
+                Box::pin(self.set_sale(context, decode::set_sale(query, body, false)?)).await
+            }
             RouteId::GetSale => Box::pin(self.sale(&decode::sale(query)?)).await,
             // Large ones do not make every request's future large.
             RouteId::RunCommands => Box::pin(self.commands(context, body)).await,

@@ -106,9 +106,13 @@ fn text_says_the_same_and_another_servers_word_is_not_taken() {
     let (server, other) = (Server::start(), Server::start());
     let output = bench(&server, &[]).output().unwrap();
     let shown = text(&output.stdout);
-    for words in
-        ["Durability synced", "closed loop, 8 connections", "p99.9", "Limited by", "Books      agree"]
-    {
+    for words in [
+        "Durability synced",
+        "closed loop, 8 connections",
+        "p99.9",
+        "Limited by",
+        "Audit      the server agrees",
+    ] {
         assert!(shown.contains(words), "{words:?} is missing in {shown}");
     }
     let mut mixed = stockhold(server.dir());

@@ -71,7 +71,12 @@ fn a_sale_from_a_shell() {
     assert!(done(&server, &["events", "--reservation", other]).contains("reason=changed my mind"));
     let events = done(&server, &["events", "--limit", "3"]);
     assert_eq!(events.lines().count(), 3, "{events}");
-    assert!(events.contains("stock.set") && events.contains("reservation.extended"), "{events}");
+    let newest = done(&server, &["events"]);
+    assert!(newest.contains("stock.set") && newest.contains("reservation.extended"), "{newest}");
+    assert!(newest.ends_with(&events), "the newest three, the oldest of them first: {events}");
+    assert_eq!(done(&server, &["events", "--tail", "3"]), events);
+    let oldest = done(&server, &["events", "--after", "0", "--limit", "3"]);
+    assert!(newest.starts_with(&oldest), "{oldest}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn a_killed_server_is_waited_for() {
     let mut running = Running::start(sample(&server).args(PACE));
     wait_for("the first sale", || (sold(&server, "LAMP-1") > 0).then_some(()));
     server.kill();
-    running.wait_for_line("trying again");
+    running.wait_for_line("retrying");
     server.restart();
     running.wait_for_line("answers again");
     let (code, out) = running.finish();
@@ -93,7 +93,7 @@ fn a_crowd_survives_kills_of_both() {
     let mut running = Running::start(replay(&server).args(["--speed", "500"]));
     wait_for("the first sales", || (sold(&server, "s0") > 20).then_some(()));
     server.kill();
-    running.wait_for_line("trying again");
+    running.wait_for_line("retrying");
     server.restart();
     let seen = sold(&server, "s0");
     wait_for("more sales", || (sold(&server, "s0") > seen).then_some(()));

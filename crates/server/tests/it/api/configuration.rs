@@ -77,8 +77,12 @@ fn a_replica_goes_with_a_database_and_its_password_is_not_shown() {
     assert_eq!(settings("", &[], &[])["replica"]["value"], Value::Null);
     assert_eq!(settings("", &variables, &[])["replica"]["value"], "postgres://shop:***@127.0.0.1:2/stock");
     for (variables, flags, what) in [
-        (&[] as &[_], ["serve", "--replica", "postgres://127.0.0.1:2/stock"], "only a database has one"),
-        (&[primary], ["serve", "--replica", "embedded"], "only a database has one"),
+        (
+            &[] as &[_],
+            ["serve", "--replica", "postgres://127.0.0.1:2/stock"],
+            "only a database has a replica",
+        ),
+        (&[primary], ["serve", "--replica", "embedded"], "only a database has a replica"),
         (&[primary], ["serve", "--replica", "ftp://somewhere"], "replica ftp://somewhere: must be"),
     ] {
         let refused = run("", variables, &flags);
@@ -135,12 +139,45 @@ fn values_as_they_come_in_variables() {
         ("STOCKHOLD_DATA_DIR", "data_dir", "true"),
         ("STOCKHOLD_LISTEN", "listen", "127.0.0.1:9000"),
         ("STOCKHOLD_LISTEN", "listen", "[::1]:9000"),
+        ("STOCKHOLD_DATA_DIR", "data_dir", "./stockhold-data"),
         ("STOCKHOLD_LOG_LEVEL", "log_level", "debug"),
         ("STOCKHOLD_LOG_LEVEL", "log_level", "hyper=warn,info"),
         ("STOCKHOLD_LOG_FORMAT", "log_format", "json"),
     ] {
         assert_eq!(settings("", &[(variable, value)], &[])[key]["value"], value, "{variable}={value}");
     }
+}
+
+#[test]
+fn localhost_is_an_address() {
+    assert_eq!(settings("listen = 'localhost:9000'", &[], &[])["listen"]["value"], "127.0.0.1:9000");
+    assert_eq!(settings("", &[], &["--listen", "localhost:9000"])["listen"]["value"], "127.0.0.1:9000");
+    let name = run("", &[], &["config", "--listen", "shop:9000"]);
+    assert_eq!(name.status.code(), Some(2));
+    assert!(text(&name.stderr).contains("must be an IP address and a port like"), "{}", said(&name));
+}
+
+/// Other programs set variables with our prefix: Kubernetes does for a Service named `stockhold`.
+#[test]
+fn variables_that_are_no_settings_are_ignored_with_a_warning() {
+    let of_kubernetes = [
+        ("STOCKHOLD_PORT", "tcp://10.0.0.1:8101"),
+        ("STOCKHOLD_SERVICE_HOST", "10.0.0.1"),
+        ("STOCKHOLD_SERVICE_PORT", "8101"),
+        ("STOCKHOLD_PORT_8101_TCP", "tcp://10.0.0.1:8101"),
+    ];
+    let output = run("", &of_kubernetes, &["config"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("STOCKHOLD_PORT_8101_TCP") && stderr.contains("Kubernetes"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let output = run("", &[("STOCKHOLD_LISTE", "127.0.0.1:1"), ("STOCKHOLD_THREADS", "")], &["config"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("STOCKHOLD_LISTE") && stderr.contains("did you mean STOCKHOLD_LISTEN?"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -174,16 +211,20 @@ fn what_is_not_understood() {
             }
         }
     };
-    check("liste = '127.0.0.1:1'", &[], &[], &["liste", "stockhold.toml"]);
+    check(
+        "liste = '127.0.0.1:1'",
+        &[],
+        &[],
+        &["stockhold.toml:1: liste is not a setting; did you mean listen?"],
+    );
     check("[locations.hub]\nttl = 1", &[], &[], &["ttl", "stockhold.toml"]);
-    check("", &[("STOCKHOLD_LISTE", "127.0.0.1:1")], &[], &["liste", "environment"]);
-    check("", &[("STOCKHOLD_STORE_URL", "x")], &[], &["store_url", "environment"]);
     check("", &[], &["--liste", "127.0.0.1:1"], &["--liste"]);
-    check("threads = 'many'", &[], &[], &["threads", "stockhold.toml"]);
+    check("\nthreads = 'many'", &[], &[], &["stockhold.toml:2: threads: must be a whole number"]);
     check("threads = -1", &[], &[], &["threads", "stockhold.toml"]);
     check("threads = 65", &[], &[], &["threads", "65", "64"]);
     check("listen = 8101", &[], &[], &["listen", "stockhold.toml"]);
-    check("listen = ", &[], &[], &["stockhold.toml"]);
+    check("listen = ", &[], &[], &["stockhold.toml:1: "]);
+    check("liste = 1\nthread = 2", &[], &[], &["did you mean listen?", "did you mean threads?"]);
     check("", &[("STOCKHOLD_THREADS", "many")], &[], &["threads", "environment"]);
     check("", &[], &["--threads", "many"], &["--threads", "many"]);
     check("", &[], &["--default-ttl-seconds", "0"], &["default_ttl_seconds", "0"]);
@@ -191,7 +232,12 @@ fn what_is_not_understood() {
     for wrong in ["0", "257"] {
         check("", &[("STOCKHOLD_STORE_BATCH", wrong)], &[], &["store_batch", wrong, "1 to 256"]);
     }
-    check("", &[("STOCKHOLD_BENCH_BATCH", "1")], &[], &["bench_batch"]);
+    check(
+        "",
+        &[("STOCKHOLD_LOCATIONS", "hub")],
+        &[],
+        &["locations", "only be set in the configuration file"],
+    );
     check("key_retention_hours = 23", &[], &[], &["key_retention_hours", "24"]);
     check("[locations.hub]\nmax_hold_seconds = 0", &[], &[], &["locations.hub.max_hold_seconds"]);
     check("[locations.'']\nmax_hold_seconds = 1", &[], &[], &["locations"]);

@@ -18,17 +18,6 @@ pub(crate) struct Operation {
     pub(crate) value: &'static Value,
 }
 
-impl Operation {
-    pub(crate) fn id(&self) -> &'static str {
-        self.value["operationId"].as_str().unwrap()
-    }
-
-    /// Its parameters, references followed.
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = &'static Value> {
-        self.value["parameters"].as_array().into_iter().flatten().map(resolved)
-    }
-}
-
 /// All operations of the API's listener.
 pub(crate) fn operations() -> Vec<Operation> {
     let paths = document()["paths"].as_object().unwrap().iter();

@@ -58,7 +58,7 @@ pub(super) fn who_may_not_make_the_schema_is_told_what_to_do<D: Database>(databa
     let told = serve(&url, 1);
     assert!(told.contains("denied") && told.contains("let this user make"), "{told}");
     // What it is told to do helps.
-    for words in ["the schema is made", "the schema is up to date"] {
+    for words in ["the schema is created", "the schema is up to date"] {
         let dir = tempfile::tempdir().unwrap();
         let output =
             stockhold(dir.path()).arg("migrate").env("STOCKHOLD_STORE", database.url()).output().unwrap();

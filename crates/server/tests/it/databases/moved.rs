@@ -107,7 +107,7 @@ fn a_copy_carries_everything_over_from_the_embedded_store_to_postgresql_and_on_t
     assert!(told.contains("in use"), "{told}");
     first.kill();
     let told = copy(&["--data-dir", data], &postgres.url(), 0);
-    assert!(told.contains("it adds up"), "{told}");
+    assert!(told.contains("everything is consistent"), "{told}");
     let told = copy(&["--data-dir", data], &postgres.url(), 1);
     assert!(told.contains("name an empty one"), "{told}");
     copy(&["--store", &postgres.url()], &mariadb.url(), 0);
@@ -171,7 +171,7 @@ fn what_a_copy_left_that_was_killed_is_refused_by_everybody() {
     assert!(told.contains("empty it and copy again"), "{told}");
     postgres.sql("DROP SCHEMA stockhold CASCADE");
     let told = copy_from(&data, &url, 0);
-    assert!(told.contains("it adds up"), "{told}");
+    assert!(told.contains("everything is consistent"), "{told}");
 }
 
 fn copy_from(data: &Path, to: &str, code: i32) -> String {

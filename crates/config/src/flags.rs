@@ -1,0 +1,276 @@
+//! The settings as command-line flags: all of them for `serve`, or only those that say where a store is.
+
+use crate::settings::{Config, FILE, LogFormat};
+use crate::sources::{Sources, address};
+use crate::store_address::EMBEDDED;
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const STORE_HELP: &str = "\
+    Where the data is: embedded (in the data directory), or a database that several servers share: \
+    postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE. Put a password into STOCKHOLD_STORE or into the \
+    configuration file: all users of a machine can see command lines [default: embedded]";
+
+const REPLICA_HELP: &str = "\
+    Address of a read replica of the database. Availability and items are read from it while it is at most 100 ms behind, \
+    and from the primary otherwise [default: none]";
+
+/// The settings as flags.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Flags {
+    /// Configuration file to read instead of ./stockhold.toml
+    #[arg(long, value_name = "FILE", env = "STOCKHOLD_CONFIG")]
+    config: Option<PathBuf>,
+    /// Address of the API [default: 127.0.0.1:8101]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    listen: Option<SocketAddr>,
+    /// Address of /livez, /readyz and /metrics; any address, 0.0.0.0 too [default: 127.0.0.1:8102]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    admin_listen: Option<SocketAddr>,
+    #[arg(long, value_name = "URL", help = STORE_HELP)]
+    store: Option<String>,
+    #[arg(long, value_name = "URL", help = REPLICA_HELP)]
+    replica: Option<String>,
+    /// Most commands in one database transaction, 1 to 256. A smaller number holds locks for a shorter time and lowers the
+    /// throughput [default: 256]
+    #[arg(long, value_name = "N")]
+    store_batch: Option<usize>,
+    /// Directory of the embedded store. It is created if it does not exist [default: ./stockhold-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Threads that serve requests [default: one per processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Time to live of a hold whose request names none [default: 600]
+    #[arg(long, value_name = "SECONDS")]
+    default_ttl_seconds: Option<u64>,
+    /// Longest life of a hold, including extensions [default: 1800]
+    #[arg(long, value_name = "SECONDS")]
+    max_hold_seconds: Option<u64>,
+    /// How long idempotency keys are kept, at least 24 hours [default: 24]
+    #[arg(long, value_name = "HOURS")]
+    key_retention_hours: Option<u32>,
+    /// Refuse new reservations while the disk has less free space than this [default: 256]
+    #[arg(long, value_name = "MIB")]
+    free_space_floor_mib: Option<u64>,
+    /// trace, debug, info, warn, error, or a list of target=level [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// Format of log lines: text for people, json for programs [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+/// A configuration, and where each value came from.
+pub struct Loaded {
+    /// The values in force.
+    pub config: Config,
+    sources: Sources,
+}
+
+impl Flags {
+    /// Reads all sources and checks the result. An error has a line for each wrong setting.
+    pub fn load(&self) -> Result<Loaded, String> {
+        let (mut config, mut sources) = (Config::default(), Sources::default());
+        match &self.config {
+            Some(file) if !file.exists() => return Err(format!("{}: there is no such file", file.display())),
+            Some(file) => sources.read_file(&mut config, file),
+            None if PathBuf::from(FILE).exists() => sources.read_file(&mut config, FILE.as_ref()),
+            None => {}
+        }
+        sources.read_variables(&mut config);
+        self.apply(&mut config, &mut sources);
+        if let (true, Err((key, what))) = (sources.errors.is_empty(), config.check()) {
+            let origin = sources.origins.get(key).map(|origin| format!("{origin}: ")).unwrap_or_default();
+            sources.errors.push(format!("{origin}{what}"));
+        }
+        if !sources.errors.is_empty() {
+            return Err(sources.errors.join("\n"));
+        }
+        config.ignored.clone_from(&sources.warnings);
+        Ok(Loaded { config, sources })
+    }
+
+    fn apply(&self, config: &mut Config, sources: &mut Sources) {
+        let Self { config: _, listen, admin_listen, store, replica, store_batch, data_dir, threads, .. } =
+            self;
+        let Self { default_ttl_seconds, max_hold_seconds, key_retention_hours, free_space_floor_mib, .. } =
+            self;
+        let mut named = |key: &'static str, is_given: bool| {
+            if is_given {
+                let origin = format!("--{} on the command line", key.replace('_', "-"));
+                sources.origins.insert(key, origin);
+            }
+        };
+        named("listen", listen.is_some());
+        named("admin_listen", admin_listen.is_some());
+        named("store", store.is_some());
+        named("replica", replica.is_some());
+        named("store_batch", store_batch.is_some());
+        named("data_dir", data_dir.is_some());
+        named("threads", threads.is_some());
+        named("default_ttl_seconds", default_ttl_seconds.is_some());
+        named("max_hold_seconds", max_hold_seconds.is_some());
+        named("key_retention_hours", key_retention_hours.is_some());
+        named("free_space_floor_mib", free_space_floor_mib.is_some());
+        named("log_level", self.log_level.is_some());
+        named("log_format", self.log_format.is_some());
+        override_with(&mut config.listen, *listen);
+        override_with(&mut config.admin_listen, *admin_listen);
+        override_with(&mut config.store, store.clone().map(Into::into));
+        override_with(&mut config.replica, replica.clone().map(|replica| Some(replica.into())));
+        override_with(&mut config.store_batch, *store_batch);
+        override_with(&mut config.data_dir, data_dir.clone());
+        override_with(&mut config.threads, *threads);
+        override_with(&mut config.default_ttl_seconds, *default_ttl_seconds);
+        override_with(&mut config.max_hold_seconds, *max_hold_seconds);
+        override_with(&mut config.key_retention_hours, *key_retention_hours);
+        override_with(&mut config.free_space_floor_mib, *free_space_floor_mib);
+        override_with(&mut config.log_level, self.log_level.clone());
+        override_with(&mut config.log_format, self.log_format);
+    }
+}
+
+fn override_with<T>(value: &mut T, flag: Option<T>) {
+    if let Some(flag) = flag {
+        *value = flag;
+    }
+}
+
+impl Loaded {
+    /// Every key, its value and its source, in the order of [`Config`].
+    pub fn entries(&self) -> Vec<(String, serde_json::Value, String)> {
+        let Ok(serde_json::Value::Object(values)) = serde_json::to_value(&self.config) else {
+            return Vec::new();
+        };
+        values
+            .into_iter()
+            .map(|(key, value)| {
+                let origin = self.sources.origins.get(key.as_str()).cloned();
+                (key, value, origin.unwrap_or_else(|| "default".to_owned()))
+            })
+            .collect()
+    }
+}
+
+/// Where a command that works on a data directory, and on no database, finds it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DataDir {
+    /// Configuration file to read instead of ./stockhold.toml
+    #[arg(long, value_name = "FILE", env = "STOCKHOLD_CONFIG")]
+    config: Option<PathBuf>,
+    /// Directory of the store [default: `data_dir` of the configuration, else ./stockhold-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl DataDir {
+    /// The directory that is named, or that `serve` would use with the same variables and file. It is an error if `serve` would use
+    /// a database: a directory in the default place is then not the data that is served.
+    pub fn find(&self) -> Result<PathBuf, String> {
+        let Self { config, data_dir } = self.clone();
+        let named = data_dir.is_some();
+        let Config { store, data_dir, .. } = Flags { config, data_dir, ..Flags::default() }.load()?.config;
+        if named || store.is_embedded() {
+            return Ok(data_dir);
+        }
+        Err(format!(
+            "the store is {store}, and this command works on a data directory: use the database's own tools, or name a directory \
+             with --data-dir"
+        ))
+    }
+}
+
+/// Where a command that works on a data directory or on a database finds it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StorePlace {
+    /// Configuration file to read instead of ./stockhold.toml
+    #[arg(long, value_name = "FILE", env = "STOCKHOLD_CONFIG")]
+    config: Option<PathBuf>,
+    #[arg(long, value_name = "URL", help = STORE_HELP)]
+    store: Option<String>,
+    /// Directory of the embedded store [default: `data_dir` of the configuration, else ./stockhold-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl StorePlace {
+    /// The configuration that `serve` would have with the same flags, variables and file. A data directory on the command line
+    /// overrides a database of the file or of the environment.
+    pub fn load(&self) -> Result<Config, String> {
+        let Self { config, store, data_dir } = self.clone();
+        let named = data_dir.is_some().then(|| EMBEDDED.to_owned());
+        let flags = Flags { config, store: store.or(named), data_dir, ..Flags::default() };
+        Ok(flags.load()?.config)
+    }
+
+    /// The same with another store.
+    pub fn load_for(&self, store: &str) -> Result<Config, String> {
+        Self { store: Some(store.to_owned()), data_dir: None, ..self.clone() }.load()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first server of a machine is started with this file unchanged, and without a database.
+    #[test]
+    fn the_variables_that_are_shipped_set_nothing() {
+        let shipped = include_str!("../../../deploy/stockhold.env");
+        assert!(shipped.lines().all(|line| line.starts_with('#')), "{shipped}");
+    }
+
+    fn load(bytes: &[u8]) -> (String, Result<Config, String>) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        let flags = Flags { config: Some(file.path().to_owned()), ..Flags::default() };
+        (file.path().display().to_string(), flags.load().map(|loaded| loaded.config))
+    }
+
+    /// Any bytes: a configuration that can be run, or a text that says what is wrong.
+    #[test]
+    fn files_that_are_nearly_right() {
+        fn parse(bytes: &[u8]) {
+            match load(bytes).1 {
+                Err(why) => assert!(!why.is_empty()),
+                Ok(config) => drop(config.options()),
+            }
+        }
+        let good = "listen = \"127.0.0.1:8101\"\ndata_dir = \"2026\"\nthreads = 2\ndefault_ttl_seconds = 600\n\
+            key_retention_hours = 48\nlog_format = \"json\"\n[locations.hub]\nmax_hold_seconds = 30\n";
+        stockhold_store::mutate::mutate(("stockhold.toml", parse), &[good.as_bytes().to_vec()], 2_000);
+    }
+
+    #[test]
+    fn every_error_of_a_file_has_its_line() {
+        for (text, line, what) in [
+            ("threads = 2\nliste = 1\n", 2, "liste is not a setting; did you mean listen?"),
+            (
+                "\n\nthreads = 'two'\n",
+                3,
+                "threads: must be a whole number without quotation marks, found \"two\"",
+            ),
+            ("threads = -1\n", 1, "threads: must be a whole number, 0 or more, found -1"),
+            ("listen = 8101\n", 1, "listen: must be a text in quotation marks, found 8101"),
+            ("listen = '8101'\n", 1, "listen: must be an IP address and a port like 127.0.0.1:8101"),
+            ("log_format = 'xml'\n", 1, "log_format: must be text or json, found \"xml\""),
+            ("threads = 2\nthreads = 65\n", 2, "duplicate key"),
+            ("threads = 65\n", 1, "threads 65: must be at most 64"),
+            ("[locations.hub]\nttl = 1\n", 2, "locations.hub: ttl is not a setting"),
+            (
+                "[locations.hub]\nmax_hold_seconds = 'x'\n",
+                2,
+                "locations.hub.max_hold_seconds: must be a whole",
+            ),
+            ("locations = 1\n", 1, "locations: must be tables"),
+        ] {
+            let (path, found) = load(text.as_bytes());
+            let why = found.map(|_| ()).unwrap_err();
+            assert!(why.starts_with(&format!("{path}:{line}: {what}")), "{text:?}: {why}");
+        }
+        let (_, found) = load(b"liste = 1\nthread = 2\n");
+        assert_eq!(found.map(|_| ()).unwrap_err().lines().count(), 2, "each wrong key is named");
+    }
+}

@@ -1,0 +1,321 @@
+//! Where settings come from: a file with strict keys, and `STOCKHOLD_*` variables, of which those that are not settings are ignored
+//! with a warning, because other programs set them too (Kubernetes does for a Service named `stockhold`).
+//!
+//! It knows names, places and types. Which values are allowed is decided in [`crate::settings`].
+
+use crate::settings::{Config, KEYS, LocationTimes, LogFormat};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use toml_edit::{ImDocument, Item, TableLike};
+
+/// Beginning of the variables that set a key.
+pub const PREFIX: &str = "STOCKHOLD_";
+/// Variables with this beginning that are read elsewhere: the file, the server that tools talk to, and the target of a copy.
+const OTHER_VARIABLES: [&str; 3] = ["CONFIG", "SERVER", "COPY_TO"];
+/// What Kubernetes appends to the name of a Service, in the variables that it sets for every container.
+const KUBERNETES_SUFFIXES: [&str; 4] = ["SERVICE_HOST", "SERVICE_PORT", "PORT", "PORT_"];
+/// Smallest similarity of a name that is suggested instead of an unknown one, from 0 to 1.
+const SIMILAR: f64 = 0.75;
+
+/// A value as its source has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// Text. In a variable everything is text.
+    Text(String),
+    /// A whole number of a file.
+    Integer(i64),
+    /// Anything else of a file, as it is written there.
+    Other(String),
+}
+
+impl Value {
+    fn text(&self) -> Result<String, String> {
+        match self {
+            Self::Text(text) => Ok(text.clone()),
+            Self::Integer(number) => Err(format!("must be a text in quotation marks, found {number}")),
+            Self::Other(other) => Err(format!("must be a text in quotation marks, found {other}")),
+        }
+    }
+
+    /// A whole number. A file must write it without quotation marks.
+    fn number<T: TryFrom<u64>>(&self, from_file: bool) -> Result<T, String> {
+        let number = match self {
+            Self::Integer(number) => u64::try_from(*number).ok(),
+            Self::Text(text) if from_file => {
+                return Err(format!("must be a whole number without quotation marks, found {text:?}"));
+            }
+            Self::Text(text) => text.parse().ok(),
+            Self::Other(_) => None,
+        };
+        let found = || match self {
+            Self::Text(text) => format!("{text:?}"),
+            Self::Integer(number) => number.to_string(),
+            Self::Other(other) => other.clone(),
+        };
+        let number = number.ok_or_else(|| format!("must be a whole number, 0 or more, found {}", found()))?;
+        T::try_from(number).map_err(|_| format!("{number} is too large"))
+    }
+}
+
+/// Reads an address to listen on. A name is not resolved, except `localhost`.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Some(Ok(port)) = text.strip_prefix("localhost:").map(str::parse) {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    let example = match text.trim_start_matches(':').parse::<u16>() {
+        Ok(port) => format!("127.0.0.1:{port}"),
+        Err(_) => "127.0.0.1:8101".to_owned(),
+    };
+    Err(format!("must be an IP address and a port like {example}, found {text:?}"))
+}
+
+/// Sets one key.
+pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool) -> Result<(), String> {
+    match key {
+        "listen" => config.listen = address(&value.text()?)?,
+        "admin_listen" => config.admin_listen = address(&value.text()?)?,
+        "store" => config.store = value.text()?.into(),
+        "replica" => config.replica = Some(value.text()?.into()),
+        "store_batch" => config.store_batch = value.number(from_file)?,
+        "data_dir" => config.data_dir = value.text()?.into(),
+        "threads" => config.threads = value.number(from_file)?,
+        "default_ttl_seconds" => config.default_ttl_seconds = value.number(from_file)?,
+        "max_hold_seconds" => config.max_hold_seconds = value.number(from_file)?,
+        "key_retention_hours" => config.key_retention_hours = value.number(from_file)?,
+        "free_space_floor_mib" => config.free_space_floor_mib = value.number(from_file)?,
+        "log_level" => config.log_level = value.text()?,
+        "log_format" => {
+            config.log_format = match value.text()?.as_str() {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                other => return Err(format!("must be text or json, found {other:?}")),
+            };
+        }
+        "locations" => return Err("can only be set in the configuration file".to_owned()),
+        _ => return Err("is not a setting".to_owned()),
+    }
+    Ok(())
+}
+
+/// What reading sources has come to: where each key was set, and what is wrong.
+#[derive(Default)]
+pub(crate) struct Sources {
+    /// The source of each key that has one.
+    pub(crate) origins: BTreeMap<&'static str, String>,
+    pub(crate) errors: Vec<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Sources {
+    /// Reads the file into the configuration.
+    pub(crate) fn read_file(&mut self, config: &mut Config, path: &Path) {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => return self.errors.push(format!("{}: {error}", path.display())),
+        };
+        let place = |at: usize| format!("{}:{}", path.display(), line_of(&text, at));
+        let document = match ImDocument::parse(text.as_str()) {
+            Ok(document) => document,
+            Err(error) => {
+                let at = error.span().map_or(0, |span| span.start);
+                let what = error.message().lines().collect::<Vec<_>>().join(": ");
+                return self.errors.push(format!("{}: {what}", place(at)));
+            }
+        };
+        for (name, item) in document.iter() {
+            let at = span_of(document.as_table(), name);
+            let Some(key) = KEYS.into_iter().find(|key| *key == name) else {
+                self.errors.push(format!("{}: {}", place(at), unknown(name, &KEYS)));
+                continue;
+            };
+            let read = match (key, item.as_table_like()) {
+                ("locations", Some(locations)) => {
+                    self.read_locations(config, locations, &place);
+                    Ok(())
+                }
+                ("locations", None) => Err("must be tables like [locations.hub]".to_owned()),
+                _ => set(config, key, &value_of(item), true),
+            };
+            match read {
+                Ok(()) => drop(self.origins.insert(key, place(at))),
+                Err(what) => self.errors.push(format!("{}: {key}: {what}", place(at))),
+            }
+        }
+    }
+
+    fn read_locations(
+        &mut self,
+        config: &mut Config,
+        locations: &dyn TableLike,
+        place: &dyn Fn(usize) -> String,
+    ) {
+        for (location, item) in locations.iter() {
+            let Some(table) = item.as_table_like() else {
+                let at = place(span_of(locations, location));
+                self.errors.push(format!("{at}: locations.{location}: must be a table"));
+                continue;
+            };
+            let mut times = LocationTimes::default();
+            for (name, item) in table.iter() {
+                let at = place(span_of(table, name));
+                let (known, field) = match name {
+                    "default_ttl_seconds" => (true, &mut times.default_ttl_seconds),
+                    "max_hold_seconds" => (true, &mut times.max_hold_seconds),
+                    _ => (false, &mut times.default_ttl_seconds),
+                };
+                if !known {
+                    let what = unknown(name, &["default_ttl_seconds", "max_hold_seconds"]);
+                    self.errors.push(format!("{at}: locations.{location}: {what}"));
+                    continue;
+                }
+                match value_of(item).number(true) {
+                    Ok(seconds) => *field = Some(seconds),
+                    Err(what) => self.errors.push(format!("{at}: locations.{location}.{name}: {what}")),
+                }
+            }
+            config.locations.insert(location.to_owned(), times);
+        }
+    }
+
+    /// Reads the process's variables. An empty one counts as not set.
+    pub(crate) fn read_variables(&mut self, config: &mut Config) {
+        let mut of_kubernetes = Vec::new();
+        let mut variables: Vec<_> = std::env::vars_os().collect();
+        variables.sort();
+        for (name, value) in variables {
+            let Some(name) = name.to_str() else { continue };
+            let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+            if OTHER_VARIABLES.contains(&rest) || value.is_empty() {
+                continue;
+            }
+            let Some(key) = KEYS.into_iter().find(|key| key.to_uppercase() == rest) else {
+                if is_of_kubernetes(rest) {
+                    of_kubernetes.push(name.to_owned());
+                } else {
+                    let names = KEYS.map(str::to_uppercase);
+                    let hint = closest(rest, &names.each_ref().map(String::as_str));
+                    let hint = hint.map(|name| format!("; did you mean {PREFIX}{name}?")).unwrap_or_default();
+                    self.warnings
+                        .push(format!("{name} in the environment is not a setting: it is ignored{hint}"));
+                }
+                continue;
+            };
+            let Some(text) = value.to_str() else {
+                self.errors.push(format!("{name} in the environment: must be UTF-8"));
+                continue;
+            };
+            match set(config, key, &Value::Text(text.to_owned()), false) {
+                Ok(()) => drop(self.origins.insert(key, format!("{name} in the environment"))),
+                Err(what) => self.errors.push(format!("{name} in the environment: {key}: {what}")),
+            }
+        }
+        if !of_kubernetes.is_empty() {
+            self.warnings.push(format!(
+                "{} in the environment are ignored: Kubernetes sets them for a Service (enableServiceLinks: false turns them off)",
+                of_kubernetes.join(", ")
+            ));
+        }
+    }
+}
+
+fn is_of_kubernetes(rest: &str) -> bool {
+    KUBERNETES_SUFFIXES.iter().any(|suffix| match suffix.strip_suffix('_') {
+        Some(_) => rest.starts_with(suffix) || rest.contains(&format!("_{suffix}")),
+        None => {
+            rest == *suffix
+                || rest.ends_with(&format!("_{suffix}"))
+                || rest.starts_with("SERVICE_PORT_")
+                || rest.contains("_SERVICE_PORT_")
+        }
+    })
+}
+
+fn unknown(name: &str, known: &[&str]) -> String {
+    match closest(name, known) {
+        Some(similar) => format!("{name} is not a setting; did you mean {similar}?"),
+        None => format!("{name} is not a setting; there are {}", known.join(", ")),
+    }
+}
+
+/// The most similar of the known names, if one is similar enough.
+fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let rated = known.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
+    rated
+        .filter(|(similarity, _)| *similarity >= SIMILAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+fn value_of(item: &Item) -> Value {
+    match (item.as_str(), item.as_integer()) {
+        (Some(text), _) => Value::Text(text.to_owned()),
+        (_, Some(number)) => Value::Integer(number),
+        _ => Value::Other(match item.as_value() {
+            Some(value) => value.to_string().trim().to_owned(),
+            None => format!("a {}", item.type_name()),
+        }),
+    }
+}
+
+/// Where a key stands, in bytes from the beginning of the file.
+fn span_of(table: &dyn TableLike, name: &str) -> usize {
+    table.key(name).and_then(toml_edit::Key::span).map_or(0, |span| span.start)
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for (text, expected) in [
+            ("127.0.0.1:9301", Ok("127.0.0.1:9301".to_owned())),
+            ("[::1]:9301", Ok("[::1]:9301".to_owned())),
+            ("localhost:9301", Ok("127.0.0.1:9301".to_owned())),
+            ("9301", Err("127.0.0.1:9301")),
+            (":9301", Err("127.0.0.1:9301")),
+            ("shop:9301", Err("127.0.0.1:8101")),
+            ("localhost", Err("127.0.0.1:8101")),
+        ] {
+            match (address(text), expected) {
+                (Ok(address), Ok(expected)) => assert_eq!(address.to_string(), expected),
+                (Err(what), Err(example)) => assert!(what.contains(example), "{what}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn variables_of_kubernetes_services() {
+        for name in [
+            "PORT",
+            "SERVICE_HOST",
+            "SERVICE_PORT",
+            "SERVICE_PORT_API",
+            "PORT_8101_TCP",
+            "PORT_8101_TCP_ADDR",
+            "ADMIN_SERVICE_HOST",
+            "ADMIN_PORT_8102_TCP_PROTO",
+        ] {
+            assert!(is_of_kubernetes(name), "{name}");
+        }
+        for name in ["LISTE", "STORE_URL", "REPORTS", "EXPORT"] {
+            assert!(!is_of_kubernetes(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_similar_name_is_suggested() {
+        assert_eq!(closest("liste", &KEYS), Some("listen"));
+        assert_eq!(closest("thread", &KEYS), Some("threads"));
+        assert_eq!(closest("ttl_default", &KEYS), None);
+    }
+}
