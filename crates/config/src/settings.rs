@@ -72,6 +72,7 @@ pub struct Config {
     pub(crate) ignored: Vec<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn shown_threads<S: Serializer>(threads: &usize, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(workers(*threads) as u64)
 }

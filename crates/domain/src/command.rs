@@ -208,7 +208,7 @@ impl Basket {
                     joined.insert(line.item.clone(), selection);
                 }
                 (Some(Some(UnitSelection::Named(known))), Some(UnitSelection::Named(more))) => {
-                    known.extend(more)
+                    known.extend(more);
                 }
                 (Some(known), selection) if *known == selection => {}
                 (Some(_), _) => return Err(BasketError::Differs(number)),

@@ -13,8 +13,6 @@ extern crate alloc;
 
 pub mod limits;
 
-pub mod bug;
-
 mod label;
 mod time;
 

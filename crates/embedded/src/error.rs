@@ -52,6 +52,7 @@ impl OpenError {
     }
 
     /// Converts an error of SQLite. It is damage if SQLite says so.
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass it on with map_err")]
     pub(crate) fn sqlite(file: impl Into<PathBuf>, doing: &str, error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         let file = file.into();

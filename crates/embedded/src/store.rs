@@ -109,7 +109,7 @@ impl EmbeddedStore {
             let (db, queue, shared) =
                 (Index::open_reader(&index_file)?, Arc::clone(&read_queue), Arc::clone(&shared));
             others.push(spawn(&Arc::clone(&shared), "reader", move || {
-                reader::serve_reads(&shared, &db, &queue)
+                reader::serve_reads(&shared, &db, &queue);
             })?);
         }
         let list_queue = Arc::new(Mutex::new(list_queue));
@@ -117,7 +117,7 @@ impl EmbeddedStore {
             let lists = ListReader::open(&log_file, &index_file)?;
             let (queue, shared) = (Arc::clone(&list_queue), Arc::clone(&shared));
             others.push(spawn(&Arc::clone(&shared), "lister", move || {
-                reader::serve_queries(&shared, &lists, &queue)
+                reader::serve_queries(&shared, &lists, &queue);
             })?);
         }
         let checkpointer = LogCheckpointer { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };

@@ -43,14 +43,6 @@ fn the_rules_are_pure() {
     assert!(lib.contains("#![no_std]"), "the rules can't reach a clock, a file or a thread");
     for source in sources().iter().filter(|source| source.krate() == "domain" && source.is_product()) {
         let (path, text) = (&source.path, &source.text);
-        // Mistakes for tests ask the environment which of them is wanted; without their feature there are none.
-        if path.ends_with("bug.rs") {
-            for (at, _) in text.match_indices("std") {
-                let before = &text[..at];
-                assert!(before.contains("cfg(feature = \"seeded-bugs\")"), "{}: std", path.display());
-            }
-            continue;
-        }
         let code = text.split("#[cfg(test)]").next().unwrap();
         for word in ["extern crate std", "std::", "async ", "unsafe", ".unwrap()", ".expect("] {
             assert!(!code.contains(word), "{}: {word}", path.display());

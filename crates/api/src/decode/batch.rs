@@ -233,7 +233,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
     let names_item = matches!(op, Op::Reserve | Op::SetStock | Op::AdjustStock);
     let sets_stock = op == Op::SetStock;
     let terms = body.take_terms();
-    let selection = wish.given().into_iter().map(|(name, given)| (name, given, is_reserve));
+    let selection = wish.given().map(|(name, given)| (name, given, is_reserve));
     // Each field, whether it was given, and whether this command has it.
     let fields = [
         ("owner_id", body.owner_id.is_some(), is_reserve),

@@ -6,7 +6,8 @@ use super::requests::{adjust_members, basket, order, single, stock_members, ttl}
 use super::reservations::example;
 use super::samples::{EXAMPLE_IDS, at, cart, item, item_key, request_id, written};
 use super::schema::{
-    Member, always, array, closed, flag, integer, key, label, location, maybe, named, object, uuid, with,
+    Member, always, array, closed, flag, integer, key, label, location, maybe, metadata, named, object, uuid,
+    with,
 };
 use crate::decode::{COMMANDS, ITEMS};
 use crate::encode;
@@ -77,7 +78,11 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ),
         (
             "SetStockCommand",
-            on_item("set_stock", "Create an item, or change its stock and settings.", stock_members()),
+            on_item(
+                "set_stock",
+                "Create an item, or change its stock and settings.",
+                stock_members(metadata()),
+            ),
         ),
         (
             "AdjustStockCommand",

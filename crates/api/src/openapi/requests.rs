@@ -235,11 +235,14 @@ fn returned() -> Value {
 }
 
 fn stock() -> Value {
-    closed("An item's stock and settings. Omitted fields stay unchanged.", stock_members())
+    closed(
+        "An item's stock and settings. Omitted fields stay unchanged.",
+        stock_members(nullable(own_data())),
+    )
 }
 
-/// The members that set an item.
-pub(super) fn stock_members() -> Vec<Member> {
+/// The members that set an item. `metadata` is the schema of the caller's own data: only the single route takes `null`.
+pub(super) fn stock_members(metadata: Value) -> Vec<Member> {
     let settable = "Default: unchanged.";
     let unset = "`null` clears it.";
     vec![
@@ -279,7 +282,7 @@ pub(super) fn stock_members() -> Vec<Member> {
                      {DEFAULT_MAX_HOLD_SECONDS} unless configured. Existing reservations keep theirs."
             ))),
         ),
-        maybe("metadata", nullable(own_data())),
+        maybe("metadata", metadata),
     ]
 }
 

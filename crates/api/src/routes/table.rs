@@ -21,6 +21,7 @@ macro_rules! routes {
             pub const fn spec(self) -> &'static RouteSpec {
                 match self {
                     $(Self::$id => const {
+                        #[allow(clippy::needless_update, reason = "a row may give every field")]
                         &RouteSpec {
                             id: Self::$id,
                             method: Method::$method,

@@ -306,7 +306,7 @@ fn units_by_their_ids() {
     basket(
         with(r#""lines":[{"sku":"a","units":["x"]},{"sku":"a"}]"#),
         "/lines/1",
-        "says something else of an item's units than the line before it",
+        "selects units of an item in another way than an earlier line does: send one line, or two reservations",
     );
     let body = br#"{"reason":"r","units":["x"],"lines":[{"sku":"a"}]}"#;
     refused(decode::return_units(ID, None, body), &[("/units", "can't be combined with lines")]);

@@ -197,7 +197,7 @@ impl CtlArgs {
                 let mut why = server::explain(url, &failed);
                 match (&failed, &request.key) {
                     (CallError::TimedOut { nothing_done: true, .. }, _) => {
-                        why.push_str("\nNothing was done.")
+                        why.push_str("\nNothing was done.");
                     }
                     (CallError::TimedOut { .. }, Some(key)) => {
                         why.push_str("\nThe command may have taken effect. Repeat it with --key ");

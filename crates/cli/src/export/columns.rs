@@ -146,7 +146,7 @@ mod tests {
         let rows = CsvColumns::RESERVATIONS.rows(entry).unwrap();
         let width = CsvColumns::RESERVATIONS.header().count();
         assert!(rows.iter().all(|row| row.len() == width && row[0] == "r"));
-        assert_eq!((rows[0][15].as_str(), rows[1][15].as_str()), ("a", "b"));
+        assert_eq!((rows[0][14].as_str(), rows[1][14].as_str()), ("a", "b"));
         let rows = CsvColumns::ITEMS.rows(r#"{"sku":"a","metadata":{"x":1},"paused":false}"#).unwrap();
         assert_eq!((rows.len(), rows[0][0].as_str(), rows[0][7].as_str()), (1, "a", "{\"x\":1}"));
     }

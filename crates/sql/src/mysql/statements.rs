@@ -107,7 +107,7 @@ pub(super) fn holds(script: &mut Script<StatementKind>, ids: &BTreeSet<Reservati
 pub(super) fn free_holds(script: &mut Script<StatementKind>, ids: &BTreeSet<ReservationId>) {
     const HEAD: &str = "SELECT id,LENGTH(body) FROM stockhold_holds FORCE INDEX (PRIMARY) WHERE id IN (";
     script.add_rows(&read(StatementKind::FreeHolds, HEAD, RowLock::Skip.tail()), ids, |text, one| {
-        id(text, *one)
+        id(text, *one);
     });
 }
 

@@ -316,7 +316,7 @@ fn events_go_on(world: &mut dyn World) -> Checked {
         let query = Query::Events { after, limit };
         match (case.world.find(query.clone()), model::find(&events, &query)) {
             (Ok(QueryResult::Events(found)), QueryResult::Events(expected)) => {
-                ensure_eq!(found, expected, "{query:?}")
+                ensure_eq!(found, expected, "{query:?}");
             }
             other => return Err(format!("events were answered with {other:?}")),
         }

@@ -170,7 +170,7 @@ fn holds(table: &mut Table) {
             ("reason", &|asked| asked.reason = label("b")),
             ("lines", &|asked| asked.selection = ReturnSelection::Lines(with_selections(None))),
             ("quantity", &|asked| {
-                asked.selection = ReturnSelection::Lines(counted(&[("hall", 1), ("tin", 1)]))
+                asked.selection = ReturnSelection::Lines(counted(&[("hall", 1), ("tin", 1)]));
             }),
             ("units of a line", &|asked| asked.selection = ReturnSelection::Lines(named(&["a", "b"]))),
             ("other units of a line", &|asked| asked.selection = ReturnSelection::Lines(named(&["a", "c"]))),

@@ -218,7 +218,7 @@ impl<D: Dialect> Dispatcher<D> {
                 self.enqueue(vec![planned], ReplyTarget::Single(reply), 1);
             }
             Request::Commands(envelopes) if envelopes.is_empty() => {
-                reply.answer(Ok(Answer::Outcomes(Vec::new())))
+                reply.answer(Ok(Answer::Outcomes(Vec::new())));
             }
             Request::Commands(envelopes) => {
                 let number = self.sequences.begin(envelopes, reply);
@@ -256,9 +256,9 @@ impl<D: Dialect> Dispatcher<D> {
     fn enqueue(&mut self, planned: Vec<PlannedCommand>, reply_target: ReplyTarget, counted: usize) {
         let submission = Submission::new(planned, reply_target, counted);
         if submission.unresolved().next().is_none() {
-            self.combiner.add(submission)
+            self.combiner.add(submission);
         } else {
-            self.unresolved.push(submission)
+            self.unresolved.push(submission);
         }
     }
 

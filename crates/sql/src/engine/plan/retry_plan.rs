@@ -125,13 +125,13 @@ impl RetryPlan {
 
     /// Seat maps that no longer hold are read again, and nobody wants what was planned over them. Whether there are any.
     pub(crate) fn drop_stale_seat_maps(&mut self, state: &LoadedState) -> bool {
-        let stale: Vec<ItemKey> =
+        let outdated: Vec<ItemKey> =
             state.stale_seat_maps().filter(|key| self.maps.contains_key(key)).cloned().collect();
-        if stale.is_empty() {
+        if outdated.is_empty() {
             return false;
         }
         self.races += 1;
-        for key in stale {
+        for key in outdated {
             self.maps.remove(&key);
             self.planned.retain(|(of, _)| *of != key);
             if self.races >= RACES {

@@ -48,7 +48,7 @@ impl<D: Dialect> Dispatcher<D> {
             TaskResult::Opened(opened) => self.on_connection_opened(opened),
             TaskResult::BatchDone(result, batch) => self.on_batch_done(*result, batch),
             TaskResult::BatchLocked(session, batch, locked_batch) => {
-                self.on_batch_locked(session, batch, locked_batch)
+                self.on_batch_locked(session, batch, locked_batch);
             }
             TaskResult::Swept(swept, waited) => {
                 self.return_connection(swept.session);
@@ -111,7 +111,7 @@ impl<D: Dialect> Dispatcher<D> {
                 return;
             }
             RunningTask::RunBatch(_, sequences) | RunningTask::LockBatch(_, sequences) => {
-                self.end_sequences(sequences)
+                self.end_sequences(sequences);
             }
             RunningTask::Resolve(counted, sequences) => {
                 self.resolving = false;
