@@ -51,7 +51,7 @@ fn a_fresh_place_and_a_running_server_are_well() {
     assert!(finding(&killed, "api port")["says"].as_str().unwrap().contains("is free"));
     let log = finding(&killed, "log")["says"].as_str().unwrap();
     assert!(
-        log.contains("format known") && log.contains("its end was looked at, `stockhold verify`"),
+        log.contains("format known") && log.contains("only its end was checked, `stockhold verify`"),
         "{log}"
     );
 
@@ -74,7 +74,7 @@ fn what_is_wrong_is_found_with_what_to_do() {
         assert!(said.contains(words), "{words:?} is missing in {said}");
     };
     let listener = std::net::TcpListener::bind(("127.0.0.1", ports[0])).unwrap();
-    wrong(&report(at_ports(&mut doctor(dir.path()), ports), 1), "api port", "something else listens");
+    wrong(&report(at_ports(&mut doctor(dir.path()), ports), 1), "api port", "another program listens");
     drop(listener);
 
     let floor = ["--free-space-floor-mib", "1000000000000"];

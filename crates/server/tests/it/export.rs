@@ -93,7 +93,7 @@ fn what_fails_leaves_nothing_behind() {
     fs::create_dir(dir.join("reports")).unwrap();
     failed(&items(&server, "reports").output().unwrap(), 1, "is a directory");
     fs::create_dir(dir.join("items.csv.part")).unwrap();
-    failed(&items(&server, "items.csv").output().unwrap(), 1, "items.csv.part is in the way");
+    failed(&items(&server, "items.csv").output().unwrap(), 1, "items.csv.part: Is a directory");
     fs::remove_dir(dir.join("items.csv.part")).unwrap();
     fs::write(dir.join("items.csv"), "old").unwrap();
     server.kill();
@@ -108,7 +108,7 @@ fn who_has_nothing_yet_is_not_told_to_go_on() {
     for more in [[].as_slice(), &["--out", "events.jsonl"]] {
         let export = ["export", "events", "--after", "99999", "--server", &server.url()];
         let output = stockhold(server.dir()).args(export).args(more).output().unwrap();
-        failed(&output, 1, "newest event is at position 1");
+        failed(&output, 1, "newest event, which is at position 1");
         assert!(!text(&output.stderr).contains("--no-header"), "{}", said(&output));
     }
     assert!(!server.dir().join("events.jsonl.part").exists());

@@ -455,7 +455,7 @@ fn seats_go_in_and_a_second_time_change_nothing() {
     let output = said_dry(&["--units", "hall", "--location", "hub-7"]);
     assert!(text(&output.stderr).contains("has 5 units"), "{}", said(&output));
     let output = said_dry(&["--units", "ghost"]);
-    assert!(text(&output.stderr).contains("is not there and would be made"), "{}", said(&output));
+    assert!(text(&output.stderr).contains("does not exist and would be created"), "{}", said(&output));
     write(&server, "tins.csv", "sku,total_units\ntins,5\n");
     report(&server, &["tins.csv"], 0);
     let output = said_dry(&["--units", "tins"]);
@@ -495,7 +495,7 @@ fn no_seat_is_swallowed_and_lines_are_those_of_an_editor() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let why = text(&output.stderr);
     assert!(why.contains("seats.csv: from line 3 on: a quotation mark is not closed"), "{why}");
-    assert!(why.contains("Everything before that line is in"), "{why}");
+    assert!(why.contains("Everything before that line is imported"), "{why}");
     assert_eq!(server.item("hall").unwrap().total_units, 1);
 
     let endless = format!("unit_id,note\nA-1,\"{}", "x".repeat(3 << 20));

@@ -129,7 +129,7 @@ fn a_copy_carries_everything_over_from_the_embedded_store_to_postgresql_and_on_t
         verify(&server, &url);
     }
     for (from, to, why) in [
-        (postgres.url(), postgres.url(), "it is the store itself"),
+        (postgres.url(), postgres.url(), "this is the store itself"),
         (postgres.url(), "embedded".to_owned(), "only a database"),
         (postgres.url(), "oracle://db".to_owned(), "mysql://"),
     ] {
