@@ -42,7 +42,7 @@ const MOST_BATCHES: usize = 4;
 /// Most requests at once.
 const MOST_CONNECTIONS: usize = 256;
 /// How often the state is written.
-const NOTE_EVERY: Duration = Duration::from_secs(1);
+const STATE_SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bad rows that the report repeats.
 const REPORTED: usize = 1_000;
 
@@ -372,7 +372,7 @@ impl ItemImport<'_> {
                     }
                 }
             }
-            if noted.elapsed() >= NOTE_EVERY {
+            if noted.elapsed() >= STATE_SAVE_INTERVAL {
                 noted = Instant::now();
                 self.note();
             }

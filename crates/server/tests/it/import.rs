@@ -348,8 +348,8 @@ fn rows_of_one_item_are_applied_in_their_order() {
 fn a_killed_import_is_gone_on_with() {
     let server = Server::start();
     let mut content = "sku,total_units\n".to_owned();
-    for sku in 0..20_000 {
-        writeln!(content, "sku-{sku:05},{sku}").unwrap();
+    for sku in 0..300_000 {
+        writeln!(content, "sku-{sku:06},{sku}").unwrap();
     }
     write(&server, "many.csv", &content);
     let state = server.dir().join("many.csv.stockhold-import");
@@ -361,15 +361,15 @@ fn a_killed_import_is_gone_on_with() {
     });
     running.kill();
     // What an operator has changed meanwhile is not undone: its row was done.
-    let at = At { sku: "sku-00000", location: None };
+    let at = At { sku: "sku-000000", location: None };
     server.ask(async |client| client.adjust(at, 5, "delivery", None).await).unwrap();
     let done = report(&server, &["many.csv"], 0);
     assert!(done["resumed_after_line"].as_u64().unwrap() > 100, "{done}");
-    assert_eq!(done["rows"], 20_000);
+    assert_eq!(done["rows"], 300_000);
     assert!(!state.exists());
-    assert_eq!(server.item("sku-00000").unwrap().total_units, 5);
-    assert_eq!(server.item("sku-19999").unwrap().total_units, 19_999);
-    assert_eq!(text(&export(&server, &["items"]).stdout).lines().count(), 20_000);
+    assert_eq!(server.item("sku-000000").unwrap().total_units, 5);
+    assert_eq!(server.item("sku-299999").unwrap().total_units, 299_999);
+    assert_eq!(text(&export(&server, &["items"]).stdout).lines().count(), 300_000);
 }
 
 #[test]
