@@ -203,7 +203,7 @@ const EVERYTHING: [&str; 41] = [
     "a basket in the other",
     "granted in part",
     "replayed elsewhere",
-    "InvalidRequest",
+    "TtlTooLong",
     "UnknownItem",
     "SalePaused",
     "QuantityLimit",
