@@ -313,7 +313,7 @@ fn units_by_their_ids() {
     let body = br#"{"reason":"r","lines":[{"sku":"a","adjacent":true}]}"#;
     refused(
         decode::return_units(ID, None, body),
-        &[("/lines/0/adjacent", "is not a field of what comes back")],
+        &[("/lines/0/adjacent", "is not a field of a return: send quantity or units")],
     );
 }
 

@@ -43,7 +43,7 @@ mod audit;
 pub(crate) use replica::open_with_replica;
 
 pub use migrate::SCHEMA_VERSION;
-pub use statements::{ExpectedPlan, ROWS, plans};
+pub use statements::{ExpectedIndexUse, ROWS, plans};
 
 use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};

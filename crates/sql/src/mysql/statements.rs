@@ -453,7 +453,7 @@ pub(super) fn line(text: &mut String, item: &ItemKey, (expires_at, of): Deadline
 
 /// A statement and the index that its plan has to go through, for whoever looks at its plan.
 #[derive(Clone, Debug)]
-pub struct ExpectedPlan {
+pub struct ExpectedIndexUse {
     /// What it is for.
     pub name: &'static str,
     /// Its text.
@@ -467,7 +467,7 @@ pub struct ExpectedPlan {
 pub const ROWS: u32 = script::ROWS_PER_STATEMENT as u32;
 
 /// The statements whose plans matter, each over so many made-up rows.
-pub fn plans(rows: u32) -> Vec<ExpectedPlan> {
+pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
     let label = |n: u32| Label::new(&n.to_string()).ok();
     let item = |n| Some(ItemKey::new(&Label::new("default").ok()?, &label(n)?));
     let item_keys: BTreeSet<ItemKey> = (0..rows).filter_map(item).collect();
@@ -510,7 +510,7 @@ pub fn plans(rows: u32) -> Vec<ExpectedPlan> {
         }
     };
     let depths: BTreeMap<_, _> = item_keys.iter().map(|key| (key.clone(), 1)).collect();
-    let plan = |name, index, text| ExpectedPlan { name, text, index };
+    let plan = |name, index, text| ExpectedIndexUse { name, text, index };
     vec![
         plan("lock named units", "PRIMARY units_in_order", text(&|script| named(script))),
         plan("look for the first free unit", "units_in_order PRIMARY", claim()),
