@@ -78,11 +78,11 @@ fn what_is_wrong_is_found_with_what_to_do() {
     drop(listener);
 
     let floor = ["--free-space-floor-mib", "1000000000000"];
-    wrong(&report(at_ports(&mut doctor(dir.path()), ports).args(floor), 1), "free space", "make room");
+    wrong(&report(at_ports(&mut doctor(dir.path()), ports).args(floor), 1), "free space", "free some space");
 
     let data = dir.path().join("data");
     std::fs::write(&data, "a file").unwrap();
-    wrong(&report(at_ports(&mut doctor(dir.path()), ports), 1), "rights", "no directory");
+    wrong(&report(at_ports(&mut doctor(dir.path()), ports), 1), "rights", "is not a directory");
     std::fs::remove_file(&data).unwrap();
     std::fs::create_dir(&data).unwrap();
     std::fs::write(data.join("log.db"), "this is no log").unwrap();

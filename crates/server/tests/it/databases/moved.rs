@@ -130,7 +130,7 @@ fn a_copy_carries_everything_over_from_the_embedded_store_to_postgresql_and_on_t
     }
     for (from, to, why) in [
         (postgres.url(), postgres.url(), "this is the store itself"),
-        (postgres.url(), "embedded".to_owned(), "only a database"),
+        (postgres.url(), "embedded".to_owned(), "must be a database"),
         (postgres.url(), "oracle://db".to_owned(), "mysql://"),
     ] {
         let told = copy(&["--store", &from], &to, 2);
