@@ -1,6 +1,5 @@
 //! From decoded commands to the store and back: one alone, or a batch of them.
 
-use super::metrics::Operation;
 use super::reply::{self, ResponseKind};
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, RequestContext, Worker};
@@ -8,7 +7,7 @@ use std::borrow::Cow;
 use stockhold_api::decode::{self, Keyed};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
-use stockhold_domain::{Command, Envelope, IdempotencyKey, Origin, bucket_of};
+use stockhold_domain::{Command, CommandKind, Envelope, IdempotencyKey, Origin, bucket_of};
 use stockhold_store::{Answer, Request, digest};
 
 /// Commands of a batch that are worked on before others have their turn.
@@ -37,7 +36,7 @@ impl Worker {
         key: Option<IdempotencyKey>,
         response_kind: ResponseKind,
     ) -> HandlerResult {
-        let operation = Operation::of(&command);
+        let operation = command.kind();
         let envelope = self.envelope(context, self.origin(context), command, key);
         let answer = match self.pending_replies.submit(Request::Command(Box::new(envelope))).await {
             Ok(Answer::Outcome(outcome)) => Ok(outcome),
@@ -63,7 +62,7 @@ impl Worker {
             yield_regularly(n).await;
             match command {
                 Ok(Keyed { command, key }) => {
-                    places.push(Ok(Operation::of(&command)));
+                    places.push(Ok(command.kind()));
                     let key = key.map(|key: Cow<'_, str>| self.key_use(&command, &key));
                     envelopes.push(self.envelope(context, origin.clone(), command, key));
                 }
@@ -123,7 +122,7 @@ impl Worker {
 
     fn key_use(&self, command: &Command, key: &str) -> IdempotencyKey {
         IdempotencyKey {
-            hash: digest::key_hash(self.principal.as_str(), Operation::of(command).name(), key),
+            hash: digest::key_hash(self.principal.as_str(), command.kind().name(), key),
             fingerprint: digest::fingerprint(command),
         }
     }
@@ -137,11 +136,11 @@ async fn yield_regularly(done: usize) {
 }
 
 /// How a command of a batch is answered.
-fn response_kind(operation: Operation) -> ResponseKind {
-    match operation {
-        Operation::Reserve => ResponseKind::NewReservation,
-        Operation::Release => ResponseKind::Nothing,
-        Operation::SetStock | Operation::Adjust => ResponseKind::Item,
+fn response_kind(kind: CommandKind) -> ResponseKind {
+    match kind {
+        CommandKind::Reserve => ResponseKind::NewReservation,
+        CommandKind::Release => ResponseKind::Nothing,
+        CommandKind::SetStock | CommandKind::AdjustStock => ResponseKind::Item,
         _ => ResponseKind::Reservation,
     }
 }

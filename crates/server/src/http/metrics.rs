@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use stockhold_api::problem::Reason;
 use stockhold_api::routes::RouteId;
-use stockhold_domain::{Command, Outcome};
+use stockhold_domain::{CommandKind, Outcome};
 use stockhold_store::Failure;
 
 /// Says what each metric is.
@@ -100,7 +100,7 @@ impl RouteMetrics {
         Self {
             routes: routes.collect(),
             missed: metrics::counter!("stockhold_requests_total", "route" => "none", "outcome" => "refused"),
-            commands: OPERATIONS.iter().map(|_| outcomes()).collect(),
+            commands: CommandKind::ALL.iter().map(|_| outcomes()).collect(),
             batch: metrics::histogram!("stockhold_batch_commands"),
         }
     }
@@ -119,21 +119,21 @@ impl RouteMetrics {
     }
 
     /// Counts a command. A failure of the store is an outcome too.
-    pub(super) fn command(&self, operation: Operation, outcome: Result<&Outcome, &Failure>) {
+    pub(super) fn command(&self, kind: CommandKind, outcome: Result<&Outcome, &Failure>) {
         let reason = match outcome {
-            Ok(Outcome::Done(_)) => return self.count(operation, 0, DONE[0]),
-            Ok(Outcome::Replayed(_)) => return self.count(operation, 1, DONE[1]),
+            Ok(Outcome::Done(_)) => return self.count(kind, 0, DONE[0]),
+            Ok(Outcome::Replayed(_)) => return self.count(kind, 1, DONE[1]),
             Ok(Outcome::Refused(rejection)) => Reason::of(rejection),
             Ok(Outcome::Later) => Reason::Internal,
             Err(failure) => Reason::from(failure),
         };
-        self.count(operation, DONE.len() + reason as usize, reason.name());
+        self.count(kind, DONE.len() + reason as usize, reason.name());
     }
 
-    fn count(&self, operation: Operation, at: usize, outcome: &'static str) {
-        let found = self.commands.get(operation as usize).and_then(|outcomes| outcomes.get(at));
+    fn count(&self, kind: CommandKind, at: usize, outcome: &'static str) {
+        let found = self.commands.get(kind as usize).and_then(|outcomes| outcomes.get(at));
         if let Some(counter) = found {
-            let name = operation.name();
+            let name = kind.name();
             let make =
                 || metrics::counter!("stockhold_commands_total", "command" => name, "outcome" => outcome);
             counter.get_or_init(make).increment(1);
@@ -147,80 +147,14 @@ impl RouteMetrics {
     }
 }
 
-/// What a command is: what idempotency keys are scoped to, and what it is counted under. Both reserve routes are one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
-    Reserve,
-    Confirm,
-    Release,
-    Extend,
-    Return,
-    SetStock,
-    Adjust,
-    AddUnits,
-    RetireUnit,
-    SetSale,
-    Sweep,
-}
-
-/// All of them, in order.
-const OPERATIONS: [Operation; 11] = [
-    Operation::Reserve,
-    Operation::Confirm,
-    Operation::Release,
-    Operation::Extend,
-    Operation::Return,
-    Operation::SetStock,
-    Operation::Adjust,
-    Operation::AddUnits,
-    Operation::RetireUnit,
-    Operation::SetSale,
-    Operation::Sweep,
-];
-
-impl Operation {
-    pub(super) fn of(command: &Command) -> Self {
-        match command {
-            Command::Reserve(_) => Self::Reserve,
-            Command::Confirm(_) => Self::Confirm,
-            Command::Release(_) => Self::Release,
-            Command::Extend(_) => Self::Extend,
-            Command::Return(_) => Self::Return,
-            Command::SetStock(_) => Self::SetStock,
-            Command::AdjustStock(_) => Self::Adjust,
-            Command::AddUnits(_) => Self::AddUnits,
-            Command::RetireUnit(_) => Self::RetireUnit,
-            Command::SetSale(_) => Self::SetSale,
-            Command::Sweep => Self::Sweep,
-        }
-    }
-
-    /// Stored with keys: it must never change.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Reserve => "reserve",
-            Self::Confirm => "confirm",
-            Self::Release => "release",
-            Self::Extend => "extend",
-            Self::Return => "return",
-            Self::SetStock => "set_stock",
-            Self::Adjust => "adjust",
-            Self::AddUnits => "add_units",
-            Self::RetireUnit => "retire_unit",
-            Self::SetSale => "set_sale",
-            Self::Sweep => "sweep",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_are_places() {
-        for (place, operation) in OPERATIONS.iter().enumerate() {
-            assert_eq!(*operation as usize, place);
+        for (place, kind) in CommandKind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, place);
         }
         for (place, reason) in Reason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, place);

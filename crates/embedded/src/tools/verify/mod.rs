@@ -25,7 +25,7 @@ use stockhold_domain::{
     Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status, StockChange,
     StockCounters, Transition,
 };
-use stockhold_store::unit_transitions;
+use stockhold_store::{ledger, unit_transitions};
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -285,36 +285,8 @@ impl Recount {
             self.find(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
             return;
         };
-        let units = i128::from(line.quantity);
-        let back = match change {
-            HoldChange::Returned { quantities, .. } => quantities.get(at).copied().map_or(0, i128::from),
-            _ => 0,
-        };
-        // Units with ids have versions, and their item has no sequence.
-        let one = i128::from(line.units.is_none());
-        let (held_by, sold_by, active_by, steps) = match change {
-            HoldChange::Created => (units, 0, 1, one),
-            HoldChange::Extended => (0, 0, 0, 0),
-            HoldChange::Confirmed => (-units, units, -1, one),
-            HoldChange::Cancelled | HoldChange::Expired => (-units, 0, -1, one),
-            HoldChange::Returned { .. } => (0, -back, 0, i128::from(back > 0) * one),
-        };
-        let moved = |before: u64, by: i128, after: u64| i128::from(before) + by == i128::from(after);
-        let right = moved(before.held, held_by, after.held)
-            && moved(before.confirmed_sold, sold_by, after.confirmed_sold)
-            && moved(before.active, active_by, after.active)
-            && moved(before.sequence, steps, after.sequence)
-            && before.total_units == after.total_units
-            && before.at <= after.at
-            && (steps == 0 || line.sequence == after.sequence);
-        if !right {
-            self.find(format!(
-                "{:?}: {change:?} of {} leads from {before:?} to {after:?}",
-                line.item, hold.id
-            ));
-        }
-        if u128::from(after.held) + u128::from(after.confirmed_sold) > u128::from(after.total_units) {
-            self.find(format!("{:?} is oversold: {after:?}", line.item));
+        for what in ledger::line_violations(change, hold, line, at, &before, &after) {
+            self.find(what);
         }
         if let Some(item) = self.items.get_mut(&line.item) {
             item.figures = after;
