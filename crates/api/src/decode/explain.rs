@@ -3,8 +3,8 @@
 //! The parser's messages are cut where its own format puts the parts, never where a caller's text could; what a
 //! caller wrote is shown clipped.
 
-use super::Invalid;
 use super::field::Object;
+use super::{Invalid, MAX_FAULTS};
 use serde::de::value::MapDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
@@ -17,8 +17,6 @@ use std::fmt::{self, Write};
 const CLIP_BYTES: usize = 64;
 const TWO_TO_THE_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// Most faults of one body that are reported.
-const FAULTS: usize = 20;
 /// Most members of a body that are looked at for faults; no request has as many fields.
 const MEMBERS: usize = 64;
 
@@ -87,7 +85,7 @@ fn add_faults_of_other_members<'a, T: Deserialize<'a>>(body: &'a [u8], invalid: 
 /// Adds a fault, unless there is one at its place.
 fn add(invalid: &mut Invalid, at: String, detail: String) {
     let known = invalid.errors.iter().any(|fault| *fault.pointer == *at);
-    if !known && invalid.errors.len() < FAULTS {
+    if !known && invalid.errors.len() < MAX_FAULTS {
         invalid.errors.extend(Invalid::new(at, detail).errors);
     }
 }

@@ -87,6 +87,9 @@ impl From<FieldError> for Fault {
     }
 }
 
+/// Most faults of one request that are reported.
+pub(crate) const MAX_FAULTS: usize = 20;
+
 /// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {

@@ -3,7 +3,7 @@
 //! In a query `+` is a space, as forms write it; in a path it is itself.
 
 use super::explain::{clip, push};
-use super::{FaultLocation, Invalid};
+use super::{FaultLocation, Invalid, MAX_FAULTS};
 use std::borrow::Cow;
 use stockhold_domain::{Label, ReservationId};
 
@@ -77,6 +77,9 @@ pub(super) fn parameters(
             }
         };
         if let Err(detail) = checked {
+            if errors.len() == MAX_FAULTS {
+                break;
+            }
             let mut pointer = String::new();
             push(&mut pointer, &name);
             errors.extend(Invalid::at(FaultLocation::Query, pointer, detail).errors);

@@ -6,7 +6,7 @@ use super::schema::{
     Member, always, array, counter, flag, integer, label as label_schema, maybe, named, object, quantity,
     text, time, units,
 };
-use crate::decode::{BODY_BYTES, Invalid};
+use crate::decode::{BODY_BYTES, Invalid, MAX_FAULTS};
 use crate::problem::{Problem, Reason};
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
@@ -116,7 +116,7 @@ fn own(reason: Reason) -> Vec<Member> {
             array(
                 named("FieldError"),
                 1,
-                20,
+                MAX_FAULTS,
                 "The faults that were found, at most 20. Of one member of the body only the first fault is found.",
             ),
         )],

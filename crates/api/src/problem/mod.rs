@@ -11,7 +11,7 @@ mod write;
 pub use page::page_html;
 pub use reason::Reason;
 
-use crate::decode::{Fault, FaultLocation, Invalid};
+use crate::decode::{Fault, FaultLocation, Invalid, MAX_FAULTS};
 use std::fmt::Write;
 use stockhold_domain::{Instant, ItemKey, Label, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_store::Failure;
@@ -222,7 +222,8 @@ impl From<Invalid> for Problem {
 
 impl Problem {
     /// All that is wrong with a request, behind what that comes to.
-    fn invalid(lead: &str, invalid: Invalid) -> Self {
+    fn invalid(lead: &str, mut invalid: Invalid) -> Self {
+        invalid.errors.truncate(MAX_FAULTS);
         let mut detail = lead.to_owned();
         for (n, error) in invalid.errors.iter().take(NAMED_IN_DETAIL).enumerate() {
             detail.push_str(if n == 0 { ": " } else { "; " });

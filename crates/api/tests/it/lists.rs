@@ -34,6 +34,8 @@ fn queries_of_reservations() {
     check("limit=%2B1", &[("/limit", "found \"+1\"")]);
     check("limit=", &[("/limit", "found \"\"")]);
     check("limit=1&limit=2", &[("/limit", "is given twice")]);
+    let many = decode::reservations(Some(&"limit=1&".repeat(100))).unwrap_err();
+    assert_eq!(many.errors.len(), 20);
     check("limit=x&limit=2", &[("/limit", "found \"x\""), ("/limit", "is given twice")]);
     check("status=sold", &[("/status", "must be active, confirmed, cancelled or expired, found \"sold\"")]);
     check(
