@@ -139,7 +139,7 @@ impl World {
                     self.counters.one(Count::KeyAtOnce);
                 }
                 let mut got = meant.clone();
-                if again && self.flaw == Some(Flaw::ActsTwice) {
+                if again && self.flaw == Some(Flaw::ExecutesRetryAsNew) {
                     got.key = None;
                 }
                 self.command(ticket, meant, got, self.now())
@@ -191,7 +191,9 @@ impl World {
     /// Takes the answers that were put, and sends replies.
     pub(super) fn collect(&mut self) -> Checked {
         for (ticket, mut answer) in self.machine.answers() {
-            if self.flaw == Some(Flaw::FailsAsIfNothing) && matches!(answer, Err(Failure::OutcomeUnknown)) {
+            if self.flaw == Some(Flaw::ReportsFailedCommitAsUndone)
+                && matches!(answer, Err(Failure::OutcomeUnknown))
+            {
                 answer = Err(Failure::Unavailable("a commit failed".to_owned()));
             }
             self.trace.note(format_args!("{ticket} {answer:?}"));

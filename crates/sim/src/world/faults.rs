@@ -114,7 +114,11 @@ impl World {
         if !matches!(self.machine.stage(), Some(CommitStage::Sealed | CommitStage::Written)) {
             return Ok(());
         }
-        self.machine.fail();
+        if self.flaw == Some(Flaw::RetriesFailedCommit) {
+            self.machine.write();
+        } else {
+            self.machine.fail();
+        }
         self.collect()?;
         // Whoever comes now is turned away, and nothing more is written.
         if let Some(sent) = self.requests.arrive(0, &mut self.counters) {
@@ -181,6 +185,9 @@ impl World {
         if let Some(power) = crash.power {
             self.cut(&mut disk, power);
         }
+        if self.flaw == Some(Flaw::DropsNewestBatchAtStart) && !disk.is_empty() {
+            disk.lose_newest(true);
+        }
         self.damaged(&disk, crash)?;
         self.checker.went_down();
         self.tickets.clear();
@@ -204,7 +211,7 @@ impl World {
         self.counters.more(Count::MarkLost, u64::from(mark));
         self.counters.more(Count::IndexBack, u64::from(transactions > 0));
         disk.cut(mark, transactions);
-        if self.flaw == Some(Flaw::SyncsNothing) && !disk.is_empty() {
+        if self.flaw == Some(Flaw::SkipsSync) && !disk.is_empty() {
             disk.lose_newest(true);
         }
     }

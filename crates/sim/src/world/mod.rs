@@ -190,12 +190,25 @@ impl World {
                 if self.flaw == Some(Flaw::LosesKeys) {
                     self.machine.lose_keys();
                 }
-                if self.flaw == Some(Flaw::AnswersBeforeTheSync) {
+                if self.flaw == Some(Flaw::AnswersBeforeSync) {
                     self.machine.deliver(usize::MAX);
                 }
+                if self.flaw == Some(Flaw::RefusesBeforeSync) {
+                    self.machine.deliver_refusals();
+                }
             }
-            Some(CommitStage::Sealed) => self.machine.write(),
+            Some(CommitStage::Sealed) => {
+                self.machine.write();
+                if self.flaw == Some(Flaw::PublishesBeforeSync) {
+                    self.machine.publish_unsynced();
+                }
+                if self.flaw == Some(Flaw::IndexesBeforeSync) {
+                    self.machine.index_unsynced().or_else(|what| broken("S12", what))?;
+                }
+            }
             Some(CommitStage::Written) => {
+                // Nothing of this commit is durable yet, so readers may see only the commits before it.
+                self.checker.published(&self.machine)?;
                 let (decided, has_row) = self.machine.sync();
                 self.durable(decided, has_row)?;
             }
@@ -257,6 +270,9 @@ impl World {
     }
 
     fn chunk(&mut self, commits: usize) -> Checked {
+        if self.flaw == Some(Flaw::ForgetsKeysBeforeIndexed) {
+            self.machine.forget_unindexed_keys();
+        }
         self.machine.write_chunk(commits).map(drop).or_else(|what| broken("S12", what))
     }
 
@@ -315,6 +331,6 @@ fn start(writes: bool, flaw: Option<Flaw>) -> StartOptions {
         rules: HoldLimits::default(),
         chunk_weight: if writes { CHUNK_WEIGHT } else { u64::MAX },
         run_keys: if writes { RUN_KEYS } else { usize::MAX },
-        clamps_clock: flaw != Some(Flaw::ForgetsTheFloor),
+        clamps_clock: flaw != Some(Flaw::IgnoresCommittedTimeAtStart),
     }
 }

@@ -50,7 +50,7 @@ fn broken_stores_are_caught() {
 
 #[test]
 fn a_failure_is_shrunk_and_says_how_to_see_it_again() {
-    let failure = broken_history(Flaw::AnswersBeforeTheSync, 0, STEPS).unwrap_err();
+    let failure = broken_history(Flaw::AnswersBeforeSync, 0, STEPS).unwrap_err();
     let steps = failure.history.iter().filter(|line| !line.starts_with("      ")).count();
     assert!(steps <= 8, "{failure}");
     let text = failure.to_string();

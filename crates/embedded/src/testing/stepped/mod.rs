@@ -6,6 +6,7 @@
 //! steps. It can also use a wrong order on purpose, to prove that it detects the error.
 
 mod disk;
+mod wrong_order;
 
 pub use crate::engine::core::trace::Decision;
 pub use disk::{Commit, Disk, RowFate};

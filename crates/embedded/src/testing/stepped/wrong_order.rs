@@ -1,0 +1,45 @@
+//! Steps in the wrong order, for stores that the simulator breaks on purpose. No other code may call them.
+
+use super::{InFlightCommit, Machine};
+use crate::log::batch;
+use crate::threads::committer::deliver_answers;
+use stockhold_domain::{Outcome, State};
+use stockhold_store::Answer;
+
+impl Machine {
+    /// Puts the refusals of the commit in flight before the state that they depend on is durable.
+    pub fn deliver_refusals(&mut self) {
+        let Some(in_flight) = &mut self.in_flight else { return };
+        let (refusals, others): (Vec<_>, Vec<_>) = in_flight
+            .waiting
+            .by_ref()
+            .partition(|(_, answer)| matches!(answer, Ok(Answer::Outcome(Outcome::Refused(_)))));
+        in_flight.waiting = others.into_iter();
+        deliver_answers(refusals);
+    }
+
+    /// Publishes the items of the commit in flight before it is synced.
+    pub fn publish_unsynced(&mut self) {
+        if let Some(InFlightCommit { batch: Some(batch), .. }) = &self.in_flight {
+            self.published.publish(&batch.events);
+        }
+    }
+
+    /// Writes the commit in flight into the index before it is synced.
+    pub fn index_unsynced(&mut self) -> Result<(), String> {
+        let Some(row) = &self.disk.unsynced else { return Ok(()) };
+        let (batch, sum) = (batch::decode(row, self.disk.rows.last().map_or(0, |row| row.sum))?, row.sum);
+        for (batch, sum) in self.committed.drain(..) {
+            self.backlog.add_batch(&self.disk.index, batch, sum);
+        }
+        self.backlog.add_batch(&self.disk.index, batch, sum);
+        let memory = &self.core.memory;
+        self.backlog.write_chunk(&mut self.disk, |key| memory.item(key).ok().flatten().cloned())?;
+        Ok(())
+    }
+
+    /// Drops all keys from memory, also those that no run of the index has.
+    pub fn forget_unindexed_keys(&mut self) {
+        drop(self.core.on_keys_indexed(self.disk.len(), self.disk.index.filters()));
+    }
+}
