@@ -1,0 +1,33 @@
+//! Who calls, and what they may do. This crate stands between the wire and the store: HTTP and every later protocol turn
+//! their headers into a credential, and get a [`Principal`] or a refusal.
+//!
+//! It never does I/O. Keys are looked up in a [`KeyRegistry`] that a task fills from the store, the keys of an issuer in a set
+//! that a task fetches. So it can be called on any thread, also in the middle of a request.
+//!
+//! No secret may leave this crate: types that hold one have no `Display`, and their `Debug` shows nothing of it.
+
+mod principal;
+mod scope;
+
+mod api_key;
+mod hold_token;
+mod root_key;
+mod secret;
+
+mod jwt;
+
+mod client_address;
+mod rate_limit;
+
+pub use api_key::{ApiKey, ApiKeyError, KeyDigest, NewApiKey};
+pub use client_address::{ForwardedHeader, NetworkError, TrustedProxies, rate_key};
+pub use hold_token::{HoldTokenClaims, HoldTokenError, HoldTokenKey};
+pub use jwt::{
+    Issuer, IssuerConfig, IssuerError, JwtError, KeySetError, MAX_TOKEN_BYTES, VerifiedToken, VerifiedTokens,
+    unverified_issuer,
+};
+pub use principal::{Principal, PrincipalKind, Restrictions};
+pub use rate_limit::{MAX_TRACKED_CALLERS, RateLimit, RateLimitError, RateLimiter, RateStatus};
+pub use root_key::{MIN_ROOT_KEY_CHARS, RootKey, RootKeyError};
+pub use scope::{Scope, ScopeSet, UnknownScope};
+pub use secret::random_bytes;

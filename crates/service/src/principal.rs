@@ -1,0 +1,199 @@
+//! The caller of a request: who it is, which scopes it has and what it is restricted to.
+
+use crate::scope::{Scope, ScopeSet};
+use std::fmt;
+use std::sync::Arc;
+use stockhold_domain::{ItemKey, Label, ReservationId};
+
+/// The caller of a request.
+///
+/// Two callers are the same principal when their `actor` is the same: idempotency keys and reservations belong to it. A key's
+/// principal outlives the key, so a rolled key goes on with the idempotency keys of the old one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// How the caller was identified.
+    pub kind: PrincipalKind,
+    /// What events say of the caller, for example `key:shop`. Different kinds and issuers never share one.
+    pub actor: Label,
+    /// What it may do.
+    pub scopes: ScopeSet,
+    /// What it may see and change.
+    pub restrictions: Restrictions,
+}
+
+/// How a caller was identified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PrincipalKind {
+    /// By the root key.
+    Root,
+    /// Not at all: no credentials are configured.
+    Anonymous,
+    /// By an API key; the key's id.
+    Key(u128),
+    /// By a token of a configured issuer.
+    Jwt,
+    /// By a hold token, for this reservation only.
+    Hold(ReservationId),
+    /// The service itself.
+    System,
+}
+
+impl Principal {
+    /// The caller with the root key.
+    pub fn root() -> Self {
+        Self::unrestricted(PrincipalKind::Root, "root", ScopeSet::ALL)
+    }
+
+    /// Every caller of a server without credentials.
+    pub fn anonymous() -> Self {
+        Self::unrestricted(PrincipalKind::Anonymous, "anonymous", ScopeSet::ALL)
+    }
+
+    /// The service itself.
+    pub fn system() -> Self {
+        Self::unrestricted(PrincipalKind::System, "system", ScopeSet::ALL)
+    }
+
+    fn unrestricted(kind: PrincipalKind, actor: &'static str, scopes: ScopeSet) -> Self {
+        #[expect(clippy::expect_used, reason = "the three names are constants that the tests check")]
+        let actor = Label::new(actor).expect("a constant is a label");
+        Self { kind, actor, scopes, restrictions: Restrictions::default() }
+    }
+
+    /// The caller with an API key. `None` when the name does not fit into an actor: names are checked when a key is made.
+    pub fn of_key(key_id: u128, name: &Label, scopes: ScopeSet, restrictions: Restrictions) -> Option<Self> {
+        let actor = Label::new(&format!("key:{name}")).ok()?;
+        Some(Self { kind: PrincipalKind::Key(key_id), actor, scopes, restrictions })
+    }
+
+    /// The caller with a token. `None` when issuer and name together do not fit into an actor.
+    pub fn of_token(issuer: &str, name: &str, scopes: ScopeSet, restrictions: Restrictions) -> Option<Self> {
+        let actor = Label::new(&format!("jwt:{issuer}#{name}")).ok()?;
+        Some(Self { kind: PrincipalKind::Jwt, actor, scopes, restrictions })
+    }
+
+    /// The holder of the token of a reservation. It has no scope: its routes ask for the reservation instead.
+    pub fn of_hold(id: ReservationId) -> Option<Self> {
+        let actor = Label::new(&format!("hold:{id}")).ok()?;
+        let kind = PrincipalKind::Hold(id);
+        Some(Self { kind, actor, scopes: ScopeSet::NONE, restrictions: Restrictions::default() })
+    }
+
+    /// Whether the caller has a scope.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(scope)
+    }
+}
+
+/// What a caller is restricted to. Without any restriction it sees everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restrictions {
+    /// Only items at these locations, and reservations whose lines are all there. In order.
+    pub locations: Option<Arc<[Label]>>,
+    /// Only reservations of these sales channels. In order.
+    pub channels: Option<Arc<[Label]>>,
+    /// Only reservations that this principal made.
+    pub own_reservations_only: bool,
+}
+
+impl Restrictions {
+    /// Whether nothing is restricted.
+    pub fn is_none(&self) -> bool {
+        self.locations.is_none() && self.channels.is_none() && !self.own_reservations_only
+    }
+
+    /// Whether a location may be seen.
+    pub fn allows_location(&self, location: &str) -> bool {
+        self.locations.as_ref().is_none_or(|allowed| allowed.iter().any(|one| one.as_str() == location))
+    }
+
+    /// Whether an item may be seen.
+    pub fn allows_item(&self, item: &ItemKey) -> bool {
+        self.allows_location(item.location())
+    }
+
+    /// Whether reservations of a sales channel may be seen. One without a channel belongs to none of them.
+    pub fn allows_channel(&self, channel: Option<&str>) -> bool {
+        let Some(allowed) = &self.channels else { return true };
+        channel.is_some_and(|channel| allowed.iter().any(|one| one.as_str() == channel))
+    }
+
+    /// The channel of a reserve that names none: the only one that is allowed, if there is only one.
+    pub fn default_channel(&self) -> Option<&Label> {
+        match self.channels.as_deref() {
+            Some([only]) => Some(only),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.actor.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(text: &str) -> Label {
+        Label::new(text).unwrap()
+    }
+
+    #[test]
+    fn actors_of_different_kinds_differ() {
+        let none = Restrictions::default();
+        let key = Principal::of_key(7, &label("root"), ScopeSet::NONE, none.clone()).unwrap();
+        let token = Principal::of_token("https://id.example", "root", ScopeSet::NONE, none).unwrap();
+        let hold = Principal::of_hold(ReservationId::from_u128(1)).unwrap();
+        let actors = [Principal::root(), Principal::anonymous(), Principal::system(), key, token, hold]
+            .map(|one| one.to_string());
+        assert_eq!(
+            actors,
+            [
+                "root",
+                "anonymous",
+                "system",
+                "key:root",
+                "jwt:https://id.example#root",
+                "hold:00000000-0000-0000-0000-000000000001"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_actor_that_is_too_long_is_none() {
+        assert_eq!(
+            Principal::of_token(
+                "https://id.example",
+                &"x".repeat(128),
+                ScopeSet::NONE,
+                Restrictions::default()
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn restrictions() {
+        let none = Restrictions::default();
+        assert!(none.is_none() && none.allows_location("a") && none.allows_channel(None));
+        assert_eq!(none.default_channel(), None);
+        let some = Restrictions {
+            locations: Some([label("hub-1"), label("hub-2")].into()),
+            channels: Some([label("web")].into()),
+            own_reservations_only: false,
+        };
+        assert!(!some.is_none());
+        assert!(some.allows_location("hub-2") && !some.allows_location("hub-3"));
+        assert!(
+            some.allows_channel(Some("web"))
+                && !some.allows_channel(Some("app"))
+                && !some.allows_channel(None)
+        );
+        assert_eq!(some.default_channel(), Some(&label("web")));
+        let nowhere = Restrictions { locations: Some([].into()), ..Restrictions::default() };
+        assert!(!nowhere.allows_location("default"));
+    }
+}
