@@ -96,6 +96,7 @@ fn made() -> Value {
             "headers": operation::headers(),
             "examples": problems::examples(),
             "responses": operation::responses(),
+            "securitySchemes": operation::security_schemes(),
         },
     })
 }

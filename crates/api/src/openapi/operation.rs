@@ -3,8 +3,9 @@
 use super::problems;
 use super::schema::{always, etag, header_key, named, object, with};
 use crate::problem::{self, Reason, grouped};
-use crate::routes::{self, Body, Content, Preconditions, RouteId, RouteSpec};
+use crate::routes::{self, Body, Content, Preconditions, RequiredScope, RouteId, RouteSpec};
 use serde_json::{Map, Value, json};
+use stockhold_service::Scope;
 
 /// See the module.
 pub(super) struct Operation {
@@ -58,7 +59,7 @@ impl Operation {
             "operationId": route.operation,
             "tags": [route.tag.name()],
             "summary": route.summary,
-            "description": route.description,
+            "description": format!("{}{}", route.description, scope_sentence(route)),
         });
         let mut parameters = self.parameters;
         parameters.extend(headers_of(route).into_iter().map(|name| component("parameters", name)));
@@ -77,8 +78,43 @@ impl Operation {
             }
         }
         operation["responses"] = responses.into();
+        operation["security"] = security(route);
         operation
     }
+}
+
+/// What a caller has to present. `{}` stands for nothing: a server without credentials asks for none.
+fn security(route: &RouteSpec) -> Value {
+    let scopes: Vec<_> = match route.scope {
+        RequiredScope::Open => return json!([]),
+        RequiredScope::One(scope) => vec![scope.name()],
+        RequiredScope::EachCommand => Vec::new(),
+    };
+    json!([{ "Bearer": scopes }, {}])
+}
+
+/// The sentence about a route's scope, as the last one of its description.
+fn scope_sentence(route: &RouteSpec) -> String {
+    let token = if route.hold_token { ", or the hold token of the reservation" } else { "" };
+    match route.scope {
+        RequiredScope::Open => String::new(),
+        RequiredScope::One(scope) => format!("\n\nScope: `{}`{token}.", scope.name()),
+        RequiredScope::EachCommand => {
+            let (reserve, stock) = (Scope::ReservationsWrite.name(), Scope::InventoryWrite.name());
+            format!("\n\nScope: each command needs the scope of its own route, `{reserve}` or `{stock}`.")
+        }
+    }
+}
+
+/// How callers show who they are.
+pub(super) fn security_schemes() -> Value {
+    json!({
+        "Bearer": {
+            "type": "http", "scheme": "bearer",
+            "description": "An API key (`sh_live_…`), the token of a configured issuer (JWT), the hold token of one reservation, \
+                or the root key. A server without credentials needs none, and listens on loopback only.",
+        },
+    })
 }
 
 /// The headers that a route reads, by the names of their components.
@@ -156,7 +192,15 @@ fn refusal(reasons: &[Reason]) -> Value {
     let titles: Vec<_> =
         reasons.iter().map(|reason| format!("`{}`: {}.", reason.name(), reason.title())).collect();
     let mut headers = json!({ "X-Request-Id": component("headers", "RequestId") });
-    if reasons.iter().all(|reason| reason.retry_after().is_some()) {
+    if reasons.contains(&Reason::Unauthenticated) {
+        headers["WWW-Authenticate"] = component("headers", "WwwAuthenticate");
+    }
+    if reasons.contains(&Reason::RateLimited) {
+        for name in ["RateLimit", "RateLimit-Policy"] {
+            headers[name] = component("headers", &name.replace('-', ""));
+        }
+    }
+    if reasons.iter().all(|reason| reason.retry_after().is_some() || *reason == Reason::RateLimited) {
         headers["Retry-After"] = component("headers", "RetryAfter");
     }
     if reasons.contains(&Reason::MethodNotAllowed) {
@@ -199,6 +243,7 @@ pub(super) fn responses() -> Map<String, Value> {
         shared.into_iter().filter_map(|reasons| Some((shared_name(reasons)?.to_owned(), refusal(reasons))));
     let alone = [
         Reason::InvalidRequest,
+        Reason::Unauthenticated,
         Reason::Forbidden,
         Reason::UnknownItem,
         Reason::UnknownReservation,
@@ -212,6 +257,7 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::TooLarge,
         Reason::UnsupportedMediaType,
         Reason::IdempotencyMismatch,
+        Reason::RateLimited,
         Reason::Internal,
         Reason::Overloaded,
     ];
@@ -327,6 +373,18 @@ pub(super) fn headers() -> Value {
         "RetryAfter": {
             "required": true, "schema": { "type": "integer", "minimum": 1 },
             "description": "Seconds to wait before sending the same request again.",
+        },
+        "WwwAuthenticate": {
+            "required": true, "schema": { "type": "string" },
+            "description": "`Bearer`, and what is wrong with the token (RFC 6750).",
+        },
+        "RateLimit": {
+            "required": true, "schema": { "type": "string" },
+            "description": "Requests that the caller may still send (`r`), and seconds until it may send all again (`t`).",
+        },
+        "RateLimitPolicy": {
+            "required": true, "schema": { "type": "string" },
+            "description": "The caller's limit: requests (`q`) in a window of so many seconds (`w`).",
         },
         "Allow": {
             "required": true, "schema": { "type": "string" },

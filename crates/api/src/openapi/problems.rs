@@ -7,7 +7,7 @@ use super::schema::{
     text, time, units,
 };
 use crate::decode::{BODY_BYTES, Invalid, MAX_FAULTS};
-use crate::problem::{Problem, Reason};
+use crate::problem::{CredentialFault, MissingPermission, Problem, Reason};
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
 use stockhold_domain::{Rejection, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
@@ -195,8 +195,31 @@ fn own(reason: Reason) -> Vec<Member> {
         }
         Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
         Reason::QuantityLimit => too_many(),
-        Reason::Forbidden
-        | Reason::UnknownReservation
+        Reason::Unauthenticated => vec![always(
+            "credential",
+            super::schema::word(
+                &CredentialFault::ALL.map(CredentialFault::name),
+                "What is wrong with the credential.",
+            ),
+        )],
+        Reason::Forbidden => vec![maybe(
+            "missing",
+            object(
+                "What the credential lacks: one of the members. Absent when a browser's origin is the reason.",
+                vec![
+                    maybe("scope", super::schema::word(&scope_names(), "The scope.")),
+                    maybe(
+                        "location",
+                        one_or_all("The location; `null` when the request concerns all of them."),
+                    ),
+                    maybe("channel", one_or_all("The sales channel; `null` when the request names none.")),
+                ],
+            ),
+        )],
+        Reason::RateLimited => {
+            vec![always("retry_after_seconds", counter("When to try again, as `Retry-After`."))]
+        }
+        Reason::UnknownReservation
         | Reason::UnknownRoute
         | Reason::MethodNotAllowed
         | Reason::RequestTimeout
@@ -231,7 +254,14 @@ pub(super) fn made(reason: Reason) -> Problem {
             Ok(max) => Rejection::TtlTooLong { max }.into(),
             Err(_) => unreachable!("1,800 seconds are a time to live"),
         },
-        Reason::Forbidden => Problem::foreign_origin("https://elsewhere.example"),
+        Reason::Unauthenticated => Problem::unauthenticated(
+            CredentialFault::Missing,
+            "This request needs a credential. Send it as Authorization: Bearer, followed by an API key or a token.",
+        ),
+        Reason::Forbidden => {
+            Problem::not_permitted(MissingPermission::Scope(stockhold_service::Scope::InventoryWrite))
+        }
+        Reason::RateLimited => Problem::rate_limited(2),
         Reason::UnknownItem => Rejection::UnknownItem(vec![item_key("hub-9", "tea")]).into(),
         Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
         Reason::UnknownRoute => Problem::unknown_route("/v1/inventry/tea"),
@@ -292,4 +322,12 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::Unavailable => (&Failure::Unavailable(String::new())).into(),
         Reason::OutcomeUnknown => (&Failure::OutcomeUnknown).into(),
     }
+}
+
+fn one_or_all(description: &str) -> Value {
+    json!({ "type": ["string", "null"], "description": description })
+}
+
+fn scope_names() -> Vec<&'static str> {
+    stockhold_service::Scope::ALL.iter().map(|scope| scope.name()).collect()
 }

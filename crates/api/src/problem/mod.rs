@@ -66,6 +66,55 @@ enum Fields {
     Version(u64),
     Limit(u64),
     Order(Option<Label>),
+    Credential(CredentialFault),
+    Missing(MissingPermission),
+    RetryAfterSeconds(u64),
+}
+
+/// What is wrong with the credential of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialFault {
+    /// There is none.
+    Missing,
+    /// It is none of the known kinds, or was mistyped or changed.
+    Malformed,
+    /// It is well formed, and nobody knows it.
+    Unknown,
+    /// Its time is over.
+    Expired,
+    /// It was revoked.
+    Revoked,
+    /// It may not be used from the caller's network.
+    Network,
+}
+
+impl CredentialFault {
+    /// Every fault.
+    pub const ALL: [Self; 6] =
+        [Self::Missing, Self::Malformed, Self::Unknown, Self::Expired, Self::Revoked, Self::Network];
+
+    /// Its name in answers and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::Unknown => "unknown",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// What a caller lacks that may not do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MissingPermission {
+    /// A scope.
+    Scope(stockhold_service::Scope),
+    /// The right to a location. `None`: what was requested concerns all locations.
+    Location(Option<Label>),
+    /// The right to a sales channel. `None`: what was requested concerns all channels.
+    Channel(Option<Label>),
 }
 
 impl Problem {
@@ -130,6 +179,54 @@ impl Problem {
                  nothing was done. Send the request from a server, without an Origin header."
             ),
         )
+    }
+
+    /// The request needs a credential, and brought none that counts. `why` is a sentence and repeats nothing of the credential.
+    pub fn unauthenticated(fault: CredentialFault, why: &str) -> Self {
+        let fields = Fields::Credential(fault);
+        Self { reason: Reason::Unauthenticated, detail: why.to_owned(), fields }
+    }
+
+    /// The caller may not do this.
+    pub fn not_permitted(missing: MissingPermission) -> Self {
+        let detail = match &missing {
+            MissingPermission::Scope(scope) => {
+                let name = scope.name();
+                format!("This needs the scope {name}, which the credential does not have. Use one that has it.")
+            }
+            MissingPermission::Location(Some(location)) => {
+                format!("The credential is restricted to locations, and \"{location}\" is none of them.")
+            }
+            MissingPermission::Location(None) => {
+                "The credential is restricted to locations, and this concerns all of them. Name a location, or use a \
+                 credential without this restriction."
+                    .to_owned()
+            }
+            MissingPermission::Channel(Some(channel)) => {
+                format!("The credential is restricted to sales channels, and \"{channel}\" is none of them.")
+            }
+            MissingPermission::Channel(None) => {
+                "The credential is restricted to sales channels. Name one of them as `channel`.".to_owned()
+            }
+        };
+        Self { reason: Reason::Forbidden, detail, fields: Fields::Missing(missing) }
+    }
+
+    /// The caller sent more requests than it may.
+    pub fn rate_limited(retry_after_seconds: u64) -> Self {
+        let detail = format!(
+            "The caller sent more requests than its rate limit allows. Nothing was done. Try again after {} s.",
+            grouped(retry_after_seconds)
+        );
+        Self { reason: Reason::RateLimited, detail, fields: Fields::RetryAfterSeconds(retry_after_seconds) }
+    }
+
+    /// The `Retry-After` of this answer, in seconds.
+    pub fn retry_after(&self) -> Option<u64> {
+        match self.fields {
+            Fields::RetryAfterSeconds(seconds) => Some(seconds),
+            _ => self.reason.retry_after().map(u64::from),
+        }
     }
 
     /// The path takes other methods; `allowed` is the content of the `Allow` header.

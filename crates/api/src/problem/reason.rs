@@ -52,6 +52,7 @@ macro_rules! reasons {
 reasons! {
     InvalidRequest "invalid_request" 400 false "The request is invalid"
     PositionOutOfRange "position_out_of_range" 400 false "No such position of events"
+    Unauthenticated "unauthenticated" 401 false "A credential is needed"
     Forbidden "forbidden" 403 false "Forbidden"
     UnknownItem "unknown_item" 404 false "No such item"
     UnknownReservation "unknown_reservation" 404 false "No such reservation"
@@ -76,6 +77,7 @@ reasons! {
     IdempotencyMismatch "idempotency_mismatch" 422 false "The idempotency key was used for another request"
     TtlTooLong "ttl_too_long" 422 false "The time to live is too long"
     QuantityLimit "quantity_limit" 422 false "More than one reservation may hold"
+    RateLimited "rate_limited" 429 true "Too many requests"
     Internal "internal" 500 true "Internal error"
     Overloaded "overloaded" 503 true "The server is overloaded"
     Unavailable "unavailable" 503 true "The store can't work now"

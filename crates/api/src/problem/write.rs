@@ -1,9 +1,9 @@
 //! A problem as JSON: what all have in common first, then the reason's own fields.
 
-use super::{Fields, Problem};
+use super::{Fields, MissingPermission, Problem};
 use crate::encode::json::{Object, array, put_text};
 use crate::encode::put_scope;
-use stockhold_domain::{ItemKey, RequestId, Shortage, UnitStatus};
+use stockhold_domain::{ItemKey, Label, RequestId, Shortage, UnitStatus};
 
 impl Problem {
     /// Appends the problem as JSON.
@@ -106,7 +106,30 @@ impl Fields {
                     object.text("order_id", order.as_str());
                 }
             }
+            Self::Credential(fault) => object.word("credential", fault.name()),
+            Self::Missing(missing) => {
+                let mut inner = Object::open(object.value("missing"));
+                match missing {
+                    MissingPermission::Scope(scope) => inner.word("scope", scope.name()),
+                    MissingPermission::Location(location) => {
+                        put_one_or_all(&mut inner, "location", location.as_ref())
+                    }
+                    MissingPermission::Channel(channel) => {
+                        put_one_or_all(&mut inner, "channel", channel.as_ref())
+                    }
+                }
+                inner.close();
+            }
+            Self::RetryAfterSeconds(seconds) => object.number("retry_after_seconds", *seconds),
         }
+    }
+}
+
+/// `null` stands for all of them.
+fn put_one_or_all(object: &mut Object<'_>, name: &'static str, label: Option<&Label>) {
+    match label {
+        Some(label) => object.text(name, label.as_str()),
+        None => object.value(name).extend_from_slice(b"null"),
     }
 }
 

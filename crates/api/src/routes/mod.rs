@@ -9,6 +9,7 @@ pub(crate) use table::EVENT_STREAM;
 pub use table::RouteId;
 
 use crate::problem::Reason;
+use stockhold_service::Scope;
 
 /// A route of the API's listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,10 @@ pub struct RouteSpec {
     pub preconditions: Preconditions,
     /// What the route does to the store.
     pub access: Access,
+    /// The scope that a caller needs.
+    pub scope: RequiredScope,
+    /// Whether the route also accepts the hold token of the reservation that its path names.
+    pub hold_token: bool,
     /// The responses of a request that succeeds.
     pub responses: &'static [Response],
     /// The reasons of this route's own refusals. [`RouteSpec::reasons`] adds those that follow from the other fields.
@@ -170,6 +175,17 @@ pub enum Access {
     Write,
 }
 
+/// The scope that a caller of a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequiredScope {
+    /// None: the route is open, also to callers without a credential.
+    Open,
+    /// This one.
+    One(Scope),
+    /// That of each command of the body, each judged on its own.
+    EachCommand,
+}
+
 /// A response of a request that succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
@@ -214,7 +230,8 @@ impl RouteSpec {
 
     fn may_answer(&self, reason: Reason) -> bool {
         let follows = match reason {
-            Reason::Forbidden => self.method != Method::Get,
+            Reason::Forbidden => self.method != Method::Get || self.scope != RequiredScope::Open,
+            Reason::Unauthenticated | Reason::RateLimited => self.scope != RequiredScope::Open,
             Reason::IdempotencyMismatch => self.idempotency_key,
             Reason::PreconditionFailed => {
                 matches!(self.preconditions, Preconditions::IfMatch | Preconditions::IfMatchOrAbsent)

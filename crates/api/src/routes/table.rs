@@ -1,8 +1,9 @@
 //! The rows of the route table.
 
-use super::{Access, Body, Content, Method, Preconditions, Response, RouteSpec, Tag};
+use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
 use crate::decode::{BASKET_BODY_BYTES, BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
+use stockhold_service::Scope;
 
 /// Declares the routes in one table, so that no route lacks a row.
 macro_rules! routes {
@@ -51,6 +52,8 @@ const PLAIN: RouteSpec = RouteSpec {
     idempotency_key: false,
     preconditions: Preconditions::None,
     access: Access::None,
+    scope: RequiredScope::Open,
+    hold_token: false,
     responses: &[],
     own_reasons: &[],
 };
@@ -112,6 +115,7 @@ routes! {
         body: required("StockRequest"),
         preconditions: Preconditions::IfMatchOrAbsent,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[item(201, "The new item."), item(200, "The item, which existed before.")],
         own_reasons: &[Reason::BelowCommitted],
     }
@@ -121,6 +125,7 @@ routes! {
         summary: "List items",
         description: "Items in the order of location and SKU, compared byte by byte.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "A page of items.", "ItemPage")],
     }
     GetItem Get "/v1/inventory/{sku}" "get_item" {
@@ -129,6 +134,7 @@ routes! {
         summary: "Read an item",
         description: "The item's counters and settings. The `ETag` is its version.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[item(200, "The item.")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -139,6 +145,7 @@ routes! {
         description: "How many units of the item are available now. The answer comes from memory and shows durable \
             changes only.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "The item's availability.", "Availability")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -149,6 +156,7 @@ routes! {
         description: "Up to 1,000 items in one call.",
         body: Body::Required { schema: "AvailabilityRequest", limit: BASKET_BODY_BYTES },
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "One entry for each requested item, in the same order.", "AvailabilityAnswer")],
     }
     AdjustStock Post "/v1/inventory/{sku}/adjust" "adjust_stock" {
@@ -161,6 +169,7 @@ routes! {
         idempotency_key: true,
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[Response { headers: &[ETAG, REPLAYED], ..json(200, "The item.", "Item") }],
         own_reasons: &[Reason::UnknownItem, Reason::BelowCommitted],
     }
@@ -173,6 +182,7 @@ routes! {
             and add it again.",
         body: Body::Required { schema: "UnitsRequest", limit: UNITS_BODY_BYTES },
         access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[json(200, "How many units were added.", "UnitsAnswer")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -182,6 +192,7 @@ routes! {
         summary: "List units with ids",
         description: "Units in the order in which they are claimed, each with its status and its reservation.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "A page of units.", "UnitPage")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -191,6 +202,7 @@ routes! {
         summary: "Read a unit",
         description: "The unit's status and its reservation.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "The unit.", "Unit")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit],
     }
@@ -203,6 +215,7 @@ routes! {
             retired: read the layout again.",
         preconditions: Preconditions::Cached,
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[
             Response { headers: &[MAP_ETAG], ..json(200, "The map.", "SeatMap") },
             Response { headers: &[MAP_ETAG], ..empty(304, "The map has not changed.") },
@@ -215,6 +228,7 @@ routes! {
         summary: "Retire a unit",
         description: "Removes a unit that is neither held nor sold.",
         access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[empty(204, "The unit is removed.")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::UnitInUse],
     }
@@ -231,6 +245,7 @@ routes! {
         body: required("ReserveRequest"),
         idempotency_key: true,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::ReservationsWrite),
         responses: &[keyed(200, "The reservation.", "Reservation")],
         own_reasons: RESERVE_REASONS,
     }
@@ -247,6 +262,7 @@ routes! {
         body: Body::Required { schema: "BasketRequest", limit: BASKET_BODY_BYTES },
         idempotency_key: true,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::ReservationsWrite),
         responses: &[Response {
             headers: &[("Location", "Location"), REPLAYED],
             ..json(201, "The reservation.", "Reservation")
@@ -260,6 +276,7 @@ routes! {
         description: "The newest first. A reservation is listed when all filters match. A `sku` without a `location` \
             matches every location.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::ReservationsRead),
         responses: &[json(200, "A page of reservations.", "ReservationPage")],
     }
     GetReservation Get "/v1/reservations/{reservation_id}" "get_reservation" {
@@ -268,6 +285,8 @@ routes! {
         summary: "Read a reservation",
         description: "In any status. Reservations are kept after they have ended.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::ReservationsRead),
+        hold_token: true,
         responses: &[json(200, "The reservation.", "Reservation")],
         own_reasons: &[Reason::UnknownReservation],
     }
@@ -281,6 +300,8 @@ routes! {
         body: required("ExtendRequest"),
         idempotency_key: true,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::ReservationsWrite),
+        hold_token: true,
         responses: &[keyed(200, "The reservation.", "Reservation")],
         own_reasons: &[
             Reason::UnknownReservation,
@@ -300,6 +321,7 @@ routes! {
         body: optional("ConfirmRequest"),
         idempotency_key: true,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::ReservationsWrite),
         responses: &[keyed(200, "The confirmed reservation.", "Reservation")],
         own_reasons: &[
             Reason::UnknownReservation,
@@ -317,6 +339,7 @@ routes! {
         body: required("ReturnRequest"),
         idempotency_key: true,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::ReservationsWrite),
         responses: &[keyed(200, "The reservation.", "Reservation")],
         own_reasons: &[
             Reason::UnknownReservation,
@@ -332,6 +355,8 @@ routes! {
             that has expired, gives the same answer and changes nothing.",
         idempotency_key: true,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::ReservationsWrite),
+        hold_token: true,
         responses: &[Response { headers: &[REPLAYED], ..empty(204, "The units are available again.") }],
         own_reasons: &[Reason::UnknownReservation, Reason::ReservationConfirmed],
     }
@@ -344,6 +369,7 @@ routes! {
             its body. The header `Idempotency-Key` is refused.",
         body: Body::Required { schema: "CommandsRequest", limit: COMMANDS_BODY_BYTES },
         access: Access::Write,
+        scope: RequiredScope::EachCommand,
         responses: &[json(200, "One result for each command, in the same order.", "CommandsAnswer")],
     }
     GetSale Get "/v1/sale" "get_sale" {
@@ -353,6 +379,7 @@ routes! {
         description: "Without `location`: whether everything is paused, and which locations have a pause of their own. \
             With `location`: whether that location is paused. An item shows its own pause in `paused`.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "The current state.", "Sale")],
     }
     PauseItem Post "/v1/inventory/{sku}/pause" "pause_item" {
@@ -363,6 +390,7 @@ routes! {
             released and returned, and they still expire. A pause changes neither the item's version nor its sequence.",
         body: optional("SaleRequest"),
         access: Access::Write,
+        scope: RequiredScope::One(Scope::SaleAdmin),
         responses: &[json(200, "The current state.", "Sale")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -373,6 +401,7 @@ routes! {
         description: "Ends the pause of the item. A pause of its location or of everything stays.",
         body: optional("SaleRequest"),
         access: Access::Write,
+        scope: RequiredScope::One(Scope::SaleAdmin),
         responses: &[json(200, "The current state.", "Sale")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -385,6 +414,7 @@ routes! {
             a restart.",
         body: optional("SaleRequest"),
         access: Access::Write,
+        scope: RequiredScope::One(Scope::SaleAdmin),
         responses: &[json(200, "The current state.", "Sale")],
     }
     ResumeSale Post "/v1/sale/resume" "resume_sale" {
@@ -395,6 +425,7 @@ routes! {
             with a pause of their own stay paused.",
         body: optional("SaleRequest"),
         access: Access::Write,
+        scope: RequiredScope::One(Scope::SaleAdmin),
         responses: &[json(200, "The current state.", "Sale")],
     }
     ListEvents Get "/v1/events" "list_events" {
@@ -405,6 +436,7 @@ routes! {
             position that it has read misses nothing. A position beyond the newest event is refused. It comes from another \
             history, for example from before a restore.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::EventsRead),
         responses: &[json(200, "A page of events.", "EventPage")],
         own_reasons: &[Reason::PositionOutOfRange],
     }
@@ -418,6 +450,7 @@ routes! {
             with a colon only keep the connection open. A client that reads nothing for 15 seconds is disconnected. A position \
             beyond the newest event is refused.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::EventsRead),
         responses: &[Response {
             headers: &[("Cache-Control", "NoStore")],
             ..text("Events, until one side closes the connection.", EVENT_STREAM)
@@ -430,6 +463,7 @@ routes! {
         summary: "Read a reservation's history",
         description: "All events of the reservation, the oldest first.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::ReservationsRead),
         responses: &[json(200, "The reservation's events.", "History")],
         own_reasons: &[Reason::UnknownReservation],
     }
@@ -441,6 +475,7 @@ routes! {
             released, expired, returned. With a database, archived events are missing, and so are events from before the \
             schema kept histories.",
         access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "The unit's events.", "UnitHistory")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit],
     }

@@ -17,11 +17,13 @@ const ADMIN_BASE: &str = "http://127.0.0.1:8102";
 const LINE: usize = 80;
 
 /// Reasons that say little about the operation.
-const EVERYWHERE: [&str; 8] = [
+const EVERYWHERE: [&str; 10] = [
     Reason::InvalidRequest.name(),
+    Reason::Unauthenticated.name(),
     Reason::Forbidden.name(),
     Reason::TooLarge.name(),
     Reason::UnsupportedMediaType.name(),
+    Reason::RateLimited.name(),
     Reason::Internal.name(),
     Reason::Overloaded.name(),
     Reason::Unavailable.name(),
