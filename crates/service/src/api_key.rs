@@ -37,6 +37,26 @@ impl KeyDigest {
     }
 }
 
+impl KeyDigest {
+    /// Reads 64 hexadecimal digits.
+    pub fn from_hex(hex: &str) -> Option<Self> {
+        let digits: Vec<u32> = hex.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::try_from(pair[0] << 4 | pair[1]).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// The first 128 bits.
+    pub(crate) fn first_half(self) -> u128 {
+        self.0.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))
+    }
+}
+
 /// Shows nothing: a digest is of no use in a log.
 impl fmt::Debug for KeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,6 +228,7 @@ mod tests {
             !shown.contains(&made.reveal()[PREFIX.len()..]) && !shown.contains(&made.digest().to_hex()),
             "{shown}"
         );
-        assert_eq!(made.digest().to_hex().len(), 64);
+        assert_eq!(KeyDigest::from_hex(&made.digest().to_hex()), Some(made.digest()));
+        assert_eq!(KeyDigest::from_hex("00"), None);
     }
 }

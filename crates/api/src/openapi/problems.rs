@@ -7,10 +7,11 @@ use super::schema::{
     text, time, units,
 };
 use crate::decode::{BODY_BYTES, Invalid, MAX_FAULTS};
-use crate::problem::{CredentialFault, MissingPermission, Problem, Reason};
+use crate::problem::{Problem, Reason};
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
 use stockhold_domain::{Rejection, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
+use stockhold_service::{CredentialFault, MissingPermission};
 use stockhold_store::Failure;
 
 /// What the schema of a reason's problems is called.

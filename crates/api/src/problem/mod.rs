@@ -14,6 +14,7 @@ pub use reason::Reason;
 use crate::decode::{Fault, FaultLocation, Invalid, MAX_FAULTS};
 use std::fmt::Write;
 use stockhold_domain::{Instant, ItemKey, Label, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
+use stockhold_service::{CredentialFault, MissingPermission};
 use stockhold_store::Failure;
 
 /// The media type of a problem.
@@ -69,52 +70,6 @@ enum Fields {
     Credential(CredentialFault),
     Missing(MissingPermission),
     RetryAfterSeconds(u64),
-}
-
-/// What is wrong with the credential of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CredentialFault {
-    /// There is none.
-    Missing,
-    /// It is none of the known kinds, or was mistyped or changed.
-    Malformed,
-    /// It is well formed, and nobody knows it.
-    Unknown,
-    /// Its time is over.
-    Expired,
-    /// It was revoked.
-    Revoked,
-    /// It may not be used from the caller's network.
-    Network,
-}
-
-impl CredentialFault {
-    /// Every fault.
-    pub const ALL: [Self; 6] =
-        [Self::Missing, Self::Malformed, Self::Unknown, Self::Expired, Self::Revoked, Self::Network];
-
-    /// Its name in answers and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Malformed => "malformed",
-            Self::Unknown => "unknown",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-            Self::Network => "network",
-        }
-    }
-}
-
-/// What a caller lacks that may not do something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MissingPermission {
-    /// A scope.
-    Scope(stockhold_service::Scope),
-    /// The right to a location. `None`: what was requested concerns all locations.
-    Location(Option<Label>),
-    /// The right to a sales channel. `None`: what was requested concerns all channels.
-    Channel(Option<Label>),
 }
 
 impl Problem {

@@ -1,9 +1,10 @@
 //! A problem as JSON: what all have in common first, then the reason's own fields.
 
-use super::{Fields, MissingPermission, Problem};
+use super::{Fields, Problem};
 use crate::encode::json::{Object, array, put_text};
 use crate::encode::put_scope;
 use stockhold_domain::{ItemKey, Label, RequestId, Shortage, UnitStatus};
+use stockhold_service::MissingPermission;
 
 impl Problem {
     /// Appends the problem as JSON.

@@ -1,0 +1,265 @@
+//! From the `Authorization` header of a request to its caller.
+//!
+//! API keys come from a table that a task refreshes from the store. A key that is not in the table may be a new one: the caller
+//! of [`Authenticator::authenticate`] then reads it from the store and asks again. So a new key works at once, and a revoked one
+//! ends within [`MAX_KEY_TABLE_AGE_SECONDS`] on every instance.
+
+use crate::api_key::ApiKey;
+use crate::hold_token::HoldTokenKey;
+use crate::jwt::{Issuer, JwtError, VerifiedTokens, unverified_issuer};
+use crate::key_record::{KeyId, KeyRecord};
+use crate::permission::CredentialFault;
+use crate::principal::Principal;
+use crate::rate_limit::RateLimit;
+use crate::root_key::RootKey;
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use stockhold_domain::Instant;
+
+/// Oldest table of keys that is trusted, in seconds. With an older one nobody knows which keys were revoked.
+pub const MAX_KEY_TABLE_AGE_SECONDS: i64 = 5;
+/// Longest credential that is read, in bytes.
+const MAX_CREDENTIAL_BYTES: usize = crate::jwt::MAX_TOKEN_BYTES;
+
+/// A caller, and the rate limit of its credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Who it is.
+    pub principal: Principal,
+    /// Its own rate limit, if its credential has one.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// Why a request has no caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuthenticationError {
+    /// The credential does not count: what is wrong, and a sentence for the caller.
+    Refused(CredentialFault, String),
+    /// The key is not in the table: read its record from the store, call [`Authenticator::add_key`], and try again once.
+    UnknownKey(KeyId),
+    /// The credential can't be checked at the moment.
+    Unavailable(String),
+}
+
+/// Everything that credentials are checked with.
+pub struct Authenticator {
+    root_key: Option<RootKey>,
+    issuers: Vec<Issuer>,
+    tokens: VerifiedTokens,
+    keys: RwLock<KeyTable>,
+    hold_tokens: RwLock<Option<HoldTokenKey>>,
+    anonymous: Arc<Caller>,
+    root: Arc<Caller>,
+}
+
+#[derive(Default)]
+struct KeyTable {
+    keys: HashMap<KeyId, KeyEntry>,
+    refreshed_at: Option<Instant>,
+}
+
+struct KeyEntry {
+    record: KeyRecord,
+    caller: Arc<Caller>,
+}
+
+impl Authenticator {
+    /// An authenticator of these settings, without API keys so far.
+    pub fn new(root_key: Option<RootKey>, issuers: Vec<Issuer>) -> Self {
+        let unlimited = |principal| Arc::new(Caller { principal, rate_limit: None });
+        Self {
+            root_key,
+            issuers,
+            tokens: VerifiedTokens::default(),
+            keys: RwLock::default(),
+            hold_tokens: RwLock::default(),
+            anonymous: unlimited(Principal::anonymous()),
+            root: unlimited(Principal::root()),
+        }
+    }
+
+    /// The configured issuers.
+    pub fn issuers(&self) -> &[Issuer] {
+        &self.issuers
+    }
+
+    /// Whether callers need a credential: there is a root key, an issuer or an API key, which may have ended.
+    pub fn is_required(&self) -> bool {
+        self.root_key.is_some() || !self.issuers.is_empty() || !self.read_keys().keys.is_empty()
+    }
+
+    /// Replaces the table of keys by all keys of the store, as they were at an instant.
+    pub fn refresh_keys(&self, records: Vec<KeyRecord>, at: Instant) {
+        let keys =
+            records.into_iter().filter_map(|record| Some((record.key_id, KeyEntry::new(record)?))).collect();
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) =
+            KeyTable { keys, refreshed_at: Some(at) };
+    }
+
+    /// Adds or replaces one key.
+    pub fn add_key(&self, record: KeyRecord) {
+        let key_id = record.key_id;
+        if let Some(entry) = KeyEntry::new(record) {
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).keys.insert(key_id, entry);
+        }
+    }
+
+    /// Sets the key that signs hold tokens.
+    pub fn set_hold_token_key(&self, key: HoldTokenKey) {
+        *self.hold_tokens.write().unwrap_or_else(PoisonError::into_inner) = Some(key);
+    }
+
+    /// The caller of a request. `address` is the caller's, behind trusted proxies.
+    pub fn authenticate(
+        &self,
+        authorization: Option<&[u8]>,
+        address: IpAddr,
+        now: Instant,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
+        let Some(authorization) = authorization else {
+            if !self.is_required() {
+                return Ok(Arc::clone(&self.anonymous));
+            }
+            let why = "This request needs a credential. Send it as Authorization: Bearer, followed by an API key or a token.";
+            return Err(refused(CredentialFault::Missing, why));
+        };
+        let credential = bearer(authorization)?;
+        if ApiKey::has_prefix(credential) {
+            return self.by_api_key(credential, address, now);
+        }
+        if HoldTokenKey::has_prefix(credential) {
+            return self.by_hold_token(credential);
+        }
+        if self.root_key.as_ref().is_some_and(|root| root.matches(credential)) {
+            return Ok(Arc::clone(&self.root));
+        }
+        if credential.split('.').count() == 3 {
+            return self.by_token(credential, now);
+        }
+        Err(refused(
+            CredentialFault::Malformed,
+            "The credential is no API key, no token and not the root key.",
+        ))
+    }
+
+    fn by_api_key(
+        &self,
+        text: &str,
+        address: IpAddr,
+        now: Instant,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
+        let key = ApiKey::parse(text)
+            .map_err(|error| refused(CredentialFault::Malformed, &format!("The credential {error}.")))?;
+        let key_id = KeyId::of(key.digest());
+        let table = self.read_keys();
+        let age = table.refreshed_at.map(|at| now.micros().saturating_sub(at.micros()));
+        if age.is_none_or(|age| age > MAX_KEY_TABLE_AGE_SECONDS * 1_000_000) {
+            return Err(AuthenticationError::Unavailable(
+                "the API keys could not be read in time".to_owned(),
+            ));
+        }
+        let entry = table.keys.get(&key_id).ok_or(AuthenticationError::UnknownKey(key_id))?;
+        if entry.record.digest != key.digest() {
+            return Err(refused(CredentialFault::Unknown, UNKNOWN_KEY));
+        }
+        if entry.record.revoked_at.is_some() {
+            return Err(refused(CredentialFault::Revoked, "The API key was revoked."));
+        }
+        if entry.record.has_ended(now) {
+            return Err(refused(CredentialFault::Expired, "The API key has expired."));
+        }
+        if !entry.record.allows_address(address) {
+            let why = format!("The API key may not be used from {address}.");
+            return Err(refused(CredentialFault::Network, &why));
+        }
+        Ok(Arc::clone(&entry.caller))
+    }
+
+    fn by_hold_token(&self, text: &str) -> Result<Arc<Caller>, AuthenticationError> {
+        let keys = self.hold_tokens.read().unwrap_or_else(PoisonError::into_inner);
+        let claims = keys.as_ref().and_then(|key| key.verify(text).ok());
+        let principal = claims.and_then(|claims| Principal::of_hold(claims.reservation));
+        let principal =
+            principal.ok_or_else(|| refused(CredentialFault::Malformed, "The hold token is not valid."))?;
+        Ok(Arc::new(Caller { principal, rate_limit: None }))
+    }
+
+    fn by_token(&self, token: &str, now: Instant) -> Result<Arc<Caller>, AuthenticationError> {
+        let now_seconds = u64::try_from(now.micros() / 1_000_000).unwrap_or(0);
+        let name = unverified_issuer(token).ok_or_else(|| {
+            refused(CredentialFault::Malformed, "The token is no JWT, or its claims can't be read.")
+        })?;
+        let issuer = self.issuers.iter().find(|issuer| issuer.name() == name);
+        let issuer = issuer.ok_or_else(|| refused_token(&JwtError::UnknownIssuer))?;
+        let verified = match self.tokens.find(token, now_seconds, issuer.keys_version()) {
+            Some(known) => known,
+            None => {
+                let checked = issuer.verify(token, now_seconds).map_err(|error| match error {
+                    JwtError::KeysUnavailable => AuthenticationError::Unavailable(error.to_string()),
+                    other => refused_token(&other),
+                })?;
+                self.tokens.insert(token, checked)
+            }
+        };
+        Ok(Arc::new(Caller { principal: verified.principal.clone(), rate_limit: None }))
+    }
+
+    fn read_keys(&self) -> std::sync::RwLockReadGuard<'_, KeyTable> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The text for a key that nobody knows.
+pub(crate) const UNKNOWN_KEY: &str = "There is no such API key.";
+
+impl KeyEntry {
+    /// `None` when the record's principal or limit can't be used, which the creation of keys prevents.
+    fn new(record: KeyRecord) -> Option<Self> {
+        let caller = Caller { principal: record.to_principal()?, rate_limit: record.limit().ok()? };
+        Some(Self { record, caller: Arc::new(caller) })
+    }
+}
+
+/// The refusal of a key that the store does not have either.
+pub fn unknown_key() -> AuthenticationError {
+    refused(CredentialFault::Unknown, UNKNOWN_KEY)
+}
+
+fn bearer(authorization: &[u8]) -> Result<&str, AuthenticationError> {
+    let malformed = |why: &str| refused(CredentialFault::Malformed, why);
+    let text = std::str::from_utf8(authorization).map_err(|_| malformed("The credential is no text."))?;
+    let scheme = text.get(.."Bearer ".len()).filter(|scheme| scheme.eq_ignore_ascii_case("Bearer "));
+    let credential = scheme.map(|scheme| text[scheme.len()..].trim());
+    let credential = credential
+        .filter(|credential| !credential.is_empty())
+        .ok_or_else(|| malformed("The Authorization header must be Bearer, a space and a credential."))?;
+    if credential.len() > MAX_CREDENTIAL_BYTES {
+        return Err(malformed("The credential is longer than 8,192 bytes."));
+    }
+    Ok(credential)
+}
+
+fn refused(fault: CredentialFault, why: &str) -> AuthenticationError {
+    AuthenticationError::Refused(fault, why.to_owned())
+}
+
+fn refused_token(error: &JwtError) -> AuthenticationError {
+    let fault = match error {
+        JwtError::Expired => CredentialFault::Expired,
+        JwtError::UnknownIssuer | JwtError::UnknownKey => CredentialFault::Unknown,
+        _ => CredentialFault::Malformed,
+    };
+    let text = error.to_string();
+    let mut why = text.get(..1).unwrap_or_default().to_uppercase();
+    why.push_str(text.get(1..).unwrap_or_default());
+    why.push('.');
+    refused(fault, &why)
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticator").field("issuers", &self.issuers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,224 @@
+//! API keys: made, stored, used, rolled and revoked; and what an attacker gets who has none.
+
+use std::net::{IpAddr, Ipv4Addr};
+use stockhold_domain::{Instant, Label};
+use stockhold_service::{
+    AuthenticationError, Authenticator, CredentialFault, HoldTokenClaims, HoldTokenKey, KeyAdminError, KeyId,
+    KeyRecord, MissingPermission, NewKeySpec, Principal, PrincipalKind, RootKey, Scope, create_key,
+    revoke_key, roll_key,
+};
+
+const ROOT: &str = "0123456789abcdef0123456789abcdef";
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn at(seconds: i64) -> Instant {
+    Instant::from_micros(1_800_000_000_000_000 + seconds * 1_000_000)
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn spec() -> NewKeySpec {
+    NewKeySpec {
+        name: "till 7".to_owned(),
+        principal: "shop".to_owned(),
+        scopes: texts(&["reservations:write", "reservations:read"]),
+        ..NewKeySpec::default()
+    }
+}
+
+fn bearer(text: &str) -> Vec<u8> {
+    format!("Bearer {text}").into_bytes()
+}
+
+fn authenticator() -> Authenticator {
+    let authenticator = Authenticator::new(Some(RootKey::new(ROOT).unwrap()), Vec::new());
+    authenticator.refresh_keys(Vec::new(), at(0));
+    authenticator
+}
+
+#[track_caller]
+fn fault(result: Result<std::sync::Arc<stockhold_service::Caller>, AuthenticationError>) -> CredentialFault {
+    match result {
+        Err(AuthenticationError::Refused(fault, why)) => {
+            assert!(why.ends_with('.'), "{why}");
+            fault
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn without_credentials_everybody_is_anonymous() {
+    let open = Authenticator::new(None, Vec::new());
+    assert!(!open.is_required());
+    let caller = open.authenticate(None, HERE, at(0)).unwrap();
+    assert_eq!(caller.principal.kind, PrincipalKind::Anonymous);
+    assert!(caller.principal.may(Scope::KeysAdmin));
+    // The first key closes the door.
+    let (record, text) = create_key(&caller.principal, &spec(), at(0)).unwrap();
+    open.refresh_keys(vec![record], at(0));
+    assert!(open.is_required());
+    assert_eq!(fault(open.authenticate(None, HERE, at(0))), CredentialFault::Missing);
+    assert!(open.authenticate(Some(&bearer(text.reveal())), HERE, at(0)).is_ok());
+}
+
+#[test]
+fn headers_that_are_no_credential() {
+    let authenticator = authenticator();
+    let check = |header: &[u8]| fault(authenticator.authenticate(Some(header), HERE, at(0)));
+    for header in [
+        &b""[..],
+        b"Bearer",
+        b"Bearer ",
+        b"Basic c2hvcDpzaG9w",
+        b"Bearer junk",
+        b"Bearer sh_live_short",
+        b"Bearer sh_hold_AAAA",
+        b"Bearer \xff\xfe",
+        b"Bearer a.b.c",
+        &bearer(&"x".repeat(9_000)),
+        &bearer(&ROOT[1..]),
+    ] {
+        assert_eq!(check(header), CredentialFault::Malformed, "{:?}", String::from_utf8_lossy(header));
+    }
+    let root = authenticator.authenticate(Some(&bearer(ROOT)), HERE, at(0)).unwrap();
+    assert_eq!(root.principal.kind, PrincipalKind::Root);
+    let lower = format!("bearer  {ROOT}");
+    assert!(authenticator.authenticate(Some(lower.as_bytes()), HERE, at(0)).is_ok());
+}
+
+#[test]
+fn a_key_from_its_creation_to_its_end() {
+    let authenticator = authenticator();
+    let mut wanted = spec();
+    wanted.expires_at = Some(at(100));
+    wanted.allowed_cidrs = Some(texts(&["127.0.0.0/8", "2001:db8::/32"]));
+    wanted.rate_limit = Some((10, 20));
+    let (record, text) = create_key(&Principal::root(), &wanted, at(0)).unwrap();
+    // What is stored has everything except the key.
+    let bytes = record.to_bytes();
+    assert_eq!(KeyRecord::from_bytes(&bytes).unwrap(), record);
+    assert!(!String::from_utf8_lossy(&bytes).contains(&text.reveal()["sh_live_".len()..]));
+    assert_eq!(KeyId::parse(&record.key_id.to_string()), Some(record.key_id));
+
+    let header = bearer(text.reveal());
+    let ask = |address: IpAddr, now| authenticator.authenticate(Some(&header), address, now);
+    assert_eq!(ask(HERE, at(0)), Err(AuthenticationError::UnknownKey(record.key_id)));
+    authenticator.add_key(record.clone());
+    let caller = ask(HERE, at(0)).unwrap();
+    assert_eq!(caller.principal.actor.as_str(), "key:shop");
+    assert!(caller.principal.may(Scope::ReservationsRead) && !caller.principal.may(Scope::InventoryRead));
+    assert_eq!(caller.rate_limit.map(stockhold_service::RateLimit::burst), Some(20));
+    assert!(ask("::ffff:127.0.0.1".parse().unwrap(), at(0)).is_ok());
+    assert_eq!(fault(ask("192.0.2.1".parse().unwrap(), at(0))), CredentialFault::Network);
+    // Of a table that is too old nobody knows which keys were revoked.
+    assert!(ask(HERE, at(5)).is_ok());
+    assert!(matches!(ask(HERE, at(6)), Err(AuthenticationError::Unavailable(_))));
+    authenticator.refresh_keys(vec![record.clone()], at(98));
+    assert!(ask(HERE, at(99)).is_ok());
+    assert_eq!(fault(ask(HERE, at(100))), CredentialFault::Expired);
+    authenticator.refresh_keys(vec![revoke_key(&record, at(99))], at(99));
+    assert_eq!(fault(ask(HERE, at(99))), CredentialFault::Revoked);
+}
+
+#[test]
+fn a_rolled_key_keeps_its_rights_and_its_principal() {
+    let mut wanted = spec();
+    wanted.locations = Some(texts(&["hub-2", "hub-1", "hub-2"]));
+    let (old, _) = create_key(&Principal::root(), &wanted, at(0)).unwrap();
+    let ((new, text), ended) = roll_key(&Principal::root(), &old, 60, at(10)).unwrap();
+    assert_eq!((new.rolled_from, new.created_at), (Some(old.key_id), at(10)));
+    assert_ne!(new.key_id, old.key_id);
+    assert_eq!(
+        (&new.scopes, &new.restrictions, &new.principal),
+        (&old.scopes, &old.restrictions, &old.principal)
+    );
+    assert_eq!(new.restrictions.locations.as_deref().unwrap().len(), 2);
+    assert_eq!((ended.expires_at, ended.revoked_at), (Some(at(70)), None));
+    let authenticator = authenticator();
+    authenticator.refresh_keys(vec![new, ended.clone()], at(11));
+    assert!(authenticator.authenticate(Some(&bearer(text.reveal())), HERE, at(11)).is_ok());
+    // Without an overlap the old key ends at once. An ended key is not rolled.
+    let (_, ended_now) = roll_key(&Principal::root(), &old, 0, at(10)).unwrap();
+    assert!(ended_now.has_ended(at(10)));
+    assert!(matches!(roll_key(&Principal::root(), &ended_now, 0, at(11)), Err(KeyAdminError::Ended)));
+    assert!(matches!(roll_key(&Principal::root(), &old, 2_592_001, at(10)), Err(KeyAdminError::Invalid(..))));
+    // An old key that ends sooner by itself still does.
+    let mut soon = old.clone();
+    soon.expires_at = Some(at(20));
+    assert_eq!(roll_key(&Principal::root(), &soon, 60, at(10)).unwrap().1.expires_at, Some(at(20)));
+}
+
+#[test]
+fn nobody_gives_what_they_lack() {
+    let mut admin = spec();
+    admin.scopes = texts(&["keys:admin", "inventory:read"]);
+    admin.locations = Some(texts(&["hub-1"]));
+    admin.channels = Some(texts(&["web"]));
+    let (record, _) = create_key(&Principal::root(), &admin, at(0)).unwrap();
+    let admin = record.to_principal().unwrap();
+    let refused = |change: &dyn Fn(&mut NewKeySpec)| {
+        let mut wanted = spec();
+        wanted.scopes = texts(&["inventory:read"]);
+        wanted.locations = Some(texts(&["hub-1"]));
+        wanted.channels = Some(texts(&["web"]));
+        change(&mut wanted);
+        create_key(&admin, &wanted, at(0)).err().map(|error| match error {
+            KeyAdminError::Missing(missing) => missing,
+            other => panic!("{other:?}"),
+        })
+    };
+    let label = |text: &str| Some(Label::new(text).unwrap());
+    assert_eq!(refused(&|_| {}), None);
+    assert_eq!(
+        refused(&|wanted| wanted.scopes = texts(&["sale:admin"])),
+        Some(MissingPermission::Scope(Scope::SaleAdmin))
+    );
+    assert_eq!(refused(&|wanted| wanted.locations = None), Some(MissingPermission::Location(None)));
+    assert_eq!(
+        refused(&|wanted| wanted.locations = Some(texts(&["hub-1", "hub-2"]))),
+        Some(MissingPermission::Location(label("hub-2")))
+    );
+    assert_eq!(refused(&|wanted| wanted.channels = None), Some(MissingPermission::Channel(None)));
+    // A roll gives the rights of the old key, so it needs them too.
+    let (strong, _) = create_key(&Principal::root(), &spec(), at(0)).unwrap();
+    assert!(matches!(roll_key(&admin, &strong, 0, at(0)), Err(KeyAdminError::Missing(_))));
+}
+
+#[test]
+fn requests_that_are_invalid() {
+    let pointer = |change: &dyn Fn(&mut NewKeySpec)| {
+        let mut wanted = spec();
+        change(&mut wanted);
+        match create_key(&Principal::root(), &wanted, at(0)) {
+            Err(KeyAdminError::Invalid(pointer, _)) => pointer,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(pointer(&|wanted| wanted.name.clear()), "/name");
+    assert_eq!(pointer(&|wanted| wanted.principal = "x".repeat(125)), "/principal");
+    assert_eq!(pointer(&|wanted| wanted.scopes.clear()), "/scopes");
+    assert_eq!(pointer(&|wanted| wanted.scopes.push("root".to_owned())), "/scopes/2");
+    assert_eq!(pointer(&|wanted| wanted.locations = Some(Vec::new())), "/locations");
+    assert_eq!(pointer(&|wanted| wanted.channels = Some(texts(&["web", ""]))), "/channels/1");
+    assert_eq!(pointer(&|wanted| wanted.channels = Some(vec!["web".to_owned(); 257])), "/channels");
+    assert_eq!(pointer(&|wanted| wanted.allowed_cidrs = Some(texts(&["10.0.0.0/99"]))), "/allowed_cidrs/0");
+    assert_eq!(pointer(&|wanted| wanted.rate_limit = Some((0, 1))), "/rate_limit");
+    assert_eq!(pointer(&|wanted| wanted.expires_at = Some(at(0))), "/expires_at");
+}
+
+#[test]
+fn hold_tokens_stand_for_one_reservation() {
+    let authenticator = authenticator();
+    let key = HoldTokenKey::new(&[7; 32]);
+    let claims =
+        HoldTokenClaims { reservation: stockhold_domain::ReservationId::from_u128(9), generation: 0 };
+    let header = bearer(&key.sign(claims));
+    assert_eq!(fault(authenticator.authenticate(Some(&header), HERE, at(0))), CredentialFault::Malformed);
+    authenticator.set_hold_token_key(key);
+    let caller = authenticator.authenticate(Some(&header), HERE, at(0)).unwrap();
+    assert_eq!(caller.principal.kind, PrincipalKind::Hold(claims.reservation));
+    assert!(caller.principal.scopes.is_empty());
+}
