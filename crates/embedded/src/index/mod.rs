@@ -31,8 +31,8 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
 use stockhold_domain::{Hold, Instant, Item, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::codec::{self, Reader};
-use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
+use stockhold_store::{StartProgress, StartStep, fault};
 
 const FORMAT: i64 = 1;
 /// The bytes of a page of a new index. An existing index keeps its page size. Each page costs two system calls to write
@@ -147,7 +147,11 @@ pub(crate) struct Index {
 impl Index {
     /// Opens the index for writing, and creates an empty one if there is none. Also returns the active reservations,
     /// whose lines use interned keys.
-    pub(crate) fn open(file: &Path, keys: &ItemKeyInterner) -> Result<(Self, Vec<Hold>), OpenError> {
+    pub(crate) fn open(
+        file: &Path,
+        keys: &ItemKeyInterner,
+        progress: &StartProgress,
+    ) -> Result<(Self, Vec<Hold>), OpenError> {
         let schema = [
             SCHEMA,
             segments::SCHEMA,
@@ -158,10 +162,21 @@ impl Index {
         .concat();
         // The log restores what a power cut takes away, so transactions are not synced.
         let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), &schema, "NORMAL")?;
-        Self::read(db, file, keys).map_err(|damage| damage.into_open_error(file))
+        Self::read(db, file, keys, progress).map_err(|damage| damage.into_open_error(file))
     }
 
-    fn read(db: Connection, file: &Path, keys: &ItemKeyInterner) -> Result<(Self, Vec<Hold>), IndexError> {
+    /// Opens the index for a test, which looks at no active reservations.
+    #[cfg(test)]
+    pub(crate) fn open_in_test(file: &Path) -> Self {
+        Self::open(file, &ItemKeyInterner::default(), &StartProgress::default()).unwrap().0
+    }
+
+    fn read(
+        db: Connection,
+        file: &Path,
+        keys: &ItemKeyInterner,
+        progress: &StartProgress,
+    ) -> Result<(Self, Vec<Hold>), IndexError> {
         let mut state = read_state(&db)?;
         if state == IndexState::default() {
             // The index is new. Its first write stores this key.
@@ -169,7 +184,8 @@ impl Index {
                 .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?
                 .random();
         }
-        let mut loaded = segments::load(&db, state.active.stored, keys)?;
+        progress.begin(StartStep::LoadReservations, Some(state.active.stored));
+        let mut loaded = segments::load(&db, state.active.stored, keys, progress)?;
         let active = loaded.take_holds(state.active)?;
         let index = Self {
             keys: RunSet::load::<KeyRuns>(&db)?,
