@@ -6,7 +6,7 @@ use crate::engine::published::PublishedItems;
 use crate::error::OpenError;
 use crate::files;
 use crate::index::backlog::IndexBacklog;
-use crate::index::item_key_interner::ItemKeyInterner;
+use crate::index::item_key_interner::{FrozenInterner, ItemKeyInterner};
 use crate::index::{Index, PAUSE_EVERYTHING};
 use crate::limits::RUN_KEYS;
 use crate::log::batch::Batch;
@@ -18,7 +18,7 @@ use crate::start::incomplete_copy;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use stockhold_domain::{Hold, ItemKey, State, Transition};
+use stockhold_domain::{Event, Hold, ItemKey, State, Transition};
 use stockhold_store::{StartProgress, StartStep, fault};
 
 /// The weight beyond the index that a start writes into the index before it reads on. A smaller weight is left to the
@@ -26,6 +26,9 @@ use stockhold_store::{StartProgress, StartStep, fault};
 const CHUNK_WEIGHT: u64 = if fault::ENABLED { 50 } else { 200_000 };
 /// The keys beyond the index that a start writes into the index as a run.
 const START_KEYS: usize = if fault::ENABLED { 16 } else { RUN_KEYS };
+
+/// Room is made for at most this many items before they are read: the number comes from a file.
+const MAX_PREALLOCATED_ITEMS: u64 = 16_000_000;
 
 /// The result of a recovery.
 pub(crate) struct RecoveredStore {
@@ -79,7 +82,7 @@ fn recover_in(
 
     fault!("start.end_checked" => injected_error());
     let mut memory = Memory::default();
-    load(&index, active, &keys, &mut memory, progress)
+    let mut item_keys = load(&index, active, &keys, &mut memory, progress)
         .map_err(|damage| damage.into_open_error(&index.file))?;
     let state = index.state;
     let (indexed, keyed) = (state.indexed, state.keyed);
@@ -101,6 +104,7 @@ fn recover_in(
     progress.begin(StartStep::ApplyLog, Some(last.saturating_sub(from.number)));
     log.for_each_batch(from.number, from.sum, |mut batch, sum| {
         fault!("start.applying" => "a fault point".to_owned());
+        item_keys.extend(batch.events.iter().filter_map(|event| new_item(&memory, event)));
         replay(&mut memory, &mut head, indexed_head, keyed, &mut batch, sum);
         progress.add(1);
         backlog.add_batch(batch, sum);
@@ -140,10 +144,7 @@ fn recover_in(
 
     fault!("start.room_made" => injected_error());
     progress.begin(StartStep::SortItems, None);
-    let published = PublishedItems::default();
-    for item in memory.items() {
-        published.put(item.clone());
-    }
+    let published = PublishedItems::new(memory.items(), item_keys);
     published.set_newest(head.next_position - 1);
     sync_dir(dir)?;
     Ok(RecoveredStore { lock, log, marker, backlog, memory, published, head })
@@ -208,20 +209,33 @@ fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<SyncedBatch
     }
 }
 
+/// The key of an item that an event makes.
+fn new_item(memory: &Memory, event: &Event) -> Option<ItemKey> {
+    let Transition::Stock { item, .. } = &event.transition else { return None };
+    memory.item(&item.key).ok().flatten().is_none().then(|| item.key.clone())
+}
+
+/// Loads the index into memory. Returns the keys of its items, in order.
 fn load(
     index: &Index,
     active: Vec<Hold>,
     keys: &ItemKeyInterner,
     memory: &mut Memory,
     progress: &StartProgress,
-) -> Result<(), crate::error::IndexError> {
-    progress.begin(StartStep::LoadItems, Some(index.state.items.rows));
+) -> Result<Vec<ItemKey>, crate::error::IndexError> {
+    let items = index.state.items.rows;
+    progress.begin(StartStep::LoadItems, Some(items));
+    let room = usize::try_from(items.min(MAX_PREALLOCATED_ITEMS)).unwrap_or(0);
+    let mut item_keys = Vec::with_capacity(room);
+    memory.reserve_items(room);
     let mut pauses = Vec::new();
     crate::index::load_items_and_pauses(
         &index.db,
         index.state,
-        keys,
+        // Each item has one row.
+        &FrozenInterner(keys),
         |item| {
+            item_keys.push(item.key.clone());
             memory.put_item(item);
             progress.add(1);
         },
@@ -236,7 +250,7 @@ fn load(
         memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);
     }
     memory.load_active(active);
-    Ok(())
+    Ok(item_keys)
 }
 
 #[cfg(test)]
