@@ -22,6 +22,18 @@ pub(crate) struct PublishedItems {
 }
 
 impl PublishedItems {
+    /// The items of a start. `keys` has at least their keys. It costs least if the keys are nearly in order.
+    pub(crate) fn new<'a>(items: impl ExactSizeIterator<Item = &'a Item>, keys: Vec<ItemKey>) -> Self {
+        let mut slots = Slots::with_capacity_and_hasher(items.len(), RandomState::default());
+        slots.extend(items.map(|item| (item.key.clone(), Arc::new(Mutex::new(item.clone())))));
+        // A tree that is built from sorted keys is compact, and takes no search for each key.
+        let mut order: BTreeSet<ItemKey> = keys.into_iter().collect();
+        if order.len() > slots.len() {
+            order.retain(|key| slots.contains_key(key));
+        }
+        Self { slots: RwLock::new(slots), order: RwLock::new(order), newest: AtomicU64::default() }
+    }
+
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         self.slot(key).map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }

@@ -180,10 +180,8 @@ impl Machine {
         if !start.clamps_clock {
             at.at = LogHead::default().at;
         }
-        let published = PublishedItems::default();
-        for item in memory.items() {
-            published.put(item.clone());
-        }
+        let keys = memory.items().map(|item| item.key.clone()).collect();
+        let published = PublishedItems::new(memory.items(), keys);
         published.set_newest(at.next_position - 1);
         let mut core = Core::new(memory, start.rules.clone(), at, backlog.fold.weight);
         core.trace = DecisionTrace::recording();
