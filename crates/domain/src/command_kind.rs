@@ -1,4 +1,4 @@
-//! What kinds of commands there are, and what each kind takes: one table for stores, metrics and tests.
+//! The kinds of commands and their properties: one table for stores, metrics and tests.
 
 use crate::command::Command;
 use crate::id::ReservationId;
@@ -80,7 +80,7 @@ impl CommandKind {
 }
 
 impl Command {
-    /// Its kind.
+    /// The kind of this command.
     pub const fn kind(&self) -> CommandKind {
         match self {
             Self::Reserve(_) => CommandKind::Reserve,
@@ -97,7 +97,7 @@ impl Command {
         }
     }
 
-    /// The existing reservation that it names.
+    /// The existing reservation that the command names.
     pub const fn reservation(&self) -> Option<ReservationId> {
         match self {
             Self::Confirm(confirm) => Some(confirm.id),
@@ -114,7 +114,8 @@ impl Command {
         }
     }
 
-    /// The item whose own record it changes: stock, settings, units or pause. Reservations move counters and do not count.
+    /// The item whose own record the command changes: stock, settings, units or pause. Commands of reservations change
+    /// only counters, so they return `None`.
     pub const fn changed_item(&self) -> Option<&ItemKey> {
         match self {
             Self::SetStock(set) => Some(&set.item),

@@ -1,12 +1,12 @@
 //! The rules of Stockhold.
 //!
-//! [`decide`] takes the state, one command and the time, and yields an outcome and the events that make it
-//! so. Nothing here reads a clock, a file, a socket or a random number, spawns, waits or serializes: the crate
-//! is `no_std` and has no dependencies, which is how the compiler proves it.
+//! [`decide`] takes the state, one command and the time. It returns an outcome and the events that bring it about.
+//! Nothing here reads a clock, a file, a socket or a random number, starts a thread, waits or serializes. The crate is
+//! `no_std` and has no dependencies, so the compiler proves this.
 //!
-//! Reading order: the words ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), the things ([`Item`],
-//! [`Hold`], [`Unit`]), what is asked ([`Command`]) and answered ([`Outcome`], [`Rejection`]), what happened ([`Event`]),
-//! how the rules see the world ([`Pool`], [`State`]), the rules ([`decide`]).
+//! Reading order: names and times ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), entities ([`Item`],
+//! [`Hold`], [`Unit`]), commands ([`Command`]) and their results ([`Outcome`], [`Rejection`]), events ([`Event`]), the
+//! state that the rules read ([`Pool`], [`State`]), and the rules ([`decide`]).
 #![no_std]
 
 extern crate alloc;

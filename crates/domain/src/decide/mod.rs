@@ -21,10 +21,10 @@ use alloc::vec::Vec;
 
 pub use footprint::footprint;
 
-/// What a batch of commands did, to be committed at once.
+/// The effects of a batch of commands. A store commits them at once.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
     /// The keys that were used.
     pub keys: Vec<KeyRecord>,
@@ -39,7 +39,7 @@ impl Effects {
         self.events.is_empty() && self.keys.is_empty()
     }
 
-    /// Lines of the holds in `events`, and units with ids: with their number, what tells how large a batch has become.
+    /// Lines and units with ids in `events`. Together with the number of events, this is the size of the batch.
     pub fn lines(&self) -> u32 {
         self.lines
     }

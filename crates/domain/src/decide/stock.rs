@@ -1,4 +1,4 @@
-//! What operators do: set and adjust stock, pause and resume.
+//! Commands of operators: set and adjust stock, pause and resume.
 
 use super::{CommandContext, DecideError, add, next_sequence};
 use crate::command::{AdjustStock, SetSale, SetStock};
@@ -46,7 +46,7 @@ pub(super) fn set<S: State>(
     changed(context, item, total, StockChange::Set, now)
 }
 
-/// How units are told apart, which stays as it was, and how many there are to be.
+/// The mode, which never changes, and the total that the command asks for.
 fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejection> {
     let mode = before.map(|item| item.mode);
     if let (Some(mode), Some(asked)) = (mode, command.mode)
@@ -145,10 +145,10 @@ pub(super) fn adjust<S: State>(
     changed(context, before, total, change, now)
 }
 
-// The words above name it.
+// The error texts above contain this limit.
 const _: () = assert!(TOTAL_UNITS == 1_000_000_000_000);
 
-/// Makes an operator's change of an item.
+/// Applies an operator's change to an item.
 pub(super) fn changed<S: State>(
     context: &mut CommandContext<'_, S>,
     before: Item,

@@ -1,4 +1,4 @@
-//! Units with ids: what operators do with them, and what a reserve is offered of them.
+//! Units with ids: the commands of operators, and the choice of units for a reserve.
 
 use super::hold::expire;
 use super::stock::changed;
@@ -21,12 +21,12 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a line can have of what it asks for.
+/// What is available for a requested line.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
-    /// Units, at most as many as asked for.
+    /// Number of units, at most the requested number.
     pub(super) quantity: u64,
-    /// Which, where they have ids.
+    /// The units, where units have ids.
     pub(super) units: Option<Vec<LineUnit>>,
     /// Named units that are not available.
     pub(super) taken: Vec<Label>,
@@ -34,7 +34,7 @@ pub(super) struct Offer {
     pub(super) unknown: Vec<Label>,
 }
 
-/// What there is for a wish on an item whose units have ids, as things are.
+/// What is available now for a line of an item whose units have ids.
 pub(super) fn offer<S: State>(
     context: &CommandContext<'_, S>,
     item: &Item,
@@ -83,12 +83,12 @@ pub(super) fn offer<S: State>(
     Ok(Offer { quantity: units.len() as u64, units: Some(units), taken, unknown })
 }
 
-/// The version after this one.
+/// The next version.
 pub(super) fn next_version(version: u64) -> Result<u64, DecideError> {
     super::add(version, 1)
 }
 
-/// The holds that have these units and are due, the earliest first.
+/// The due holds of these units, the earliest deadline first.
 pub(super) fn due_holders<S: State>(
     context: &CommandContext<'_, S>,
     item: &ItemKey,
@@ -167,7 +167,7 @@ pub(super) fn add<S: State>(
     }
 }
 
-/// What is wrong with units by themselves.
+/// Checks new units without looking at the item.
 fn validate(units: &[NewUnit]) -> Result<(), Rejection> {
     if units.is_empty() || units.len() > UNITS_AT_ONCE {
         let detail = format!("must be 1 to {UNITS_AT_ONCE} units, and is {}", units.len());
@@ -230,7 +230,7 @@ pub(super) fn retire<S: State>(
     changed(context, item, total_units, StockChange::UnitRetired(unit), now)
 }
 
-/// An item whose units have ids.
+/// Loads an item, and refuses one whose units have no ids.
 fn item_with_ids<S: State>(
     context: &CommandContext<'_, S>,
     key: &ItemKey,
