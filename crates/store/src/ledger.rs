@@ -88,7 +88,7 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
     vec![format!("{:?}: {change:?} does not follow from the item before it", after.key)]
 }
 
-/// Whether more is promised than exists.
+/// Whether more units are promised than exist.
 pub fn is_oversold(counters: &StockCounters) -> bool {
     u128::from(counters.held) + u128::from(counters.confirmed_sold) > u128::from(counters.total_units)
 }
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Written out once more, since the checks and the rules share the mapping.
+    /// Written again by hand, because the checks and the rules share the mapping.
     #[test]
     fn each_transition_moves_the_counters_that_it_should() {
         let returned = || HoldChange::Returned {

@@ -1,8 +1,8 @@
-//! The reference model: the rules once more, as slowly and plainly as they can be said, so that [`decide`] and every
-//! store can be held against something that shares no code with them.
+//! The reference model: a second implementation of the rules, slow and simple. [`decide`] and every store are compared
+//! with it. It shares no code with them.
 //!
-//! It keeps reservations in one list and never a sum of them: what is held and sold is counted again for every
-//! question, in numbers that can't overflow. It must never be made fast, and never call the rules that it judges.
+//! It keeps reservations in one list and no sums. Held and sold units are counted again for every query, in numbers
+//! that can't overflow. It must never be made fast, and it must never call the rules that it checks.
 //!
 //! [`decide`]: stockhold_domain::decide
 
@@ -26,7 +26,7 @@ use stockhold_domain::{
     limits,
 };
 
-/// All that a model knows of an item. What is held and sold is not here: it is counted from the reservations.
+/// An item in the model. Held and sold units are not stored, because they are counted from the reservations.
 #[derive(Clone, Debug)]
 struct Record {
     key: ItemKey,
@@ -42,8 +42,8 @@ struct Record {
 
 /// Predicts the exact outcome of any command.
 ///
-/// It trusts the instants that it is given: what a store does with a clock that steps back (the floor may be the item's
-/// or the whole store's) is the store's to choose, so a caller that steps the clock back floors it first.
+/// It uses the instants that it is given. A store may clamp a clock that steps back for each item or for the whole
+/// store, so a caller whose clock steps back clamps it first.
 #[derive(Clone, Debug)]
 pub struct Model {
     rules: HoldLimits,
@@ -54,14 +54,14 @@ pub struct Model {
 }
 
 impl Model {
-    /// An empty shop.
+    /// A model without items.
     pub fn new(rules: HoldLimits) -> Self {
         Self { rules, records: Vec::new(), holds: Vec::new(), used: Vec::new(), paused: Vec::new() }
     }
 
-    /// What a store answers to this command. Never [`Outcome::Later`]: a store runs such a command again by itself.
+    /// The outcome of a command. It is never [`Outcome::Later`], because a store runs such a command again by itself.
     pub fn run(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
-        // Setting and pausing are the same done twice, so they take no key.
+        // Setting and pausing have the same effect when they are repeated, so they take no key.
         let keyless = matches!(
             envelope.command,
             Command::SetStock(_)
@@ -95,8 +95,8 @@ impl Model {
         }
     }
 
-    /// Runs a command as if its key had never been used, as a store may when it has kept the key for its time. Where that
-    /// does not use the key anew, it may be known again later.
+    /// Runs a command as if its key had never been used. A store may do so when the key's retention has passed. If the
+    /// command does not store the key again, the store may still find the old one later.
     pub fn run_without_key_record(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
         let known =
             |used: &(KeyHash, Fingerprint, KeyTarget)| envelope.key.is_some_and(|key| key.hash == used.0);
@@ -108,7 +108,7 @@ impl Model {
         outcome
     }
 
-    /// An item as it is now.
+    /// The current state of an item.
     pub fn item(&self, key: &ItemKey) -> Option<Item> {
         let record = self.records.iter().find(|record| record.key == *key)?;
         let count = |number: i128| u64::try_from(number).expect("a figure that fits its type");
@@ -130,7 +130,7 @@ impl Model {
         })
     }
 
-    /// A reservation as it is now.
+    /// The current state of a reservation.
     pub fn hold(&self, id: ReservationId) -> Option<Hold> {
         self.holds.iter().find(|hold| hold.id == id).cloned()
     }
@@ -140,7 +140,7 @@ impl Model {
         self.records.iter().filter_map(|record| self.item(&record.key)).collect()
     }
 
-    /// Every reservation that was ever made, oldest first.
+    /// All reservations, the oldest first.
     pub fn holds(&self) -> &[Hold] {
         &self.holds
     }
@@ -172,7 +172,7 @@ impl Model {
         }
     }
 
-    // Counting.
+    // Counts.
 
     fn held(&self, key: &ItemKey) -> i128 {
         let mut units = 0;
@@ -203,7 +203,7 @@ impl Model {
         (record.total - self.sold(&record.key) - self.held(&record.key) - kept).max(0)
     }
 
-    /// Active reservations of an item: (deadline, id), earliest first.
+    /// Active reservations of an item as (deadline, id), the earliest deadline first.
     fn active(&self, key: &ItemKey) -> Vec<(Instant, ReservationId)> {
         let mut found: Vec<_> = self
             .holds
@@ -267,7 +267,8 @@ impl Model {
             return Err(Rejection::QuantityLimit { item: None, requested, limit: limits::BASKET_UNITS });
         }
 
-        // Item by item in the basket's order, and of one item the earliest first: the order shows in sequences.
+        // Item by item in the order of the basket, and for one item the earliest deadline first. The sequences show
+        // this order.
         for (n, (requested_line, record)) in requested_lines.iter().zip(&known).enumerate() {
             let choice = asked.basket.selection(n);
             while self.offer(record, requested_line, choice).quantity < requested_line.quantity {
@@ -289,7 +290,7 @@ impl Model {
         if !enough {
             return Err(Rejection::InsufficientInventory(short));
         }
-        // The times of what is held count; every line of it has its record.
+        // Only lines that get units limit the times.
         let granted: Vec<&Record> =
             known.iter().filter(|record| lines.iter().any(|line| line.item == record.key)).collect();
         let max = granted.iter().map(|s| self.max_hold(s)).min().expect("a line");
@@ -316,7 +317,8 @@ impl Model {
         Ok(hold)
     }
 
-    /// What each wish gets, as things are; where that is not all of it, what falls short and which units are taken.
+    /// What each requested line gets now. For lines that do not get everything: the shortage and the units that are
+    /// taken.
     fn grant_lines(
         &self,
         asked: &Reserve,
@@ -375,7 +377,7 @@ impl Model {
     }
 }
 
-/// The model makes no events; [`same`] leaves them out.
+/// The model makes no events, and [`same`] ignores their ids.
 const NO_EVENT: EventId = EventId::from_u128(0);
 
 fn invalid(pointer: &str) -> Rejection {

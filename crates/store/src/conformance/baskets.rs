@@ -1,4 +1,4 @@
-//! What a basket may hold and what becomes of its lines.
+//! The lines of baskets: their limits, their sums and their results.
 
 use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{
@@ -110,7 +110,7 @@ fn times_of_what_is_held(world: &mut dyn World) -> Checked {
         ensure_eq!(hold.lines.len(), 1, "one line is left out");
         ensure_eq!((hold.expires_at, hold.terms.max_expires_at), expected, "deadlines of {ttl:?}");
     }
-    // What can be asked for is judged before it is known what there is.
+    // The limits of a request are checked before the stock.
     let refused = case.expect_refused(reserve(Some(11), &[(&kept, 1), (&gone, 1)]))?;
     ensure_eq!(refused, Rejection::TtlTooLong { max: seconds(10) }, "11 s");
     case.expect_done(with(&gone, 1, 5, 10))?;

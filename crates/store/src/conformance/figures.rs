@@ -1,4 +1,4 @@
-//! What operators do to an item's figures and settings, and where figures end.
+//! Changes of an item's stock and settings by operators, and the limits of counters.
 
 use super::case_context::{CaseContext, Checked, SECOND, deadline};
 use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_stock, stock_of};
@@ -113,7 +113,7 @@ fn taken_back(world: &mut dyn World) -> Checked {
     Ok(())
 }
 
-/// Without a total, settings are changed whatever stock moves meanwhile.
+/// A change of settings without a total succeeds while stock changes.
 fn total_left_out(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let key = case.maker.item("a");
@@ -213,7 +213,7 @@ fn expected_presence(world: &mut dyn World) -> Checked {
     for expected in [Precondition::Absent, any_of(&[2, 3]), any_of(&[])] {
         ensure_eq!(case.expect_refused(set(7, expected.clone()))?, there, "{expected:?} of version 1");
     }
-    // Not what is set already either: the caller meant to create it.
+    // It is refused even if the values are equal, because the caller intended to create the item.
     ensure_eq!(case.expect_refused(set(5, Precondition::Absent))?, there, "created again");
     ensure_eq!(case.item(set(7, Precondition::Exists))?.version, 2, "whatever its version");
     ensure_eq!(case.item(set(8, any_of(&[7, 2])))?.version, 3, "one of several versions");

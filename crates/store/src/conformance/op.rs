@@ -1,5 +1,5 @@
-//! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists; a [`OpContext`] turns them
-//! into envelopes about the few items and the reservations that there are, so that contention is constant.
+//! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists. An [`OpContext`]
+//! turns them into envelopes about few items and existing reservations, so that commands conflict often.
 
 use super::maker::{self, Maker, label, seconds};
 use super::random::Random;
@@ -9,7 +9,7 @@ use stockhold_domain::{
     SetStock, UnitSelection, limits,
 };
 
-/// One command to be. Small numbers choose among what exists; see [`OpContext::envelope`].
+/// A command in small numbers, which select among what exists. See [`OpContext::envelope`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Reserve: items and quantities, the same item twice too.
@@ -18,56 +18,56 @@ pub enum Op {
         lines: Vec<(u8, u8)>,
         /// Seconds.
         ttl: Option<u32>,
-        /// What there is, or all.
+        /// Partial fulfilment.
         partial: bool,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Confirm.
     Confirm {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
         /// Which of two orders.
         order: Option<u8>,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Release.
     Release {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Extend.
     Extend {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
         /// Seconds.
         ttl: u32,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Return: everything, or items and quantities.
     Return {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
         /// (item, quantity).
         lines: Option<Vec<(u8, u8)>>,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Set stock.
     SetStock {
         /// Which item.
         item: u8,
-        /// Units; as many as there are when left out.
+        /// Units. Without it, the total stays.
         total: Option<u8>,
-        /// Units kept from sale.
+        /// Units that are kept back.
         safety_stock: Option<u8>,
-        /// Seconds; 0 takes it back.
+        /// Seconds. 0 clears the setting.
         default_ttl: Option<u32>,
-        /// Seconds; 0 takes it back.
+        /// Seconds. 0 clears the setting.
         max_hold: Option<u32>,
         /// The version expected.
         version: Option<u8>,
@@ -76,51 +76,51 @@ pub enum Op {
     AdjustStock {
         /// Which item.
         item: u8,
-        /// By how much; 0 stands for 1.
+        /// The difference. 0 stands for 1.
         delta: i8,
         /// The version expected.
         version: Option<u8>,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Pause or resume.
     SetSale {
-        /// 0 everything, 1 and 2 a location, the rest an item.
+        /// 0 is everything, 1 and 2 are locations, and the rest are items.
         scope: u8,
         /// Pause.
         paused: bool,
     },
-    /// Reserve units of the hall, with a counted line beside them or not.
+    /// Reserve units of the item whose units have ids, with or without a counted line.
     ReserveUnits {
         /// How many.
         count: u8,
         /// How they are chosen.
         how: u8,
-        /// What chooses among sections, ids and the like.
+        /// Selects sections, ids and other parts.
         which: u8,
-        /// A line of the first item too.
+        /// Whether there is a line of the first item.
         counted: bool,
         /// Seconds.
         ttl: u32,
-        /// What there is, or all.
+        /// Partial fulfilment.
         partial: bool,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
-    /// Make the hall, with no units yet.
+    /// Create the item whose units have ids, without units.
     CreateUnitItem,
-    /// Add units to the hall.
+    /// Add units to the item whose units have ids.
     AddUnits {
-        /// Which row, and with it which section.
+        /// The row, which decides the section.
         row: u8,
-        /// Of which seats.
+        /// The first seat.
         first: u8,
         /// How many.
         count: u8,
         /// Whether they are given positions.
         placed: bool,
     },
-    /// Retire a unit of the hall.
+    /// Retire a unit.
     RetireUnit {
         /// Which row.
         row: u8,
@@ -129,33 +129,33 @@ pub enum Op {
     },
     /// Return units by their ids.
     ReturnUnits {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
         /// Which.
         which: u8,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Sweep.
     Sweep,
-    /// A request with a key, sent once more.
+    /// A repeated request with a key.
     Retry {
-        /// How many such requests ago.
+        /// How many such requests before the newest.
         sent: u8,
     },
 }
 
-/// Rows of the hall, and the most seats of one: few, so that buyers meet.
+/// Rows, and most seats of a row. Both are small, so that requests conflict.
 const ROWS: u8 = 3;
 const SEATS: u8 = 6;
-/// Reservations that commands are about: the newest so many.
+/// Reservations that commands name: this many newest ones.
 const RECENT: usize = 12;
-/// Keys in use: so few that they meet.
+/// Number of keys. It is small, so that keys are used again.
 const KEYS: u8 = 6;
-/// One command in so many names a reservation that never was.
+/// One of this many commands names a reservation that never existed.
 const UNKNOWN: u8 = 31;
 
-/// What a history is about.
+/// The items and reservations of a history.
 #[derive(Clone, Debug)]
 pub struct OpContext {
     maker: Maker,
@@ -165,7 +165,7 @@ pub struct OpContext {
 }
 
 impl OpContext {
-    /// Four items at two locations; the last never exists until something sets it.
+    /// Four items at two locations. The last one does not exist until a command creates it.
     pub fn new(seed: u64, prefix: &str) -> Self {
         let maker = Maker::new(seed, prefix);
         let hub = maker.location("hub");
@@ -178,24 +178,24 @@ impl OpContext {
         Self { maker, items, holds: Vec::new(), sent: Vec::new() }
     }
 
-    /// The same with an item whose units have ids, the last.
+    /// The same, and the last item has units with ids.
     pub fn with_unit_item(seed: u64, prefix: &str) -> Self {
         let mut context = Self::new(seed, prefix);
         context.items.push(context.maker.item("hall"));
         context
     }
 
-    /// Its items, those that do not exist included.
+    /// Its items, including those that do not exist.
     pub fn items(&self) -> &[ItemKey] {
         &self.items
     }
 
-    /// Ids that reserves were sent with, whatever became of them.
+    /// Ids of all reserves, whether they succeeded or not.
     pub fn holds(&self) -> &[ReservationId] {
         &self.holds
     }
 
-    /// Wraps a command that is no op.
+    /// Wraps another command.
     pub fn wrap(&mut self, command: Command) -> Envelope {
         self.maker.wrap(command)
     }
@@ -322,7 +322,7 @@ impl OpContext {
 
     fn lines(&self, lines: &[(u8, u8)]) -> Vec<(&ItemKey, u64)> {
         let wish = |(item, quantity): &(u8, u8)| {
-            // The largest number stands for one past the limit.
+            // The largest number stands for a value above the limit.
             let past = limits::LINE_QUANTITY + 1;
             let quantity = if *quantity == u8::MAX { past } else { u64::from(*quantity).max(1) };
             (self.item(*item), quantity)
@@ -346,7 +346,7 @@ fn seat_id(row: u8, seat: u8) -> Label {
     label(&format!("{}{}", char::from(b'A' + row % ROWS), 1 + seat % SEATS))
 }
 
-/// A seat of the hall: rows A and B make one section, C another; every third seat is wide.
+/// A seat. Rows A and B are one section and C is another. Every third seat is wide.
 fn new_seat(row: u8, seat: u8, placed: bool) -> NewUnit {
     let (row, seat) = (row % ROWS, seat % SEATS);
     let wide = (label("wide"), Attribute::Flag(true));
@@ -403,7 +403,7 @@ fn recent<T>(all: &[T], ago: u8) -> Option<&T> {
     all.iter().rev().nth(usize::from(ago).checked_rem(span)?)
 }
 
-/// Times to live that matter: short ones that fall due within a history, the defaults, and one past them.
+/// Times to live: short ones that fall due within a history, the default, and one above the maximum.
 pub const TTLS: [u32; 8] = [1, 2, 3, 10, 60, 600, 1_800, 1_801];
 
 impl Op {
@@ -445,7 +445,7 @@ impl Op {
 }
 
 impl Op {
-    /// Any op of a shop that has a hall; see [`OpContext::with_unit_item`].
+    /// Any op for a history with units with ids. See [`OpContext::with_unit_item`].
     pub fn random_with_unit_item(random: &mut Random) -> Self {
         let key = random.one_in(4).then(|| random.byte());
         match random.below(20) {

@@ -1,4 +1,5 @@
-//! Units with ids: added, held, sold, given back, expired, returned, retired; and many who want the same.
+//! Units with ids: added, held, sold, released, expired, returned and retired, also with many requests for the same
+//! unit.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::history::units_of;
@@ -41,7 +42,7 @@ pub(super) fn hall(case: &mut CaseContext<'_>, ids: &[&str]) -> Checked<ItemKey>
     Ok(hall)
 }
 
-/// An item with so many units.
+/// An item with this many units.
 fn large_hall(case: &mut CaseContext<'_>, count: usize) -> Checked<ItemKey> {
     let ids: Vec<String> = (0..count).map(|n| format!("{n:05}")).collect();
     hall(case, &ids.iter().map(String::as_str).collect::<Vec<_>>())
@@ -74,7 +75,7 @@ pub(super) fn reservation(outcome: &Outcome) -> Option<&Hold> {
     }
 }
 
-/// Checks that every unit stands with the one reservation that has it, and that the figures count them.
+/// Checks that every unit belongs to the one reservation that has it, and that the counters are right.
 fn expect_sound(case: &mut CaseContext<'_>, hall: &ItemKey, holds: &[Hold]) -> Checked {
     let figures = case.read_item(hall)?.figures;
     let units = units_of(case.world, hall);
@@ -196,7 +197,7 @@ fn taken_over(world: &mut dyn World) -> Checked {
     let early = case.expect_refused(reserve_named(60, &hall, &["b"]))?;
     ensure_eq!(early, taken(&hall, &["b"]), "a microsecond before the deadline");
     case.advance(2 * SECOND);
-    // Each of them, and the one that fell due besides, meets the same state.
+    // Every command sees the same state, including the hold that fell due.
     let outcomes = case.submit_all(vec![
         reserve_named(60, &hall, &["b"]),
         reserve_named(60, &hall, &["a", "d"]),

@@ -1,4 +1,4 @@
-//! Best available: alone, and when many want it.
+//! Best available: with one caller, and with many.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{

@@ -1,10 +1,10 @@
-//! What must hold of any committed state, whatever led to it, and between one and the next.
+//! Invariants of every committed state, and of two committed states that follow each other.
 
 use super::NaiveState;
 use std::collections::BTreeMap;
 use stockhold_domain::{Hold, Item, Label, LineUnit, Mode, Pool, Status, UnitStatus};
 
-/// Recounts a state: every item's figures from its reservations, and every reservation against its own terms.
+/// Recounts a state: the counters of every item from its reservations, and every reservation against its own terms.
 pub fn audit(state: &NaiveState) -> Result<(), String> {
     for item in state.items.values() {
         count(state, item).map_err(|what| format!("{:?}: {what}: {:?}", item.key, item.figures))?;
@@ -18,7 +18,7 @@ pub fn audit(state: &NaiveState) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a state may follow another: what has ended stays so, nothing runs backwards.
+/// Checks that a state may follow another: terminal reservations do not change, and nothing runs backwards.
 pub fn check_successor(before: &NaiveState, after: &NaiveState) -> Result<(), String> {
     for (key, item) in &before.items {
         let Some(next) = after.items.get(key) else { return Err(format!("{key:?} is gone")) };
@@ -80,7 +80,7 @@ fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Every unit stands where the reservations say, and there are as many as the figures say.
+/// Every unit has the status that its reservation implies, and the counters have their number.
 fn count_units(state: &NaiveState, item: &Item) -> Result<(), String> {
     let none = Pool::default();
     let pool = state.pools.get(&item.key).unwrap_or(&none);

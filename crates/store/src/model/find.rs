@@ -1,4 +1,4 @@
-//! What queries come to, from nothing but all events.
+//! The results of queries, computed from all events.
 
 use super::NaiveState;
 use crate::{
@@ -9,7 +9,7 @@ use stockhold_domain::{
     HoldChange, Item, ItemKey, Label, Mode, Pool, ReservationId, State, Transition, Unit,
 };
 
-/// The answer to a query, by folding everything that ever happened.
+/// The result of a query, by folding all events.
 pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
     let state = NaiveState::fold(events.iter().map(|row| &row.event), []);
     match query {
@@ -57,7 +57,7 @@ fn unit_of<'s>(state: &'s NaiveState, item: &ItemKey, unit: &Label) -> Option<&'
     state.pools.get(item).and_then(|pool| pool.get(unit))
 }
 
-/// The newest events behind which a unit was another than before, since it came.
+/// The newest events that changed a unit, back to the one that added it.
 fn moves(events: &[EventRow], item: &ItemKey, unit: &Label) -> Option<Vec<EventRow>> {
     let (mut state, mut before) = (NaiveState::default(), None);
     let mut rows = Vec::new();
@@ -75,7 +75,7 @@ fn moves(events: &[EventRow], item: &ItemKey, unit: &Label) -> Option<Vec<EventR
     before.map(|_| rows.split_off(rows.len().saturating_sub(UNIT_HISTORY_LIMIT)))
 }
 
-/// Which reservation an event is about.
+/// The reservation of an event.
 fn about(row: &EventRow) -> Option<ReservationId> {
     match &row.event.transition {
         Transition::Hold { hold, .. } => Some(hold.id),
@@ -83,7 +83,7 @@ fn about(row: &EventRow) -> Option<ReservationId> {
     }
 }
 
-/// A cursor is the position of the event that made the last reservation of the page.
+/// A cursor is the position of the event that created the last reservation of the page.
 fn page(events: &[EventRow], state: &NaiveState, filter: &ReservationFilter) -> ReservationPage {
     let before = filter.after.map_or(u128::MAX, |Cursor(position)| position);
     let made = events.iter().rev().filter(|row| {

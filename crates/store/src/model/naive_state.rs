@@ -1,5 +1,5 @@
-//! The plainest [`State`]: everything in sorted maps, every look-up for the earliest deadline a scan. For tests and for
-//! folding events; it holds no rule and is never fast.
+//! The simplest [`State`]: everything is in sorted maps, and the earliest deadline is found by a scan. It is for tests
+//! and for folding events. It contains no rule and need not be fast.
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
@@ -7,12 +7,12 @@ use stockhold_domain::{
     Scope, State, Status, StockChange, Transition,
 };
 
-/// All of the world in memory: nothing is ever missing.
+/// The whole state in memory, so that nothing is ever [`NotLoaded`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NaiveState {
     /// Items.
     pub items: BTreeMap<ItemKey, Item>,
-    /// Reservations, closed ones included.
+    /// Reservations, including closed ones.
     pub holds: BTreeMap<ReservationId, Hold>,
     /// Keys that were used.
     pub keys: BTreeMap<KeyHash, KeyRecord>,
@@ -23,7 +23,7 @@ pub struct NaiveState {
 }
 
 impl NaiveState {
-    /// What events and keys make of an empty world.
+    /// The fold of events and keys, starting with an empty state.
     pub fn fold<'a>(
         events: impl IntoIterator<Item = &'a Event>,
         keys: impl IntoIterator<Item = &'a KeyRecord>,

@@ -1,4 +1,4 @@
-//! The model's operators: set and adjust stock, pause and resume. As naive as the rest of it.
+//! The commands of operators in the model: set and adjust stock, pause and resume.
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
@@ -94,7 +94,8 @@ impl Model {
         if as_expected { Ok(()) } else { Err(Rejection::PreconditionFailed { version }) }
     }
 
-    /// No total may fall below what is sold and held; safety stock is no promise.
+    /// A total may not fall below what is sold and held. Safety stock is not promised to anybody, so it does not
+    /// count.
     fn expect_room(&self, key: &ItemKey, total: i128) -> Result<(), Rejection> {
         let figures = self.item(key).expect("an item that exists").figures;
         if total < i128::from(figures.confirmed_sold) + i128::from(figures.held) {
@@ -112,7 +113,7 @@ impl Model {
     }
 }
 
-/// Settings that are not named stay.
+/// Settings that are not given keep their values.
 fn settings(before: &Settings, asked: &SetStock) -> Settings {
     let mut after = before.clone();
     if let Some(safety_stock) = asked.safety_stock {

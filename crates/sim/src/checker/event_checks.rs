@@ -1,11 +1,11 @@
-//! One event after the other: what each may change, given all before it.
+//! Checks each event against the state that all events before it left.
 
 use super::{Checked, broken};
 use stockhold_domain::{Event, Hold, HoldChange, Item, Line, Mode, Status, StockCounters, Transition};
 use stockhold_store::model::NaiveState;
 use stockhold_store::unit_transitions;
 
-/// Checks that an event may follow what is.
+/// Checks that an event may follow the current state.
 pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
     match &event.transition {
         Transition::Hold { change, hold, figures } => {
@@ -34,7 +34,7 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
     }
 }
 
-/// Checks that units follow from where they stood.
+/// Checks that the status of units may change this way.
 fn units(state: &NaiveState, event: &Event) -> Checked {
     match unit_transitions::violations(|item| state.pools.get(item), &event.transition).into_iter().next() {
         Some(odd) => broken("S3", format!("{odd}: {event:?}")),
@@ -78,14 +78,14 @@ fn moved(before: Option<&Hold>, change: &HoldChange, hold: &Hold, event: &Event)
     }
 }
 
-/// Whether the same was granted; what came back may differ.
+/// Whether the granted units are equal. Returned units may differ.
 fn same_line(one: &Line, other: &Line) -> bool {
     let ids = |line: &Line| line.units().iter().map(|unit| unit.id.clone()).collect::<Vec<_>>();
     (&one.item, one.requested, one.quantity) == (&other.item, other.requested, other.quantity)
         && ids(one) == ids(other)
 }
 
-/// Checks what an event did to the item of one line.
+/// Checks the change of the counters of one line's item.
 fn counted(item: &Item, change: &HoldChange, line: &Line, n: usize, after: &StockCounters) -> Checked {
     let (units, back) = (i128::from(line.quantity), returned(change, n));
     let (turn, held, sold) = match change {
@@ -95,7 +95,7 @@ fn counted(item: &Item, change: &HoldChange, line: &Line, n: usize, after: &Stoc
         HoldChange::Cancelled | HoldChange::Expired => (1, -units, 0),
         HoldChange::Returned { .. } => (i128::from(back > 0), 0, -back),
     };
-    // Units with ids have versions of their own, and no item's sequence.
+    // Units with ids have versions of their own, so their item has no sequence.
     let turn = if item.mode == Mode::Units { 0 } else { turn };
     let before = &item.figures;
     let moves = [
