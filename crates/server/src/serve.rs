@@ -14,13 +14,13 @@ use stockhold_domain::Label;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Who calls, as long as nobody has to say.
+/// The caller of every request, as long as there are no credentials.
 const PRINCIPAL: &str = "anonymous";
-/// How often the store is asked whether it still works.
+/// How often the store is checked for a failure.
 const FAILURE_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Connections that wait to be accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: u32 = 4_096;
-/// How long a store that failed goes on answering that it can't, so that its last answers leave.
+/// How long a server with a failed store continues, so that its last answers are sent.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 /// Bounds of the latency histograms, in seconds.
 const SECONDS: [f64; 14] =
@@ -42,8 +42,8 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
     }
     record_server_info(config);
     let sockets = bind(config.listen).and_then(|api| Ok((api, bind(config.admin_listen)?)));
-    // Nothing is made where it would be left behind. Data that is there may be in use by a server that has the addresses too, which
-    // says more.
+    // Do not create a data directory when the addresses are in use. An existing one may be in use by a server that has
+    // the addresses too, and that error says more.
     if let Err(error) = &sockets
         && !(config.store.is_embedded() && config.data_dir.exists())
     {
@@ -75,7 +75,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
     };
     let ended = runtime.block_on(run(config, sockets, http, admin, &store));
     drop(runtime);
-    // Nobody else has the store any more: its threads end, and what waits for the index is written.
+    // This is the last reference to the store. Its threads end, and everything that waits for the index is written.
     drop(store);
     ended
 }
@@ -121,7 +121,7 @@ async fn run(
     ExitCode::from(exit::DONE)
 }
 
-/// A socket that has its address and does not listen yet: nobody is connected before there is somebody to answer.
+/// A socket that is bound and does not listen yet, so that no client connects before the server can answer.
 fn bind(address: SocketAddr) -> Result<TcpSocket, String> {
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -149,8 +149,9 @@ fn listen_failed(address: SocketAddr, error: &std::io::Error) -> String {
     format!("listening on {address}: {error}{hint}")
 }
 
-/// Answers are shorter than a connection's first window. What paces long transfers, as BBR does with timers, only costs them
-/// time there; every Linux has Reno and lets anybody choose it. Connections inherit it from the socket that listens.
+/// Sets Reno as the congestion control. Answers are shorter than a connection's first window, so the pacing of BBR
+/// only delays them. Every Linux has Reno and lets any process choose it. Connections inherit it from the listening
+/// socket.
 #[cfg(target_os = "linux")]
 fn use_reno(socket: &TcpSocket) {
     if let Err(error) = rustix::net::sockopt::set_tcp_congestion(socket, "reno") {
@@ -182,7 +183,7 @@ fn log_start(config: &Config, store: &Backend) {
     tracing::info!("no credentials are configured: the API listens on loopback only");
 }
 
-/// What the server says of itself, for tools that measure it: who it is, where its API listens, and that every answer was
+/// Records facts about the server for tools that measure it: its version, its address, and that every answer was
 /// synced before it is given.
 fn record_server_info(config: &Config) {
     let labels = [
@@ -219,7 +220,7 @@ fn metrics() -> Result<PrometheusHandle, String> {
         "stockhold_invariant_alarms_total",
         "Broken invariants: each is a bug or damage"
     );
-    // There from the start, so that a rise from nothing is a rise.
+    // It exists from the start, so that a rate over its first increment is not zero.
     metrics::counter!("stockhold_invariant_alarms_total").increment(0);
     metrics::describe_gauge!("stockhold_active_holds", "Active reservations");
     metrics::describe_gauge!(

@@ -1,5 +1,5 @@
-//! The admin listener: is it alive, is it ready, what does it count. On the main runtime, so that it answers while the
-//! workers are busy.
+//! The admin listener: liveness, readiness and metrics. It runs on the main runtime, so it answers while the workers
+//! are busy.
 
 use super::metrics::WorkerGauges;
 use crate::backend::Backend;
@@ -31,10 +31,10 @@ const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 /// The exposition format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// How often histograms are tidied up.
+/// How often old samples of histograms are dropped.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// The admin listener.
 #[derive(Clone)]
 pub(crate) struct Admin {
     store: Backend,

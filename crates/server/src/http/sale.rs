@@ -1,5 +1,5 @@
-//! Pauses: set, lifted and shown. Who lifts one is told what else keeps the sale closed, and who names a location where
-//! nothing is stocked is told so.
+//! Sets, ends and shows pauses. The answer to a resume names the pauses that remain, and the answer for a location
+//! says whether it has items.
 
 use super::reply::{self, ResponseKind};
 use super::request_error::RequestError;
@@ -9,26 +9,26 @@ use stockhold_domain::{Command, Label, Scope};
 use stockhold_store::{ItemPageRequest, Pauses, Query, QueryResult};
 
 impl Worker {
-    /// Pauses or resumes, and says how the sale stands then.
+    /// Pauses or resumes, and answers with the state after it.
     pub(super) async fn set_sale(&self, context: RequestContext<'_>, command: Command) -> HandlerResult {
         let Command::SetSale(set) = &command else {
             return Err(RequestError::internal("no pause where one was decoded"));
         };
         let (scope, paused) = (set.scope.clone(), set.paused);
         let done = self.command(context, command, None, ResponseKind::Sale).await?;
-        // It has taken effect: what can't be read now is left out of the answer.
+        // The command took effect. If the state can't be read now, the answer leaves it out.
         match self.standing(&scope).await {
             Ok(standing) => Ok(shown(&Sale { paused, ..standing })),
             Err(_) => Ok(done),
         }
     }
 
-    /// How the sale of a location or of everything stands.
+    /// The pauses of a location or of the whole sale.
     pub(super) async fn sale(&self, scope: &Scope) -> HandlerResult {
         Ok(shown(&self.standing(scope).await?))
     }
 
-    /// How a sale stands; of an item, only what is around it.
+    /// The state of the sale. For an item: only the pauses of its location and of everything.
     async fn standing(&self, scope: &Scope) -> Result<Sale, RequestError> {
         let QueryResult::Pauses(Pauses { everything, locations }) = self.find(Query::Pauses).await? else {
             return Err(RequestError::wrong_answer());
