@@ -1,7 +1,7 @@
-//! Many at once: `POST /v1/commands` and `POST /v1/availability`.
+//! Batches: `POST /v1/commands` and `POST /v1/availability`.
 //!
-//! A batch is read in one go, straight into commands. Only when that fails is it read again, command by command, to tell
-//! a fault inside one command, which is that command's own, from a fault of the whole.
+//! A batch is read at once, directly into commands. If that fails, it is read again command by command. An error
+//! inside one command then concerns only that command, and any other error concerns the whole batch.
 
 use super::body::{self, LineBody};
 use super::field::FulfilmentWord;
@@ -78,23 +78,23 @@ struct ItemsBody {
     items: Many<ItemKey>,
 }
 
-/// The first of many, no more than there may be, and how many there were.
+/// The first elements of a list, at most the limit, and the number of all elements.
 struct Many<T> {
     all: Vec<T>,
     found: usize,
 }
 
-/// What a [`Many`] is of.
+/// The elements of a [`Many`].
 trait Bounded<'de>: Sized {
     /// What it is read from.
     type From: Deserialize<'de>;
-    /// Most of them.
+    /// The limit.
     const MOST: usize;
 
     fn made(from: Self::From) -> Self;
 }
 
-/// A command that could be read; what is wrong with it, if something is, only the fields together could show.
+/// A command whose fields were read one by one. Errors of their combination are found later.
 struct Ready<'a>(Result<Keyed<'a>, Invalid>);
 
 impl<'de: 'a, 'a> Bounded<'de> for Ready<'a> {
@@ -161,7 +161,7 @@ struct ItemBody {
     location: Option<Text>,
 }
 
-// The fields of all commands. `op` says which of them a command has.
+// The fields of all commands. `op` decides which of them a command may have.
 body_with_terms! {
 struct CommandBody<'a> {
     op: Op,
@@ -287,7 +287,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
             safety_stock: body.safety_stock.map(|units| units.0),
             default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
             max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
-            // Null is not read here: only the single route clears the metadata of an item.
+            // `null` is refused here: only the single route clears the metadata of an item.
             metadata: terms.metadata.map_or(Patch::Keep, Patch::Set),
             expected: None,
         }),

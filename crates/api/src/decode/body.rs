@@ -129,8 +129,8 @@ pub(super) struct SaleBody {
     pub(super) reason: Option<Text>,
 }
 
-/// Reads a body. What is wrong with one is looked for only when it can't be read: the second reading keeps track of
-/// where it is, which costs several times as much.
+/// Reads a body. Only when that fails is the body read a second time to find its errors, which costs several times as
+/// much.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     match serde_json::from_slice::<Object<T>>(body) {
         Ok(Object(read)) => Ok(read),
@@ -138,7 +138,7 @@ pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid>
     }
 }
 
-/// The same where a body may be left out.
+/// Reads a body that may be left out.
 pub(super) fn read_or_default<'a, T: Default + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     if body.trim_ascii().is_empty() {
         return Ok(T::default());

@@ -1,9 +1,9 @@
-//! From a request's path, query, headers and body to a command of the rules.
+//! Decodes the path, query, headers and body of a request into a command of the rules.
 //!
-//! Every function takes the parts as they came (still percent-encoded) and answers with all faults that it finds. Each has
-//! a pointer: RFC 6901 into the body, and `/{name}` for a path parameter, a query parameter or a header. Within a member of
-//! the body only the first fault is found. Nothing is looked up here and no limit of the stock is judged: a quantity over
-//! the line limit is read, and the rules refuse it.
+//! Every function takes the parts as they were received (still percent-encoded) and returns all errors that it finds.
+//! Each error has a pointer: RFC 6901 into the body, and `/{name}` for a path parameter, a query parameter or a
+//! header. Within a member of the body only the first error is found. Nothing is looked up here, and limits of the
+//! rules are not checked: a quantity above the line limit is decoded, and the rules refuse it.
 
 mod batch;
 mod body;
@@ -57,7 +57,7 @@ pub enum FaultLocation {
 }
 
 impl FaultLocation {
-    /// As a problem has it.
+    /// Its name in problems.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Body => "body",
@@ -81,7 +81,7 @@ pub struct Fault {
 
 impl From<FieldError> for Fault {
     fn from(error: FieldError) -> Self {
-        // The rules judge the body, but for an item of the wrong kind, which the path names.
+        // The rules report errors of the body, except for an item of the wrong kind, which the path names.
         let location = if &*error.pointer == "/sku" { FaultLocation::Path } else { FaultLocation::Body };
         Self { location, pointer: error.pointer, detail: error.detail }
     }
@@ -125,7 +125,7 @@ impl Invalid {
 /// A command, and the idempotency key that its body named; see [`idempotency_key`] for the header's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyed<'a> {
-    /// What is asked.
+    /// The command.
     pub command: Command,
     /// The body's `idempotency_key`.
     pub key: Option<Cow<'a, str>>,

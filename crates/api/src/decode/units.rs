@@ -1,4 +1,4 @@
-//! Units with ids: which ones a wish is for, and those that are added.
+//! Units with ids: their selection in a request, and new units.
 
 use super::Invalid;
 use super::body;
@@ -20,7 +20,7 @@ use stockhold_store::{UnitFilter, UnitState};
 /// Longest body of `POST /v1/inventory/{sku}/units` in bytes.
 pub const UNITS_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// What a request says of units.
+/// The units of a requested line.
 #[derive(Default)]
 pub(super) struct Wish {
     pub(super) quantity: Option<Quantity>,
@@ -32,7 +32,7 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// What chooses among units, and whether it is given.
+    /// The members that select units, and whether each is given.
     pub(super) fn chosen(&self) -> [(&'static str, bool); 4] {
         [
             ("adjacent", self.adjacent.is_some()),
@@ -42,7 +42,7 @@ impl Wish {
         ]
     }
 
-    /// All that it can say, and whether that is given.
+    /// All members, and whether each is given.
     pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, bool)> {
         [("quantity", self.quantity.is_some()), ("units", self.units.is_some())]
             .into_iter()
@@ -50,7 +50,7 @@ impl Wish {
     }
 }
 
-/// How many units, and which. `prefix` is the pointer of the object that says it.
+/// The number of units and their selection. `prefix` is the pointer of the object.
 pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<UnitSelection>), Invalid> {
     let chosen = wish.chosen();
     let Wish { quantity, units, adjacent, sections, min_together, attributes } = wish;
@@ -107,7 +107,7 @@ pub(super) fn named(units: Vec<Text>, pointer: &str) -> Result<Vec<Label>, Inval
     Ok(units)
 }
 
-/// What units are like: an object of flags, whole numbers and texts.
+/// Attributes of units: an object of booleans, whole numbers and texts.
 pub(super) struct AttributesField(pub(super) Attributes);
 
 impl<'de> Deserialize<'de> for AttributesField {
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for AttributesField {
                         return Err(A::Error::invalid_length(all.len() + 1, &self));
                     }
                     if all.iter().any(|(known, _)| *known == name) {
-                        // In the parser's own words, so that `explain` reports it like a field that is given twice.
+                        // The text is the parser's own, so that `explain` reports it like a field that is given twice.
                         return Err(A::Error::custom(format_args!("duplicate field `{}`", name.as_str())));
                     }
                     all.push((name, value));

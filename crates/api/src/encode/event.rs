@@ -1,4 +1,4 @@
-//! Events as JSON: what happened, to what, who asked, and what things are after it.
+//! Events as JSON: the change, the caller, and the state after it.
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
@@ -9,7 +9,7 @@ use stockhold_domain::{
 };
 use stockhold_store::EventRow;
 
-/// What kind of event it is: `reservation.created` and so on.
+/// The event's type, for example `reservation.created`.
 pub fn event_type(event: &Event) -> &'static str {
     match &event.transition {
         Transition::Hold { change, .. } => match change {
@@ -133,7 +133,7 @@ fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters)) {
     object.close();
 }
 
-/// What of an item reservations move, as it is after the event.
+/// The counters of an item after the event.
 fn put_figures(object: &mut Object<'_>, figures: &StockCounters, counted: bool) {
     if counted {
         object.number("sequence", figures.sequence);

@@ -1,7 +1,8 @@
-//! The answers as JSON, appended to a buffer: reservations, items, availability, the state of a sale, events, lists.
+//! Encodes answers as JSON and appends them to a buffer: reservations, items, availability, the state of the sale,
+//! events and lists.
 //!
-//! Written by hand because these bytes are most of what a hot request costs; [`crate::wire`] has the same shapes for
-//! readers, and a test holds the two together. Absent values are left out, never `null`.
+//! It is written by hand, because these bytes are most of the cost of a hot request. [`crate::wire`] has the same
+//! shapes for readers, and a test compares the two. Absent values are left out and never `null`.
 
 pub(crate) mod json;
 
@@ -101,7 +102,7 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     object.close();
 }
 
-/// An item's availability. `as_of` is when the figures were true.
+/// An item's availability. `as_of` is the time at which the counters were true.
 pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
     let mut object = Object::open(out);
     object.text("sku_id", item.key.sku());
@@ -117,18 +118,18 @@ pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
     object.close();
 }
 
-/// How the sale of something stands.
+/// The pauses of the sale.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sale {
-    /// Whether it is paused by itself.
+    /// Whether it has a pause of its own.
     pub paused: bool,
-    /// What else is paused that it is part of, or that is part of it; `None` when that is not known.
+    /// Other pauses that contain it, or that it contains. `None` when they are not known.
     pub also: Option<Vec<Scope>>,
-    /// Of a location: whether anything is stocked there.
+    /// For a location: whether it has items.
     pub has_items: Option<bool>,
 }
 
-/// How the sale of something stands.
+/// The pauses of the sale.
 pub fn sale(out: &mut Vec<u8>, sale: &Sale) {
     let mut object = Object::open(out);
     object.flag("paused", sale.paused);
@@ -145,7 +146,7 @@ pub fn sale(out: &mut Vec<u8>, sale: &Sale) {
     object.close();
 }
 
-/// What a pause concerns, in an object.
+/// The scope of a pause, as members of an object.
 pub(crate) fn put_scope(object: &mut Object<'_>, scope: &Scope) {
     match scope {
         Scope::Everything => object.word("scope", "everything"),
@@ -165,8 +166,8 @@ pub fn etag(version: u64) -> String {
     format!("\"{version}\"")
 }
 
-/// An instant as RFC 3339 in UTC with milliseconds, rounded down; what four digits of a year can't show is shown as
-/// the first or the last instant that they can.
+/// An instant as RFC 3339 in UTC with milliseconds, rounded down. Years without four digits are shown as the first or
+/// the last possible instant.
 pub fn time(at: Instant) -> String {
     json::rfc3339(at).iter().copied().map(char::from).collect()
 }
@@ -176,7 +177,7 @@ pub fn uuid(out: &mut Vec<u8>, bits: u128) {
     json::put_uuid(out, bits);
 }
 
-/// A reservation's status as it is written.
+/// A reservation's status in JSON.
 pub fn status(status: Status) -> &'static str {
     match status {
         Status::Active => "active",
