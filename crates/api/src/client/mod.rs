@@ -214,7 +214,7 @@ impl Client {
         self.send_raw_with(method, path, &[], body).await
     }
 
-    /// Like [`Client::raw`], with further headers.
+    /// Like [`Client::send_raw`], with further headers.
     pub async fn send_raw_with(
         &self,
         method: &str,
