@@ -78,7 +78,7 @@ pub(crate) use dialect::{
     ReservationScan, Rows, SaleRow, ScanPage, Session, SkipLockedResult, UnitLockSet, UnitRow, UnitRows,
     empty_counters, set_counters,
 };
-pub(crate) use dispatch::SqlStore;
+pub use dispatch::SqlStore;
 pub(crate) use encoding::{
     UNIT_HISTORY_BYTES, attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku,
     further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from,

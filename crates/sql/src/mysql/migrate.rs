@@ -10,14 +10,9 @@ use crate::engine::{DbError, OpenError};
 use mysql_async::{Conn, Error, Row};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 4;
+pub const SCHEMA_VERSION: i32 = 1;
 
-const MIGRATIONS: [&str; 4] = [
-    include_str!("../../migrations/mysql/0001_counted.sql"),
-    include_str!("../../migrations/mysql/0002_units.sql"),
-    include_str!("../../migrations/mysql/0003_unit_histories.sql"),
-    include_str!("../../migrations/mysql/0004_long_histories.sql"),
-];
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/mysql_0001.sql")];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// How long the lock is waited for, in seconds: whoever starts has a deadline of its own, whoever only migrates has time.

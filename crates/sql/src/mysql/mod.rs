@@ -49,40 +49,11 @@ use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
 use connect::{Connection, Target};
 use std::sync::Arc;
-use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Job, Store};
 
-/// A [`Store`] over MySQL or MariaDB.
-pub struct MysqlStore(SqlStore);
-
-impl MysqlStore {
-    /// Connects and brings the schema up to date. Blocks until that is done.
-    pub fn open(url: &str, options: Options) -> Result<Self, OpenError> {
-        let mysql = Mysql { target: Arc::new(Target::new(url, &options)?) };
-        Ok(Self(SqlStore::open(mysql, options)?))
-    }
-}
-
-impl Store for MysqlStore {
-    fn submit(&self, work: Job) {
-        self.0.submit(work);
-    }
-
-    fn flush(&self) {
-        self.0.flush();
-    }
-
-    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
-        self.0.published_item(item)
-    }
-
-    fn newest(&self) -> u64 {
-        self.0.newest()
-    }
-
-    fn fatal_error(&self) -> Option<String> {
-        self.0.fatal_error()
-    }
+/// Opens a store over MySQL or MariaDB: connects and brings the schema up to date. Blocks until that is done.
+pub fn open(url: &str, options: Options) -> Result<SqlStore, OpenError> {
+    let mysql = Mysql { target: Arc::new(Target::new(url, &options)?) };
+    SqlStore::open(mysql, options)
 }
 
 /// Brings the schema up to date. Blocks until that is done.

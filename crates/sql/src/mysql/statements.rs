@@ -217,7 +217,7 @@ pub(super) fn lock_free_units(
 ) {
     let text = script.add(StatementKind::Begin);
     text.push_str(
-        "SELECT IF((SELECT SUM(total_units)-SUM(held)-SUM(confirmed_sold) FROM stockhold_unit_figures FORCE INDEX (PRIMARY)",
+        "SELECT IF((SELECT SUM(total_units)-SUM(held)-SUM(confirmed_sold) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
     );
     of_item(text, item);
     let _ = write!(text, ")>={},(", most.saturating_add(PLENTY));
@@ -242,7 +242,7 @@ pub(super) fn unit_figures(script: &mut Script<StatementKind>, number: usize, it
     let text = script.add(StatementKind::UnitFigures(number));
     text.push_str(
         "SELECT COALESCE(SUM(total_units),0),COALESCE(SUM(held),0),COALESCE(SUM(confirmed_sold),0),\
-         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_figures FORCE INDEX (PRIMARY)",
+         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
     );
     of_item(text, item);
 }

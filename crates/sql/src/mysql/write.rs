@@ -79,7 +79,7 @@ const DELETE_UNITS: Bulk<Step> = Bulk {
     )
 };
 const ADD_FIGURES: Bulk<Step> = write(
-    "INSERT INTO stockhold_unit_figures (location,sku,part,total_units,held,confirmed_sold,active,decided_at) VALUES ",
+    "INSERT INTO stockhold_unit_counters (location,sku,counter_shard,total_units,held,confirmed_sold,active,decided_at) VALUES ",
     " ON DUPLICATE KEY UPDATE total_units=total_units+VALUES(total_units),held=held+VALUES(held),\
 confirmed_sold=confirmed_sold+VALUES(confirmed_sold),active=active+VALUES(active),\
 decided_at=GREATEST(decided_at,VALUES(decided_at))",

@@ -35,40 +35,11 @@ pub use statements::{ExpectedPlan, PLANS};
 use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
 use connect::{Connection, Target};
-use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Job, Store};
 
-/// A [`Store`] over PostgreSQL.
-pub struct PostgresStore(SqlStore);
-
-impl PostgresStore {
-    /// Connects and brings the schema up to date. Blocks until that is done.
-    pub fn open(url: &str, options: Options) -> Result<Self, OpenError> {
-        let postgres = Postgres { target: Target::new(url, &options)?, options: options.clone() };
-        Ok(Self(SqlStore::open(postgres, options)?))
-    }
-}
-
-impl Store for PostgresStore {
-    fn submit(&self, work: Job) {
-        self.0.submit(work);
-    }
-
-    fn flush(&self) {
-        self.0.flush();
-    }
-
-    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
-        self.0.published_item(item)
-    }
-
-    fn newest(&self) -> u64 {
-        self.0.newest()
-    }
-
-    fn fatal_error(&self) -> Option<String> {
-        self.0.fatal_error()
-    }
+/// Opens a store over PostgreSQL: connects and brings the schema up to date. Blocks until that is done.
+pub fn open(url: &str, options: Options) -> Result<SqlStore, OpenError> {
+    let postgres = Postgres { target: Target::new(url, &options)?, options: options.clone() };
+    SqlStore::open(postgres, options)
 }
 
 /// Brings the schema up to date. Blocks until that is done.

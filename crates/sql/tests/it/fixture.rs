@@ -8,7 +8,8 @@ use stockhold_domain::{
     Command, Envelope, Hold, Instant, Item, ItemKey, Outcome, Rejection, Reply, ReservationId,
 };
 use stockhold_sql::Options;
-use stockhold_sql::postgres::PostgresStore;
+use stockhold_sql::SqlStore;
+use stockhold_sql::postgres;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Answer, EventRow, Failure, Inbox, Job, Query, QueryResult, ReplyTo, Request, Store};
 
@@ -49,12 +50,12 @@ impl Bench {
         }
     }
 
-    pub(crate) fn connect(&self) -> PostgresStore {
+    pub(crate) fn connect(&self) -> SqlStore {
         self.connect_with(Self::options())
     }
 
-    pub(crate) fn connect_with(&self, options: Options) -> PostgresStore {
-        PostgresStore::open(&self.database.url, options).expect("the store connects")
+    pub(crate) fn connect_with(&self, options: Options) -> SqlStore {
+        postgres::open(&self.database.url, options).expect("the store connects")
     }
 
     pub(crate) fn another_session(&self) -> Session {

@@ -1,5 +1,5 @@
 //! A private PostgreSQL for tests: its own data directory, reached by a Unix socket and on demand by a port of the loopback
-//! interface, gone when dropped. It syncs as a real one does. No test is skipped for want of a server: a machine without one fails loudly.
+//! interface, gone when dropped. A server of its own syncs as in production; the shared server, which no test kills, does not. No test is skipped for want of a server: a machine without one fails loudly.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -23,15 +23,18 @@ pub(crate) struct Server {
     /// The port that it listens on, if it does.
     port: Option<u16>,
     databases: AtomicU32,
+    /// Whether commits reach the disk. Without syncs the tests are faster, but a server that is killed may lose commits.
+    syncs: bool,
 }
 
 impl Server {
-    /// The one that tests share while any of them runs.
+    /// The server that tests share while any of them runs. It does not sync: no test kills it.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(Self::start());
+            let server = Arc::new(Self::prepare(None, false));
+            server.run();
             *shared = Arc::downgrade(&server);
             server
         })
@@ -39,7 +42,7 @@ impl Server {
 
     /// One of its own, for a test that changes the server's settings.
     pub(crate) fn start() -> Self {
-        let server = Self::prepare(None);
+        let server = Self::prepare(None, true);
         server.run();
         server
     }
@@ -62,7 +65,7 @@ impl Server {
         std::fs::write(data.join("postgresql.auto.conf"), follow).expect("whom it follows");
         std::fs::write(data.join("standby.signal"), "").expect("that it follows");
         let (postgres, databases) = (Mutex::new(None), AtomicU32::new(0));
-        let standby = Self { postgres, directory, account, port: None, databases };
+        let standby = Self { postgres, directory, account, port: None, databases, syncs: true };
         standby.run();
         standby
     }
@@ -73,7 +76,7 @@ impl Server {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = free.local_addr().expect("its address").port();
         drop(free);
-        let server = Self::prepare(Some(port));
+        let server = Self::prepare(Some(port), true);
         let data = server.directory.path().join("data");
         let settings = prepare(&data);
         for (file, text) in [
@@ -89,7 +92,7 @@ impl Server {
         server
     }
 
-    fn prepare(port: Option<u16>) -> Self {
+    fn prepare(port: Option<u16>, syncs: bool) -> Self {
         let binaries = binaries();
         let directory = TempDir::with_prefix("stockhold-pg-").expect("a temporary directory");
         let account = Account::for_server();
@@ -112,7 +115,7 @@ impl Server {
         // `initdb` lets everybody in from the loopback interface as well.
         let hba = "local all all trust\nlocal replication all trust\n";
         std::fs::write(data.join("pg_hba.conf"), hba).expect("the file of who may come in");
-        Self { postgres: Mutex::new(None), directory, account, port, databases: AtomicU32::new(0) }
+        Self { postgres: Mutex::new(None), directory, account, port, databases: AtomicU32::new(0), syncs }
     }
 
     /// Starts it, or starts it again.
@@ -121,7 +124,14 @@ impl Server {
         let listen = if self.port.is_some() { "listen_addresses=127.0.0.1" } else { "listen_addresses=" };
         let mut command = self.account.command(&binaries().join("postgres"));
         command.arg("-D").arg(self.directory.path().join("data")).arg("-k").arg(self.directory.path());
-        command.args(["-c", listen, "-c", "max_connections=100", "-c", "fsync=on"]);
+        command.args([
+            "-c",
+            listen,
+            "-c",
+            "max_connections=100",
+            "-c",
+            if self.syncs { "fsync=on" } else { "fsync=off" },
+        ]);
         if let Some(port) = self.port {
             command.arg("-p").arg(port.to_string());
         }

@@ -1,5 +1,5 @@
 //! A private MariaDB for tests: its own data directory, reached by a Unix socket and on demand by a port of the loopback
-//! interface, gone when dropped. It syncs as a real one does. No test is skipped for want of a server: a machine without one
+//! interface, gone when dropped. A server of its own syncs as in production; the shared server, which no test kills, does not. No test is skipped for want of a server: a machine without one
 //! fails loudly.
 
 use mysql_async::prelude::Queryable;
@@ -32,12 +32,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The one that tests share while any of them runs.
+    /// The server that tests share while any of them runs. It does not sync: no test kills it.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(Self::start(&[]));
+            let server = Arc::new(Self::start(&UNSYNCED));
             *shared = Arc::downgrade(&server);
             server
         })
@@ -170,6 +170,8 @@ const SMALL: [&str; 10] = [
     "--max-connections=200",
     "--skip-name-resolve",
 ];
+/// Commits are written but not synced: faster, and a server that is killed may lose them.
+const UNSYNCED: [&str; 2] = ["--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"];
 const DURABLE: [&str; 2] = ["--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"];
 
 /// A database of a test's own.

@@ -1,6 +1,6 @@
 //! The suite that every store passes, unchanged.
 
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::Desk;
 use stockhold_domain::{Command, Envelope, Instant, Outcome};
 use stockhold_store::conformance::{World, random_history, run_cases, stepping_history, units_history};

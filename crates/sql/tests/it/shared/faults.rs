@@ -1,7 +1,7 @@
 //! Locks held by others, ids and rows that make no sense.
 
 use super::{later, lock, open};
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::{Desk, hold, item, reservation, run, stock};
 use std::time::Duration;
 use stockhold_domain::{Envelope, Outcome, Rejection, Status};

@@ -1,7 +1,7 @@
 //! Several stores over one database.
 
 use super::{later, lock, open};
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::{Desk, events, events_after, hold, item, reservation, run, stock};
 use crate::workload::{self, race};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Who goes along with a batch while its items' locks are waited for.
+//! Which submissions join a batch while it waits for its locks.
 
 use super::lock;
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::{Desk, item, reservation, run, sold_out, stock};
 use crate::workload::makers;
 use std::sync::Arc;

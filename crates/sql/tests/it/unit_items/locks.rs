@@ -1,7 +1,7 @@
 //! What waits for what, and what the database itself refuses.
 
 use super::{hall, hall_of, ids, units};
-use crate::books::{Shop, adds_up};
+use crate::audit::{Shop, adds_up};
 use crate::fixture::{Desk, hold, item, reservation, run, sold_out, wait_until};
 use crate::shared::{later, open};
 use crate::workload::makers;
@@ -143,7 +143,7 @@ pub(super) fn what_is_passed_by_and_taken_is_sold_out<S: Shop>(_: &mut S) {
     let holds = if S::TABLES.contains('.') { format!("'{one:032x}'") } else { format!("x'{one:032x}'") };
     holder(&format!(
         "UPDATE {{t}}units SET status = 1, reservation = {holds}, version = version + 1 WHERE {};
-         UPDATE {{t}}unit_figures SET held = held + 1;
+         UPDATE {{t}}unit_counters SET held = held + 1;
          COMMIT",
         is_unit(&hall, "r00-01")
     ));
