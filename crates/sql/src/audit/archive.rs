@@ -1,10 +1,10 @@
-//! What is over leaves the books: events older than a bound, the oldest first, and with them the reservations that had ended by
-//! then. What they came to stays: each item as it was after them, and what the reservations that left had sold. Positions go on
-//! as they were.
+//! Archives old data: events older than a bound, the oldest first, and the reservations that had ended by then. Their effect stays in
+//! the database: the state of each item after the archived events, and the units that archived reservations have sold. Positions
+//! continue.
 //!
-//! What leaves is handed to a [`ArchiveSink`] first and is durable there before it goes. It goes in small transactions, each of which
-//! leaves books that add up; cut off, an archive goes on where the last one ended. Nothing that the instances lock is waited for
-//! but reservations that have ended, and these only as long as one of them returns units.
+//! Data is written to an [`ArchiveSink`] and synced there before it is deleted. It is deleted in small transactions, and after each of
+//! them the database can be verified. An archive that was interrupted continues where it ended. It waits for no locks of the
+//! instances, except for ended reservations whose units are just being returned.
 
 use super::ledger::Ledger;
 use super::{ArchiveBoundary, ArchiveDeletion, AuditError, AuditSession, BatchRow, ItemBalance};

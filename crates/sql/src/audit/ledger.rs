@@ -1,9 +1,8 @@
-//! What events come to, item by item: each step is held against the one before. Written from what an event says it did, not
-//! from the rules that made it. Takes memory for every item and every unit with an id, and for no reservation and no event.
+//! Folds events into the state of every item, and checks that each event follows from the ones before. It uses only what an event says
+//! and not the rules that made it. Uses memory for every item and every unit with an id, not for reservations and events.
 //!
-//! Where units have ids, events of two instances may tell of one item without either having seen the other's: what such an item
-//! comes to is summed up here, and what an event says of its figures is not looked at. Each unit's own transitions follow
-//! one another.
+//! Where units have ids, two instances may change one item at the same time without seeing each other's events. So the counters of such
+//! an item are summed up here, and the counters in the events are not compared. The transitions of each unit follow one another.
 
 use super::ItemBalance;
 use std::collections::BTreeMap;

@@ -27,7 +27,6 @@ for_every_dialect! { unit_items:
         a_claim_does_not_wait_for_its_items_row
         a_unit_that_somebody_keeps_locked_keeps_its_own_hold_only
         a_claim_passes_by_what_others_have_locked
-        a_claim_that_waits_does_not_hold_up_another_of_its_instance
         nobody_is_refused_what_may_come_back
         what_is_passed_by_and_taken_is_sold_out
         what_is_waited_for_is_locked_in_the_order_of_ids
