@@ -1,6 +1,6 @@
 //! Reading state, with locks and without.
 
-use super::connect::{Connection, StatementRows};
+use super::connect::{MysqlConnection, StatementRows};
 use super::rows;
 use super::script::Script;
 use super::statements::{self, RowLock, StatementKind};
@@ -21,7 +21,7 @@ struct LoadResult {
     free_holds: BTreeSet<ReservationId>,
 }
 
-impl Connection {
+impl MysqlConnection {
     /// Without locks, in one packet.
     pub(super) async fn load(&mut self, lock_set: &LockSet) -> Result<Rows, DbError> {
         let mut script = Script::new();

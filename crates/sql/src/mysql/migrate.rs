@@ -2,7 +2,7 @@
 //! other at a named lock, which is the server's and serves for nothing else. DDL is not transactional here: every statement of a
 //! migration can be run again, and the version is written behind the last of them.
 
-use super::connect::{Target, exchange};
+use super::connect::{MysqlTarget, exchange};
 use super::errors::{is_no_such_table, open_error};
 use super::rows;
 use crate::MigrationResult;
@@ -21,7 +21,7 @@ const LOCK_SECONDS: u32 = 3_600;
 const LOCK_NAME: &str = "CONCAT('stockhold.', MD5(DATABASE()))";
 
 /// Migrates by a connection of its own, with no limit on how long a statement may take.
-pub(super) async fn alone(target: &Target) -> Result<MigrationResult, OpenError> {
+pub(super) async fn alone(target: &MysqlTarget) -> Result<MigrationResult, OpenError> {
     let mut conn = target.connect().await?;
     let unhurried =
         format!("SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}, lock_wait_timeout = {LOCK_SECONDS}");

@@ -6,7 +6,7 @@
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
 
-use super::connect::Connection;
+use super::connect::MysqlConnection;
 use super::rows;
 use super::script::Script;
 use super::statements;
@@ -25,7 +25,7 @@ const NUMBERED_AT_ONCE: usize = 8_192;
 /// Most rows of events that are read at once: each may have some hundred events, of which a page wants as many in all.
 const BATCHES_AT_ONCE: usize = 64;
 
-impl Session for Connection {
+impl Session for MysqlConnection {
     fn is_lost(&self) -> bool {
         self.is_useless()
     }
@@ -202,7 +202,7 @@ impl Session for Connection {
     }
 }
 
-impl Connection {
+impl MysqlConnection {
     /// The rows of all statements of a text, of which one has rows.
     async fn rows(&mut self, text: &str) -> Result<Vec<Row>, DbError> {
         Ok(self.query(text).await?.concat())

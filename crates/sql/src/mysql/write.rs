@@ -1,7 +1,7 @@
 //! What the commands of a batch changed, written at once: many rows to a statement, all statements in one packet, and COMMIT
 //! behind them.
 
-use super::connect::{Connection, PacketError};
+use super::connect::{MysqlConnection, PacketError};
 use super::errors::{db_error, db_error_at_commit};
 use super::rows;
 use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option};
@@ -101,7 +101,7 @@ const PAUSES: Bulk<Step> = write(
 const KEYS: Bulk<Step> =
     Bulk { step: Step::Raced, ..write("INSERT INTO stockhold_keys (hash,used_at,body) VALUES ", "", None) };
 
-impl Connection {
+impl MysqlConnection {
     /// Sends every write of the batch and COMMIT: in one packet, unless they are longer than one may be.
     pub(super) async fn write_and_commit(
         &mut self,

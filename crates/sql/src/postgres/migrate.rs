@@ -1,7 +1,7 @@
 //! The schema: versions, one after the other, each made once whoever comes first. Instances that start at once wait for
 //! each other at the row that has the version.
 
-use super::connect::{Target, ready};
+use super::connect::{PostgresTarget, ready};
 use super::errors::open_error;
 use crate::MigrationResult;
 use crate::engine::{OpenError, Options};
@@ -19,7 +19,7 @@ const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 const TRIES: u32 = 10;
 
 /// Migrates by a connection of its own, with no limit on how long a statement may take.
-pub(super) async fn alone(target: &Target, options: &Options) -> Result<MigrationResult, OpenError> {
+pub(super) async fn alone(target: &PostgresTarget, options: &Options) -> Result<MigrationResult, OpenError> {
     let (client, _driver) = target.connect().await?;
     ready(&client, options).await?;
     let unhurried = client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await;

@@ -6,7 +6,7 @@
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
 
-use super::connect::Connection;
+use super::connect::PostgresConnection;
 use super::load::hold;
 use super::rows::{self, column, uuid};
 use crate::engine::{
@@ -25,7 +25,7 @@ const BEGIN_NUMBERING: &str =
 /// Most rows of events that are numbered at once.
 const NUMBERED_AT_ONCE: usize = 8_192;
 
-impl Session for Connection {
+impl Session for PostgresConnection {
     fn is_lost(&self) -> bool {
         self.client.is_closed()
     }

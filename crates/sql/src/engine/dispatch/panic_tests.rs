@@ -236,12 +236,12 @@ impl Session for Maps {
 }
 
 #[derive(Default)]
-struct Desk {
+struct TestInbox {
     answers: Mutex<Vec<Result<Answer, Failure>>>,
     bell: Condvar,
 }
 
-impl Inbox for Desk {
+impl Inbox for TestInbox {
     fn put(&self, _: u64, answer: Result<Answer, Failure>) {
         self.answers.lock().unwrap().push(answer);
     }
@@ -252,7 +252,7 @@ impl Inbox for Desk {
 }
 
 fn ask(store: &SqlStore, ask: Request) -> Result<Answer, Failure> {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestInbox::default());
     let reply = ReplyTo { inbox: Arc::clone(&desk) as Arc<dyn Inbox>, ticket: 0 };
     store.submit(Job { request: ask, reply });
     store.flush();

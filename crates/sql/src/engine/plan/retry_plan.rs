@@ -20,7 +20,7 @@ const LOOK_AHEAD_MICROS: i64 = 250_000;
 /// Maximum number of doublings, which makes about one minute.
 const LONGEST_LOOK: u32 = 8;
 /// How often free units that others have locked are skipped before the batch waits for them by their ids.
-const PASSED_BY: u32 = 2;
+const SKIPS_OF_LOCKED_UNITS: u32 = 2;
 /// How often the best available units are planned again because another transaction took one of them first. After that, all free
 /// units are locked by their ids before the plan is made.
 const RACES: u32 = 3;
@@ -48,7 +48,7 @@ pub(crate) struct RetryPlan {
     /// How many of the first free units are locked by their ids, so that the batch waits for other holders of their locks.
     pub(super) awaited: BTreeMap<ItemKey, usize>,
     /// How often free units that others have locked were skipped.
-    pub(super) passed_by: u32,
+    pub(super) skipped: u32,
     /// Seat maps that the best available units were planned from.
     pub(crate) maps: BTreeMap<ItemKey, Arc<[Unit]>>,
     /// The units that were planned from a seat map and are to be locked now.
@@ -179,8 +179,8 @@ impl RetryPlan {
         let planned = state.unit_items.get(key).map_or(0, |unit_item| unit_item.free_requested);
         match state.shortage(key, u32::try_from(most).unwrap_or(u32::MAX)) {
             Some(Shortfall::LockedByOthers) => {
-                self.passed_by += 1;
-                if self.passed_by > PASSED_BY {
+                self.skipped += 1;
+                if self.skipped > SKIPS_OF_LOCKED_UNITS {
                     let awaited = self.awaited.entry(key.clone()).or_default();
                     *awaited = (*awaited).max(planned);
                 }
