@@ -78,7 +78,7 @@ pub(crate) async fn run<S: AuditSession>(
         )));
     }
     // By the store's own clock, which is what the events' instants were read from.
-    let (now, _) = session.overdue(1).await?;
+    let (now, _) = session.overdue(None, 1).await?;
     let age = i64::try_from(order.older_than.as_micros()).unwrap_or(i64::MAX);
     let bound = Instant::from_micros(now.micros().saturating_sub(age));
     session.number().await?;

@@ -54,7 +54,7 @@ pub(crate) async fn take<S: AuditSession>(
         let why = "there is data in the database that is to take over: name an empty one";
         return Err(AuditError::Refused(why.to_owned()));
     }
-    let (now, _) = session.overdue(1).await?;
+    let (now, _) = session.overdue(None, 1).await?;
     let retention = i64::try_from(options.key_retention.as_micros()).unwrap_or(i64::MAX);
     let bound = Instant::from_micros(now.micros().saturating_sub(retention));
     let (mut taken, mut marked) = (ImportSummary::default(), false);

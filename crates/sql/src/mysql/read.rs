@@ -1,7 +1,7 @@
 //! The rest of what a session does: queries, positions, and the contract's methods in one place.
 //!
-//! Positions are given by a sequencer, after the commit: whoever wants events first numbers the committed rows that have
-//! no position, while holding the sequencer's one row. So positions are dense (they are counted, not drawn), a reader
+//! Positions are given by a sequencer, after the commit: a reader of events first numbers the committed rows that have
+//! no position, while it holds the lock of the sequencer's one row. So positions are dense (they are counted, not drawn), a reader
 //! that resumes after one misses nothing (what becomes visible later is numbered later), and no commit waits for
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
@@ -166,8 +166,12 @@ impl Session for MysqlConnection {
         Ok(rows::int(row, 0)? != 0)
     }
 
-    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), DbError> {
-        let (now, rows) = self.clock_and_due(limit).await?;
+    async fn overdue(
+        &mut self,
+        after: Option<Deadline>,
+        limit: usize,
+    ) -> Result<(Instant, Vec<Deadline>), DbError> {
+        let (now, rows) = self.clock_and_due(after, limit).await?;
         Ok((now, rows.any_due.into_iter().take_while(|(due, _)| *due <= now).collect()))
     }
 

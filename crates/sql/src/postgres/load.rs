@@ -169,7 +169,9 @@ impl PostgresConnection {
     }
 
     async fn any_due(&self, depth: usize) -> Result<BTreeSet<Deadline>, DbError> {
-        let rows = self.query(&self.statements.read_any_due, depth, vec![&rows::rows(depth)]).await?;
+        let (due, id) = rows::after(None);
+        let limit = rows::rows(depth);
+        let rows = self.query(&self.statements.read_any_due, depth, vec![&limit, &due, &id]).await?;
         rows.iter().map(rows::deadline).collect()
     }
 }

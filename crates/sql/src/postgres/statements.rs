@@ -32,7 +32,7 @@ macro_rules! statements {
     };
 }
 
-/// A statement, the index that its plan has to go through, and the parameter types: for whoever looks at its plan.
+/// A statement and the index that its plan has to use. Tests check the plans.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedPlan {
     /// What it is for.
@@ -300,8 +300,13 @@ const READ_DUE: &str = "
         WHERE a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
         ORDER BY a.expires_at, a.id LIMIT want.depth
     ) AS first";
-const READ_ANY_DUE: &str =
-    "SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1";
+macro_rules! read_any_due {
+    () => {
+        "SELECT expires_at, id FROM stockhold.active_lines
+         WHERE leads AND (expires_at, id) > ($2::bigint, $3::uuid) ORDER BY expires_at, id LIMIT $1"
+    };
+}
+const READ_ANY_DUE: &str = read_any_due!();
 const SCAN_OWNER: &str = scan!("AND owner_id = $4");
 const SCAN_ALL: &str = scan!("");
 /// Those whose first line is of the SKU, and those that have another line of it, in one order.
@@ -345,12 +350,11 @@ statements! {
     read_keys: READ_KEYS;
     read_due: READ_DUE;
     read_any_due: READ_ANY_DUE;
-    read_overdue: "
-        SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n)
-        LEFT JOIN (
-            SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1
-        ) AS first ON true
-        ORDER BY first.expires_at, first.id";
+    read_overdue: concat!(
+        "SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n) LEFT JOIN (",
+        read_any_due!(),
+        ") AS first ON true ORDER BY first.expires_at, first.id",
+    );
 
     insert_items: "
         INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence,

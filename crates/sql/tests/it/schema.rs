@@ -113,7 +113,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         }
         "one unit" => "1, 'default', '1', '7'".to_owned(),
         "a page of units" => "1, 'default', '1', 7, '7', 50".to_owned(),
-        "sweep" => "500".to_owned(),
+        "sweep" => format!("500, 7, {highest}"),
         "an owner's list" | "a SKU's list" => format!("NULL, {highest}, 50, '7'"),
         "the list of all" => format!("NULL, {highest}, 50"),
         "events after a position" => "19000, 50".to_owned(),

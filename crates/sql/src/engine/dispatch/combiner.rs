@@ -17,8 +17,8 @@ use stockhold_domain::{ItemKey, ReservationId};
 pub(super) enum BatchTask {
     /// Commands.
     Commands(Vec<Submission>),
-    /// Expires overdue reservations.
-    Sweep { due: Vec<(ReservationId, ReservationRefs)> },
+    /// Expires overdue reservations, which are of a page of the sweeper.
+    Sweep { due: Vec<(ReservationId, ReservationRefs)>, page: u64 },
 }
 
 /// The content of one transaction.
@@ -80,6 +80,12 @@ impl Combiner {
     /// Whether a running batch has claimed the item.
     pub(super) fn is_busy(&self, item: &ItemKey) -> bool {
         self.active.items.contains(item)
+    }
+
+    /// Whether a sweep of the item waits for a running batch.
+    pub(super) fn has_waiting_sweep(&self, item: &ItemKey) -> bool {
+        let is_sweep = |batch: &&Batch| matches!(batch.task, BatchTask::Sweep { .. });
+        self.ready.iter().filter(is_sweep).any(|batch| batch.claims.items.contains(item))
     }
 
     /// The number of submissions that are not parked.

@@ -261,3 +261,40 @@ fn units_with_ids_weigh_as_much_as_lines() {
     (0..20).for_each(|n| combiner.add(asking(n, named(500), None, &[])));
     assert_eq!(numbers(combiner.take(256).as_ref()), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
+
+#[test]
+fn two_running_batches_never_share_an_item_whose_units_have_ids() {
+    let claim = |number, choice| {
+        let line = RequestedLine { item: item("hall"), quantity: 1 };
+        let basket = Basket::with_selections(vec![(line, choice)]).unwrap();
+        asking(number, reserve(basket), None, &[item("hall")])
+    };
+    let mut combiner = Combiner::new(2);
+    (1..=2).for_each(|n| combiner.add(claim(n, None)));
+    combiner.add(claim(3, Some(UnitSelection::Named(vec![label("1")]))));
+    let first = combiner.take(9).unwrap();
+    assert_eq!(numbers(Some(&first)), [1, 2]);
+    assert!(combiner.take(9).is_none());
+    combiner.release(&first.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3]);
+    assert!(combiner.is_busy(&item("hall")));
+}
+
+#[test]
+fn a_sweep_that_waits_for_a_running_batch_is_known_by_its_items_until_it_runs() {
+    let sweep = |sku: &str| Batch {
+        task: BatchTask::Sweep { due: Vec::new(), page: 1 },
+        claims: Arc::new(Claims::of_items([item(sku)].into())),
+        plan: RetryPlan::default(),
+        attempts: AttemptCounts::default(),
+    };
+    let mut combiner = Combiner::new(9);
+    combiner.add(submission(1, &["a"]));
+    let commands = combiner.take(9).unwrap();
+    combiner.add_batch(sweep("a"));
+    assert!(combiner.take(9).is_none());
+    assert_eq!(["a", "b"].map(|sku| combiner.has_waiting_sweep(&item(sku))), [true, false]);
+    combiner.release(&commands.claims);
+    assert!(matches!(combiner.take(9).unwrap().task, BatchTask::Sweep { .. }));
+    assert!(!combiner.has_waiting_sweep(&item("a")));
+}

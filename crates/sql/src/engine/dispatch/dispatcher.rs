@@ -20,7 +20,7 @@ use crate::engine::read::{QueryQueues, read_reservations, run_quick, run_slow};
 use crate::engine::reply_batch::PendingReply;
 use crate::engine::sessions::{recover, within_deadline};
 use crate::engine::store_status::StoreStatus;
-use crate::engine::sweep::{OverdueScan, SweepResult, SweepRound, Sweeper, find_overdue, sweep};
+use crate::engine::sweep::{OverduePage, SweepResult, Sweeper, find_overdue, sweep};
 use core::future::Future;
 use core::hash::{BuildHasher, Hasher};
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ enum TaskResult<S> {
     Resolved(Option<S>, Vec<Submission>, Result<Rows, Failure>),
     QuickReadsDone(Option<S>),
     SlowReadsDone(Option<S>),
-    OverdueFound(Option<S>, OverdueScan),
+    OverdueFound(Option<S>, OverduePage),
     Numbered(Option<S>),
     /// A copy into the database is running, or was interrupted.
     Unfinished,
@@ -62,7 +62,8 @@ enum RunningTask {
     Open,
     /// With its claims, and the sequences of its commands.
     RunBatch(Arc<Claims>, Vec<u64>),
-    Sweep(Arc<Claims>),
+    /// With its claims, and its page.
+    Sweep(Arc<Claims>, u64),
     /// A batch that takes its locks. Late arrivals may join it afterwards.
     LockBatch(Arc<Claims>, Vec<u64>),
     /// With the number of its commands that count as waiting, and their sequences.
@@ -106,7 +107,6 @@ pub(super) struct Dispatcher<D: Dialect> {
     hints: LockHints,
     jobs: PeriodicJobs,
     sweeper: Sweeper,
-    round: SweepRound,
     tasks: JoinSet<TaskResult<D::Session>>,
     /// The running tasks by id.
     running_tasks: HashMap<Id, RunningTask>,
@@ -155,7 +155,6 @@ impl<D: Dialect> Dispatcher<D> {
             hints: LockHints::default(),
             jobs: PeriodicJobs::new(options.sweep_every),
             sweeper: Sweeper::new().map_err(OpenError::Thread)?,
-            round: SweepRound::default(),
             tasks: JoinSet::new(),
             running_tasks: HashMap::new(),
             short_of_connections: false,
@@ -176,7 +175,8 @@ impl<D: Dialect> Dispatcher<D> {
                 return;
             }
             let now = tokio::time::Instant::now();
-            let next = [self.jobs.next(now), self.pool.next_try(now)].into_iter().flatten().min();
+            let next = [self.jobs.next(now), self.pool.next_try(now), self.sweeper.page_deadline()];
+            let next = next.into_iter().flatten().min();
             let alarm = async {
                 match next {
                     Some(next) => tokio::time::sleep_until(next).await,
@@ -266,13 +266,16 @@ impl<D: Dialect> Dispatcher<D> {
 
     /// Gives work to idle connections.
     fn dispatch(&mut self) {
+        let now = tokio::time::Instant::now();
+        if let Some(more) = self.sweeper.end_page(now) {
+            self.jobs.sweep.done(more);
+        }
         self.keep_connections();
         if let Some(why) = self.pool.out_of_order() {
             let why = why.to_owned();
             self.refuse_all(&why);
             return;
         }
-        let now = tokio::time::Instant::now();
         if self.jobs.short.is_due(now) {
             self.hints.forget_short();
             self.jobs.short.done(false);
@@ -389,10 +392,11 @@ impl<D: Dialect> Dispatcher<D> {
             && let Some(session) = self.pool.take()
         {
             self.jobs.sweep.at_work = true;
-            let (most, skipped) = (self.options.sweep_batch, self.sweeper.skipped(now));
+            let (after, most) = (self.sweeper.next(), self.options.sweep_batch);
+            let skipped = self.sweeper.skipped(now);
             self.spawn(RunningTask::FindOverdue, async move {
-                let (session, seen) = find_overdue(session, most, &skipped, deadline).await;
-                TaskResult::OverdueFound(session, seen)
+                let (session, page) = find_overdue(session, after, most, &skipped, deadline).await;
+                TaskResult::OverdueFound(session, page)
             });
         }
         if self.jobs.keys.is_due(now)
@@ -476,9 +480,9 @@ impl<D: Dialect> Dispatcher<D> {
                     TaskResult::BatchDone(Box::new(result), batch)
                 });
             }
-            BatchTask::Sweep { due } => {
+            BatchTask::Sweep { due, page } => {
                 let (envelope, due) = (self.sweeper.command(), core::mem::take(due));
-                self.spawn(RunningTask::Sweep(claims), async move {
+                self.spawn(RunningTask::Sweep(claims, *page), async move {
                     TaskResult::Swept(sweep(session, &limits, due, &envelope).await)
                 });
             }

@@ -92,7 +92,7 @@ pub(super) async fn forget_keys<S: Session>(
 ) -> Result<bool, DbError> {
     within_deadline(deadline, async {
         // By the store's own clock, which is what the keys' instants were read from.
-        let (now, _) = session.overdue(1).await?;
+        let (now, _) = session.overdue(None, 1).await?;
         let retention = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
         let retention = session.keep_keys(retention).await?;
         let before = Instant::from_micros(now.micros().saturating_sub(retention));

@@ -164,7 +164,7 @@ pub(crate) async fn plan_locks<S: Session>(
         }
     }
     if lock_plan.lock_set.any_due.is_some() {
-        let (_, overdue) = session.overdue(EXPIRIES).await?;
+        let (_, overdue) = session.overdue(None, EXPIRIES).await?;
         unknown.extend(overdue.into_iter().map(|(_, id)| id));
     }
     // Units that others have locked may become free again. They are locked by id, in the order in which all units are locked.

@@ -22,10 +22,6 @@ pub(crate) struct SweepResult<S> {
     pub(crate) expired: usize,
     /// Reservations that could not be expired.
     pub(crate) failed: Vec<ReservationId>,
-    /// Reservations that were skipped because others have locked something of them.
-    pub(crate) locked: Vec<OverdueHold>,
-    /// Items that others have locked.
-    pub(crate) locked_items: BTreeSet<ItemKey>,
 }
 
 /// Expires overdue reservations in one transaction. If an invariant is violated, it expires them one by one, so that one bad row
@@ -36,23 +32,13 @@ pub(crate) async fn sweep<S: Session>(
     due: Vec<OverdueHold>,
     envelope: &Envelope,
 ) -> SweepResult<S> {
-    let mut result = SweepResult {
-        session: Some(session),
-        expired: 0,
-        failed: Vec::new(),
-        locked: Vec::new(),
-        locked_items: BTreeSet::new(),
-    };
+    let mut result = SweepResult { session: Some(session), expired: 0, failed: Vec::new() };
     let Err(error) = result.attempt(limits, &due, envelope).await else { return result };
     let alarmed = matches!(
         error,
         AttemptError::Database(DbError::InvariantViolated(_)) | AttemptError::InvariantViolated(..)
     );
     result.clean_up(limits, &error).await;
-    if matches!(error, AttemptError::Database(DbError::LockTimeout(_))) {
-        result.locked = due;
-        return result;
-    }
     if !alarmed {
         return result;
     }
@@ -67,7 +53,6 @@ pub(crate) async fn sweep<S: Session>(
         match &error {
             AttemptError::Database(DbError::InvariantViolated(what)) => result.fail(one.0, what),
             AttemptError::InvariantViolated(_, what) => result.fail(one.0, what),
-            AttemptError::Database(DbError::LockTimeout(_)) => result.locked.push(one.clone()),
             _ => {}
         }
     }
@@ -82,11 +67,9 @@ impl<S: Session> SweepResult<S> {
         envelope: &Envelope,
     ) -> Result<(), AttemptError> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        let ExpireResult { count, holds, locked_items } = expire(session, limits, due, envelope).await?;
-        meters::swept(count);
-        self.expired += count;
-        self.locked.extend(due.iter().filter(|(id, _)| !holds.contains(id)).cloned());
-        self.locked_items.extend(locked_items);
+        let expired = expire(session, limits, due, envelope).await?;
+        meters::swept(expired);
+        self.expired += expired;
         Ok(())
     }
 
@@ -124,22 +107,13 @@ impl<S: Session> SweepResult<S> {
     }
 }
 
-/// The result of one transaction.
-#[derive(Default)]
-struct ExpireResult {
-    count: usize,
-    /// Reservations of which everything was locked.
-    holds: BTreeSet<ReservationId>,
-    /// Items that others have locked.
-    locked_items: BTreeSet<ItemKey>,
-}
-
+/// Expires the reservations of which nobody else has locked anything, in one transaction. Returns their number.
 async fn expire<S: Session>(
     session: &mut S,
     limits: &AttemptLimits,
     due: &[OverdueHold],
     envelope: &Envelope,
-) -> Result<ExpireResult, AttemptError> {
+) -> Result<usize, AttemptError> {
     let unit_items: BTreeSet<&ItemKey> =
         due.iter().flat_map(|(_, refs)| refs.units.iter().map(|(key, _)| key)).collect();
     // Where units have ids, the units are locked and not the item.
@@ -154,7 +128,6 @@ async fn expire<S: Session>(
         ..LockSet::default()
     };
     add_units(&mut lock_set, due);
-    let mut locked_items = BTreeSet::new();
     let locked = within_deadline(limits.batch_deadline, async {
         let locked = session.lock_skip_locked(&lock_set).await?;
         let item = |key: &ItemKey| locked.items.contains(key) || unit_items.contains(key);
@@ -165,7 +138,6 @@ async fn expire<S: Session>(
             locked.holds.contains(id) && refs.items.iter().all(item) && refs.units.iter().all(units)
         };
         let complete: Vec<OverdueHold> = due.iter().filter(is_complete).cloned().collect();
-        locked_items.extend(lock_set.items.difference(&locked.items).cloned());
         lock_set = LockSet {
             items: locked.items,
             holds: complete.iter().map(|(id, _)| *id).collect(),
@@ -178,9 +150,7 @@ async fn expire<S: Session>(
         }
         session.lock(&lock_set).await.map(Some)
     });
-    let Some(LockedRows { now, serial, rows }) = locked.await? else {
-        return Ok(ExpireResult { locked_items, ..ExpireResult::default() });
-    };
+    let Some(LockedRows { now, serial, rows }) = locked.await? else { return Ok(0) };
     let active = rows.holds.iter().filter(|hold| hold.status == Status::Active);
     let deadlines: BTreeSet<Deadline> = active.map(|hold| (hold.expires_at, hold.id)).collect();
     let depth = deadlines.len() + 1;
@@ -215,7 +185,7 @@ async fn expire<S: Session>(
     } else {
         commit(session, limits, &state.changes(&effects, serial, limits.counter_shard)).await?;
     }
-    Ok(ExpireResult { count: expired, holds: lock_set.holds, locked_items })
+    Ok(expired)
 }
 
 /// Adds the units of reservations to a lock set: the units are locked by their ids, and their items are only read.

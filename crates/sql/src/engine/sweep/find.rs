@@ -12,48 +12,51 @@ use stockhold_domain::{Instant, ReservationId};
 /// An overdue reservation, and its items and units.
 pub(crate) type OverdueHold = (ReservationId, ReservationRefs);
 
-/// The overdue reservations that one scan found.
+/// One page of the overdue reservations.
 #[derive(Debug, Default)]
-pub(crate) struct OverdueScan {
+pub(crate) struct OverduePage {
     /// The earliest deadline first.
     pub(crate) due: Vec<OverdueHold>,
-    /// Whether there may be more.
-    pub(crate) more: bool,
     /// Overdue reservations whose rows can't be read.
     pub(crate) damaged: Vec<ReservationId>,
+    /// The last deadline of the page, if there may be more after it.
+    pub(crate) next: Option<Deadline>,
 }
 
-/// Finds at most `most` overdue reservations that are not in `skipped`. Returns the session if it can still be used.
+/// Finds the first `most` overdue reservations after a deadline, and leaves out those in `skipped`. Returns the session if it can
+/// still be used.
 pub(crate) async fn find_overdue<S: Session>(
     mut session: S,
+    after: Option<Deadline>,
     most: usize,
     skipped: &BTreeSet<ReservationId>,
     deadline: Duration,
-) -> (Option<S>, OverdueScan) {
-    let limit = most + skipped.len();
+) -> (Option<S>, OverduePage) {
     let (now, mut overdue): (Instant, Vec<Deadline>) =
-        match within_deadline(deadline, session.overdue(limit)).await {
+        match within_deadline(deadline, session.overdue(after, most)).await {
             Ok(found) => found,
-            Err(error) => return (recover(session, error, deadline).await.1, OverdueScan::default()),
+            Err(error) => return (recover(session, error, deadline).await.1, OverduePage::default()),
         };
-    let earliest = overdue.first().map(|(due, _)| due.micros());
-    meters::lag(earliest.map_or(0, |due| now.micros().saturating_sub(due)));
-    let more = overdue.len() == limit;
+    if after.is_none() {
+        let earliest = overdue.first().map(|(due, _)| due.micros());
+        meters::lag(earliest.map_or(0, |due| now.micros().saturating_sub(due)));
+    }
+    let next = overdue.last().copied().filter(|_| overdue.len() == most);
+    let mut page = OverduePage { next, ..OverduePage::default() };
     overdue.retain(|(_, id)| !skipped.contains(id));
     if overdue.is_empty() {
-        return (Some(session), OverdueScan::default());
+        return (Some(session), page);
     }
     let order: Vec<ReservationId> = overdue.iter().map(|(_, id)| *id).collect();
     let (session, rows) = read_reservations(session, order.clone(), deadline).await;
-    let Ok(rows) = rows else { return (session, OverdueScan::default()) };
+    let Ok(rows) = rows else { return (session, OverduePage::default()) };
     let mut refs: BTreeMap<ReservationId, ReservationRefs> =
         rows.holds.iter().map(|hold| (hold.id, ReservationRefs::by(hold))).collect();
-    let mut scan = OverdueScan { more, ..OverdueScan::default() };
     for id in order {
         match refs.remove(&id) {
-            Some(refs) => scan.due.push((id, refs)),
-            None => scan.damaged.push(id),
+            Some(refs) => page.due.push((id, refs)),
+            None => page.damaged.push(id),
         }
     }
-    (session, scan)
+    (session, page)
 }

@@ -1,12 +1,11 @@
-//! What the sweeper remembers between rounds: which reservations and items to skip, and until when.
+//! What the sweeper remembers between its transactions: the position of its pass, the batches of the current page, and the
+//! reservations that could not be expired.
 
-use super::find::OverdueHold;
+use crate::engine::dialect::Deadline;
 use crate::engine::meters;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{
-    Command, Envelope, GeneratedIds, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
-};
+use stockhold_domain::{Command, Envelope, GeneratedIds, Instant, Label, Origin, RequestId, ReservationId};
 use stockhold_store::ids::IdSource;
 use tokio::time::Instant as Moment;
 
@@ -14,28 +13,21 @@ use tokio::time::Instant as Moment;
 const ACTOR: &str = "stockhold";
 /// How long a reservation is skipped that could not be expired.
 const SKIP_FAILED_FOR: Duration = Duration::from_secs(20);
-/// How long an item or a reservation is skipped that another transaction has locked.
-const SKIP_LOCKED_FOR: Duration = Duration::from_secs(1);
-
-/// One round: a scan and the batches that came of it.
-#[derive(Debug, Default)]
-pub(crate) struct SweepRound {
-    /// Batches that have not ended.
-    pub(crate) batches: usize,
-    /// Reservations that were expired.
-    pub(crate) expired: usize,
-    /// Whether the scan left reservations for the next round.
-    pub(crate) more: bool,
-    /// Reservations that were skipped, because others have locked something of them.
-    pub(crate) skipped: usize,
-}
+/// How long the next page waits for the batches of a page. A batch takes longer only if it waits for a batch of commands of this
+/// instance, which may wait for a lock that somebody keeps.
+const PAGE_DEADLINE: Duration = Duration::from_secs(1);
 
 /// See the documentation of the module.
 pub(crate) struct Sweeper {
     ids: IdSource,
     actor: Label,
-    skipped_holds: BTreeMap<ReservationId, Moment>,
-    skipped_items: BTreeMap<ItemKey, Moment>,
+    failed: BTreeMap<ReservationId, Moment>,
+    /// Where the next page begins. `None` is the beginning.
+    next: Option<Deadline>,
+    page: u64,
+    /// Batches of the current page that have not ended.
+    batches: usize,
+    page_deadline: Option<Moment>,
 }
 
 impl Sweeper {
@@ -43,8 +35,11 @@ impl Sweeper {
         Ok(Self {
             ids: IdSource::from_system().map_err(|error| format!("asking for random bytes: {error}"))?,
             actor: Label::new(ACTOR).map_err(|error| format!("naming the sweeper: {error}"))?,
-            skipped_holds: BTreeMap::new(),
-            skipped_items: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            next: None,
+            page: 0,
+            batches: 0,
+            page_deadline: None,
         })
     }
 
@@ -63,68 +58,110 @@ impl Sweeper {
         }
     }
 
-    /// The reservations to skip now.
+    /// The reservations to skip now, because they could not be expired.
     pub(crate) fn skipped(&mut self, now: Moment) -> BTreeSet<ReservationId> {
-        self.skipped_holds.retain(|_, until| *until > now);
-        self.skipped_items.retain(|_, until| *until > now);
-        self.skipped_holds.keys().copied().collect()
+        self.failed.retain(|_, until| *until > now);
+        self.failed.keys().copied().collect()
     }
 
     /// Records reservations that could not be expired.
     pub(crate) fn failed(&mut self, holds: &[ReservationId], now: Moment) {
         for id in holds {
             meters::sweep_failed();
-            self.skipped_holds.insert(*id, now + SKIP_FAILED_FOR);
+            self.failed.insert(*id, now + SKIP_FAILED_FOR);
         }
     }
 
-    /// Records items and reservations that others have locked.
-    pub(crate) fn locked_by_others(&mut self, items: BTreeSet<ItemKey>, holds: &[OverdueHold], now: Moment) {
-        let until = now + SKIP_LOCKED_FOR;
-        self.skipped_holds.extend(holds.iter().map(|(id, _)| (*id, until)));
-        self.skipped_items.extend(items.into_iter().map(|item| (item, until)));
+    /// The deadline after which the next page begins.
+    pub(crate) fn next(&self) -> Option<Deadline> {
+        self.next
     }
 
-    /// Removes the reservations with a skipped item, and skips them as long as the item. Returns how many it removed.
-    pub(crate) fn remove_skipped(&mut self, due: &mut Vec<OverdueHold>) -> usize {
-        let before = due.len();
-        due.retain(|(id, refs)| {
-            let until = refs.items.iter().filter_map(|item| self.skipped_items.get(item)).max();
-            self.skipped_holds.extend(until.map(|until| (*id, *until)));
-            until.is_none()
-        });
-        before - due.len()
+    /// Begins a page. `next` is where the page after it begins.
+    pub(crate) fn begin_page(&mut self, next: Option<Deadline>, now: Moment) {
+        self.next = next;
+        self.page += 1;
+        self.batches = 0;
+        self.page_deadline = Some(now + PAGE_DEADLINE);
+    }
+
+    /// Adds a batch to the current page. Returns the number of the page.
+    pub(crate) fn add_batch(&mut self) -> u64 {
+        self.batches += 1;
+        self.page
+    }
+
+    /// A batch of a page has ended.
+    pub(crate) fn end_batch(&mut self, page: u64) {
+        if page == self.page {
+            self.batches = self.batches.saturating_sub(1);
+        }
+    }
+
+    /// Until when the next page waits for the batches of the current one. `None` if no page has begun.
+    pub(crate) fn page_deadline(&self) -> Option<Moment> {
+        self.page_deadline
+    }
+
+    /// Ends the current page if all of its batches have ended, or at its deadline. Returns whether there is another page, and
+    /// `None` if the page goes on.
+    pub(crate) fn end_page(&mut self, now: Moment) -> Option<bool> {
+        let deadline = self.page_deadline?;
+        if self.batches > 0 && deadline > now {
+            return None;
+        }
+        self.page_deadline = None;
+        // A late batch of this page must not count for another one.
+        self.page += 1;
+        Some(self.next.is_some())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::plan::ReservationRefs;
 
-    fn key(sku: &str) -> ItemKey {
-        ItemKey::new(&Label::new("default").unwrap(), &Label::new(sku).unwrap())
-    }
-
-    fn due(number: u128, items: &[&str]) -> OverdueHold {
-        let items = items.iter().map(|sku| key(sku)).collect();
-        (ReservationId::from_u128(number), ReservationRefs { items, ..ReservationRefs::default() })
-    }
-
-    fn ids(due: &[OverdueHold]) -> Vec<u128> {
-        due.iter().map(|(id, _)| id.as_u128()).collect()
+    fn deadline(number: u8) -> Deadline {
+        (Instant::from_micros(number.into()), ReservationId::from_u128(number.into()))
     }
 
     #[test]
-    fn a_locked_item_is_skipped_for_a_while_with_all_of_its_reservations() {
+    fn the_next_page_begins_when_all_batches_of_the_last_one_have_ended() {
         let (mut sweeper, now) = (Sweeper::new().unwrap(), Moment::now());
-        let holds = [due(1, &["a"]), due(2, &["b"]), due(3, &["b", "a"])];
-        sweeper.locked_by_others([key("a"), key("b")].into(), &holds, now);
-        assert_eq!(sweeper.skipped(now).len(), 3);
-        let mut more = vec![due(4, &["a"]), due(5, &["c"]), due(6, &["c", "b"])];
-        assert_eq!((sweeper.remove_skipped(&mut more), ids(&more)), (2, vec![5]));
-        assert_eq!(sweeper.skipped(now).len(), 5);
-        assert!(sweeper.skipped(now + SKIP_LOCKED_FOR).is_empty());
-        assert_eq!(sweeper.remove_skipped(&mut vec![due(4, &["a"])]), 0);
+        assert_eq!((sweeper.end_page(now), sweeper.next()), (None, None));
+        sweeper.begin_page(Some(deadline(7)), now);
+        let pages = [sweeper.add_batch(), sweeper.add_batch()];
+        sweeper.end_batch(pages[0]);
+        assert_eq!(sweeper.end_page(now), None);
+        sweeper.end_batch(pages[1]);
+        assert_eq!((sweeper.end_page(now), sweeper.next()), (Some(true), Some(deadline(7))));
+        assert_eq!((sweeper.end_page(now), sweeper.page_deadline()), (None, None));
+        sweeper.begin_page(None, now);
+        assert_eq!((sweeper.end_page(now), sweeper.next()), (Some(false), None));
+    }
+
+    #[test]
+    fn a_batch_that_waits_delays_the_next_page_for_a_while_and_does_not_count_for_it() {
+        let (mut sweeper, now) = (Sweeper::new().unwrap(), Moment::now());
+        sweeper.begin_page(Some(deadline(7)), now);
+        let late = sweeper.add_batch();
+        assert_eq!(sweeper.end_page(now), None);
+        let later = sweeper.page_deadline().unwrap();
+        assert_eq!(sweeper.end_page(later), Some(true));
+        sweeper.begin_page(None, later);
+        let batch = sweeper.add_batch();
+        sweeper.end_batch(late);
+        assert_eq!(sweeper.end_page(later), None);
+        sweeper.end_batch(batch);
+        assert_eq!(sweeper.end_page(later), Some(false));
+    }
+
+    #[test]
+    fn a_reservation_that_could_not_be_expired_is_skipped_for_a_while() {
+        let (mut sweeper, now) = (Sweeper::new().unwrap(), Moment::now());
+        let id = ReservationId::from_u128(1);
+        sweeper.failed(&[id], now);
+        assert_eq!(sweeper.skipped(now), [id].into());
+        assert!(sweeper.skipped(now + SKIP_FAILED_FOR).is_empty());
     }
 }

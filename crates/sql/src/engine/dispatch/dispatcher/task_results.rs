@@ -12,7 +12,7 @@ use crate::engine::meters;
 use crate::engine::options::OpenError;
 use crate::engine::plan::{ReservationRefs, RetryPlan, fitting};
 use crate::engine::reply_batch::ReplyBatch;
-use crate::engine::sweep::{OverdueHold, OverdueScan, SweepRound};
+use crate::engine::sweep::{OverdueHold, OverduePage};
 use std::collections::HashMap;
 use std::sync::Arc;
 use stockhold_domain::Outcome;
@@ -31,8 +31,11 @@ impl<D: Dialect> Dispatcher<D> {
             Err(error) => (error.id(), None),
         };
         let running = self.running_tasks.remove(&id);
-        if let Some(RunningTask::RunBatch(claims, _) | RunningTask::Sweep(claims)) = &running {
+        if let Some(RunningTask::RunBatch(claims, _) | RunningTask::Sweep(claims, _)) = &running {
             self.combiner.release(claims);
+        }
+        if let Some(RunningTask::Sweep(_, page)) = &running {
+            self.sweeper.end_batch(*page);
         }
         if let (None, Some(RunningTask::LockBatch(claims, _))) = (&finished, &running) {
             self.combiner.release(claims);
@@ -52,14 +55,10 @@ impl<D: Dialect> Dispatcher<D> {
             }
             TaskResult::Swept(swept) => {
                 self.return_connection(swept.session);
-                let now = Moment::now();
-                self.sweeper.failed(&swept.failed, now);
+                self.sweeper.failed(&swept.failed, Moment::now());
                 if swept.expired > 0 {
                     self.jobs.number_soon();
                 }
-                self.round.skipped += swept.locked.len();
-                self.sweeper.locked_by_others(swept.locked_items, &swept.locked, now);
-                self.end_sweep_of(swept.expired);
             }
             TaskResult::Resolved(session, submissions, rows) => {
                 self.resolving = false;
@@ -74,9 +73,9 @@ impl<D: Dialect> Dispatcher<D> {
                 self.slow_reads -= 1;
                 self.return_connection(done);
             }
-            TaskResult::OverdueFound(session, seen) => {
+            TaskResult::OverdueFound(session, page) => {
                 self.return_connection(session);
-                self.begin_sweep(seen);
+                self.begin_page(page);
             }
             TaskResult::Numbered(session) => {
                 self.return_connection(session);
@@ -112,7 +111,7 @@ impl<D: Dialect> Dispatcher<D> {
                 self.mailbox.begun(counted);
                 self.end_sequences(sequences);
             }
-            RunningTask::Sweep(_) => self.end_sweep_of(0),
+            RunningTask::Sweep(..) => {}
             RunningTask::QuickReads => self.quick_reads -= 1,
             RunningTask::SlowReads => self.slow_reads -= 1,
             RunningTask::FindOverdue => self.jobs.sweep.done(false),
@@ -248,14 +247,17 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// Makes batches of overdue reservations. Those whose items no running batch has claimed come first, in batches of their own.
-    fn begin_sweep(&mut self, scan: OverdueScan) {
-        let OverdueScan { mut due, more, damaged } = scan;
+    /// Makes batches of overdue reservations. Those whose items a running batch has claimed are in batches of their own, which wait
+    /// for it. At most one batch waits for an item.
+    fn begin_page(&mut self, page: OverduePage) {
+        let OverduePage { mut due, damaged, next } = page;
+        let now = Moment::now();
         for id in &damaged {
             report_violation(&format!("reservation {id} can't be read, and so not be expired"));
         }
-        self.sweeper.failed(&damaged, Moment::now());
-        let skipped = self.sweeper.remove_skipped(&mut due);
+        self.sweeper.failed(&damaged, now);
+        self.sweeper.begin_page(next, now);
+        due.retain(|(_, refs)| !refs.items.iter().any(|item| self.combiner.has_waiting_sweep(item)));
         let (mut free, mut busy) = (Vec::new(), HashMap::<_, Vec<_>>::new());
         for one in due {
             match one.1.items.iter().find(|item| self.combiner.is_busy(item)) {
@@ -263,39 +265,19 @@ impl<D: Dialect> Dispatcher<D> {
                 Some(item) => busy.entry(item.clone()).or_default().push(one),
             }
         }
-        self.round = SweepRound { more, skipped, ..SweepRound::default() };
         for due in core::iter::once(free).chain(busy.into_values()).flat_map(in_batches) {
-            self.sweep_batch(due);
-        }
-        if self.round.batches == 0 {
-            self.end_round();
+            self.add_sweep(due);
         }
     }
 
-    fn sweep_batch(&mut self, due: Vec<OverdueHold>) {
+    fn add_sweep(&mut self, due: Vec<OverdueHold>) {
         let items = due.iter().flat_map(|(_, refs)| refs.items.iter().cloned()).collect();
         self.combiner.add_batch(Batch {
-            task: BatchTask::Sweep { due },
+            task: BatchTask::Sweep { due, page: self.sweeper.add_batch() },
             claims: Arc::new(Claims::of_items(items)),
             plan: RetryPlan::default(),
             attempts: AttemptCounts::default(),
         });
-        self.round.batches += 1;
-    }
-
-    /// One batch of the round has ended.
-    fn end_sweep_of(&mut self, expired: usize) {
-        self.round.batches = self.round.batches.saturating_sub(1);
-        self.round.expired += expired;
-        if self.round.batches == 0 {
-            self.end_round();
-        }
-    }
-
-    /// The next round starts at once only if this one made progress. Otherwise other instances sweep the same reservations.
-    fn end_round(&mut self) {
-        let SweepRound { more, expired, skipped, .. } = self.round;
-        self.jobs.sweep.done(more && expired + skipped > 0);
     }
 
     fn refuse(&mut self, submission: Submission, failure: &Failure, replies: &mut ReplyBatch) {
@@ -318,7 +300,7 @@ impl<D: Dialect> Dispatcher<D> {
         for batch in batches {
             match batch.task {
                 BatchTask::Commands(of_batch) => submissions.extend(of_batch),
-                BatchTask::Sweep { .. } => self.end_sweep_of(0),
+                BatchTask::Sweep { page, .. } => self.sweeper.end_batch(page),
             }
         }
         for submission in submissions {
