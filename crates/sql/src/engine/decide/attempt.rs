@@ -3,7 +3,7 @@
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::{Changes, CommitOutcome, CommitSent, LockedRows, Session};
 use crate::engine::lock::{AttemptError, AttemptLimits, LockedBatch, attempt_within_deadline};
-use crate::engine::plan::{BatchLockPlan, PlannedCommand, RetryPlan, named_hold};
+use crate::engine::plan::{BatchLockPlan, PlannedCommand, RetryPlan};
 use crate::engine::state::LoadedState;
 use std::collections::{BTreeSet, HashMap};
 use stockhold_domain::{
@@ -165,7 +165,7 @@ impl BatchDecider<'_> {
 /// Returns the command without its key if the key was used for a reservation that has been archived since. Such a key can't be
 /// replayed.
 fn without_key(planned: &PlannedCommand, state: &LoadedState) -> Option<Envelope> {
-    let (id, key) = (named_hold(&planned.envelope.command)?, planned.envelope.key?);
+    let (id, key) = (planned.envelope.command.reservation()?, planned.envelope.key?);
     let record = state.key(key.hash).ok()??;
     let outlived = record.fingerprint == key.fingerprint
         && record.target == KeyTarget::Reservation(id)

@@ -190,7 +190,6 @@ impl Sequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::plan::named_hold;
     use std::sync::{Arc, Mutex};
     use stockhold_domain::{
         Command, Confirm, EventId, GeneratedIds, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
@@ -250,7 +249,7 @@ mod tests {
         let lines = |queued: &QueuedCommand| queued.refs.as_ref().map_or(1, ReservationRefs::lines);
         let next = sequences.next(number, 9, lines).unwrap();
         let known = next.queued.iter().map(|queued| {
-            (named_hold(&queued.envelope.command), queued.refs.as_ref().map(ReservationRefs::lines))
+            (queued.envelope.command.reservation(), queued.refs.as_ref().map(ReservationRefs::lines))
         });
         // The third does not exist yet.
         let id = |number| Some(ReservationId::from_u128(number));

@@ -1,7 +1,7 @@
 //! Commands that always go into one batch together, and where their results go.
 
 use super::claims::Claims;
-use crate::engine::plan::{PlannedCommand, ReservationRefs, named_hold};
+use crate::engine::plan::{PlannedCommand, ReservationRefs};
 use crate::engine::reply_batch::PendingReply;
 use stockhold_domain::ReservationId;
 
@@ -46,13 +46,13 @@ impl Submission {
     /// Named reservations whose items have to be looked up.
     pub(super) fn unresolved(&self) -> impl Iterator<Item = ReservationId> {
         let unknown = self.planned.iter().filter(|planned| planned.refs.is_none());
-        unknown.filter_map(|planned| named_hold(&planned.envelope.command))
+        unknown.filter_map(|planned| planned.envelope.command.reservation())
     }
 
     /// Sets the references of named reservations. A reservation that was not found does not exist.
     pub(super) fn resolve(&mut self, refs_by_id: impl Fn(ReservationId) -> Option<ReservationRefs>) {
         for planned in self.planned.iter_mut().filter(|planned| planned.refs.is_none()) {
-            let refs = named_hold(&planned.envelope.command).and_then(&refs_by_id).unwrap_or_default();
+            let refs = planned.envelope.command.reservation().and_then(&refs_by_id).unwrap_or_default();
             self.claims.add(&Claims::of_items(refs.items.iter().cloned().collect()));
             planned.refs = Some(refs);
         }

@@ -3,9 +3,7 @@
 use crate::engine::options::BATCH_LINES;
 use std::collections::HashSet;
 use std::sync::Arc;
-use stockhold_domain::{
-    Command, Envelope, Hold, ItemKey, LineUnits, RequestedLine, ReservationId, UnitSelection, limits,
-};
+use stockhold_domain::{Command, Envelope, Hold, ItemKey, LineUnits, RequestedLine, UnitSelection, limits};
 
 /// The items and units of a reservation. They never change.
 #[derive(Clone, Debug, Default)]
@@ -53,17 +51,6 @@ impl PlannedCommand {
     }
 }
 
-/// The existing reservation that a command names.
-pub(crate) fn named_hold(command: &Command) -> Option<ReservationId> {
-    match command {
-        Command::Confirm(confirm) => Some(confirm.id),
-        Command::Release(release) => Some(release.id),
-        Command::Extend(extend) => Some(extend.id),
-        Command::Return(returned) => Some(returned.id),
-        _ => None,
-    }
-}
-
 /// The number of lines that a command inserts or updates; a unit with an id counts as one more. A command about an existing
 /// reservation writes all rows of `refs`, and counts as one line while `refs` is unknown. `unit_items` are the items that are known
 /// to have units with ids.
@@ -85,7 +72,14 @@ pub(crate) fn lines_of(
             lines.sum()
         }
         Command::AddUnits(add) => 1 + add.units.len(),
-        _ => refs.map_or(1, |refs| refs.lines().max(1)),
+        Command::Confirm(_) | Command::Release(_) | Command::Extend(_) | Command::Return(_) => {
+            refs.map_or(1, |refs| refs.lines().max(1))
+        }
+        Command::SetStock(_)
+        | Command::AdjustStock(_)
+        | Command::RetireUnit(_)
+        | Command::SetSale(_)
+        | Command::Sweep => 1,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What this instance remembers of earlier batches, to save round trips. A hint only helps to plan the lock set: no answer is
 //! made from it, and the commands are decided over the state that is read under the locks.
 
-use super::command::{ReservationRefs, named_hold};
+use super::command::ReservationRefs;
 use crate::engine::options::BATCH_LINES;
 use std::collections::{HashMap, HashSet, VecDeque};
 use stockhold_domain::{Command, Hold, ItemKey, Outcome, Reply, ReservationId};
@@ -37,7 +37,7 @@ impl LockHints {
 
     /// The items and units of the reservation that a command names, if they are remembered.
     pub(crate) fn refs_for(&self, command: &Command) -> Option<ReservationRefs> {
-        self.refs_by_id(named_hold(command)?)
+        self.refs_by_id(command.reservation()?)
     }
 
     /// Remembers a reservation, unless it is too large.

@@ -1,13 +1,13 @@
 //! Plans the lock set of a batch before anything is locked. Reads that are made for the plan are without locks: they only say what
 //! to lock, and no answer is made from them.
 
-use super::command::{PlannedCommand, named_hold};
+use super::command::PlannedCommand;
 use super::retry_plan::{ALL, DEEP, EXPIRIES, RetryPlan, SHALLOW};
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::{LockSet, Rows, Session, UnitLockSet};
 use crate::engine::state::LoadedState;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Command, ItemKey, Label, ReservationId, Resource, footprint};
+use stockhold_domain::{CommandKind, ItemKey, Label, ReservationId, Resource, footprint};
 
 /// The lock set of one attempt.
 #[derive(Debug, Default)]
@@ -33,22 +33,11 @@ impl BatchLockPlan {
                 }
             }
             let command = &planned.envelope.command;
-            lock_plan.lock_set.sets_pauses |= matches!(command, Command::SetSale(_));
-            let changes_items = matches!(
-                command,
-                Command::SetStock(_)
-                    | Command::AdjustStock(_)
-                    | Command::AddUnits(_)
-                    | Command::RetireUnit(_)
-                    | Command::SetSale(_)
-            );
+            lock_plan.lock_set.sets_pauses |= command.kind() == CommandKind::SetSale;
+            // The row of the item is locked even if its units have ids.
+            lock_plan.lock_set.items.extend(command.changed_item().cloned());
             for name in &names {
-                match name {
-                    Resource::Item(key) if changes_items => {
-                        lock_plan.lock_set.items.insert(key.clone());
-                    }
-                    name => lock_plan.add(name, plan),
-                }
+                lock_plan.add(name, plan);
             }
             lock_plan.of_command.push(names);
         }
@@ -151,7 +140,7 @@ pub(crate) async fn plan_locks<S: Session>(
     );
     let mut lock_plan = BatchLockPlan::new(batch, plan);
     let named: BTreeSet<_> =
-        batch.iter().filter_map(|planned| named_hold(&planned.envelope.command)).collect();
+        batch.iter().filter_map(|planned| planned.envelope.command.reservation()).collect();
     let mut unknown: BTreeSet<ReservationId> = lock_plan.lock_set.holds.difference(&named).copied().collect();
     if let (false, Some(now)) = (plan.deep.is_empty(), plan.now) {
         let due = plan.deep.keys().map(|key| (key.clone(), DEEP)).collect();
