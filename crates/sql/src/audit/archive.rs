@@ -250,7 +250,7 @@ fn wrong_books(what: &str) -> String {
     )
 }
 
-/// What stands instead of what leaves.
+/// The balances that replace the archived events of a chunk.
 async fn balances<S: AuditSession>(
     session: &mut S,
     chunk: &ArchiveChunk,

@@ -190,9 +190,9 @@ pub(crate) struct ArchiveDeletion<'a> {
     pub(crate) rows: usize,
     /// Reservations, locked.
     pub(crate) holds: &'a [Hold],
-    /// What stands instead of them.
+    /// The items after the archived events.
     pub(crate) balances: &'a [ItemBalance],
-    /// Likewise.
+    /// The pauses after the archived events.
     pub(crate) pauses: &'a [(String, bool)],
 }
 
@@ -216,7 +216,7 @@ pub enum AuditError {
     Database(String),
     /// Nobody may ask for that: nothing was looked at.
     InvalidRequest(String),
-    /// It can't be done with what is there, or while somebody else is at it.
+    /// The content of the database does not allow it, or another program is working on it.
     Refused(String),
     /// What leaves could not be written. It has not left.
     Sink(String),
