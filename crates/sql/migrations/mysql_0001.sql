@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
     version BIGINT NOT NULL,
     paused TINYINT NOT NULL,
     created_at BIGINT NOT NULL,
-    -- The batch of events that changed it last: since it always changes, a row that was updated is told from one that was not.
+    -- The batch of events that changed it last: since it always changes, a row that was updated can be distinguished from one that was not.
     serial BIGINT UNSIGNED NOT NULL,
     PRIMARY KEY (location, sku),
     CONSTRAINT stockhold_items_mode CHECK (mode IN (0, 1)),
@@ -92,7 +92,7 @@ CREATE TABLE IF NOT EXISTS stockhold_keys (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- Pauses of everything (the empty location, which no label is) and of locations. The row of everything is always there:
--- whoever reads pauses locks it against whoever sets one.
+-- a reader of pauses locks it against writers.
 CREATE TABLE IF NOT EXISTS stockhold_pauses (
     location VARBINARY(128) NOT NULL,
     paused TINYINT NOT NULL,
@@ -102,7 +102,7 @@ INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
 
 -- One row per committed batch (more only where its events are very large), its events packed in `body`. `serial` is drawn
 -- while the batch's locks are held, so of two batches that share an item the later one has the larger; it has gaps and is no
--- position. `last_position` is given after the commit, by whoever holds the sequencer's row. Kept until it is archived: state
+-- position. `last_position` is given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state
 -- is the fold of events, or of what they came to when the older ones left and of those that are kept. `NULL` sorts first, so one index has both what is not numbered and the numbered by position.
 CREATE TABLE IF NOT EXISTS stockhold_events (
     serial BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,

@@ -99,8 +99,8 @@ CREATE TABLE stockhold.keys (
 -- The oldest keys are deleted first.
 CREATE INDEX keys_by_use ON stockhold.keys (used_at);
 
--- Pauses of everything (the empty location, which no label is) and of locations. Not spread. Whoever reads it locks the table
--- against whoever changes it, and no row.
+-- Pauses of everything (the empty location, which no label is) and of locations. Not spread. A reader locks the table
+-- against writers, and no row.
 CREATE TABLE stockhold.pauses (
     location text COLLATE "C" PRIMARY KEY,
     paused boolean NOT NULL
@@ -108,7 +108,7 @@ CREATE TABLE stockhold.pauses (
 
 -- One row per committed batch, its events packed in `body`. `serial` is drawn while the batch's locks are held, so of
 -- two batches that share an item the later one has the larger; it has gaps and is no position. `last_position` is
--- given after the commit, by whoever holds the sequencer's row. Kept until it is archived: state is the fold of events, or
+-- given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state is the fold of events, or
 -- of what they came to when the older ones left and of those that are kept.
 CREATE SEQUENCE stockhold.event_serial;
 CREATE TABLE stockhold.events (

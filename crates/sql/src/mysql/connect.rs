@@ -234,11 +234,11 @@ impl MysqlConnection {
         Ok(all)
     }
 
-    /// Likewise, as text.
+    /// Runs statements that are given as text, and returns the rows of each.
     pub(super) async fn query(&mut self, text: &str) -> Result<Vec<Vec<Row>>, DbError> {
         let error = match self.exchange(text).await {
             Ok(answers) => return Ok(answers),
-            // What was begun on it can't be gone on with on another; and of replicas each is as far as it is.
+            // A transaction can't continue on another connection, and another replica may have applied less of the log.
             Err((_, error)) if is_gone(&error) && !self.begun && !self.target.is_replica => error,
             Err((_, error)) => return Err(db_error(&error, false)),
         };

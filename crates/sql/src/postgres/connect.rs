@@ -119,7 +119,7 @@ impl Driver {
                         }
                     }
                     Ok(_) => {}
-                    // Whoever waits for an answer is told the same, and handles it.
+                    // The caller that waits for an answer gets the same error, and handles it.
                     Err(_) => return,
                 }
             }

@@ -1,5 +1,5 @@
-//! The schema: versions, one after the other, each made once whoever comes first. Instances that start at once wait for
-//! each other at the row that has the version.
+//! Schema migrations. Each version is made once, even if several instances start at the same time: they wait for each other at
+//! the lock of the row that has the version.
 
 use super::connect::{PostgresTarget, ready};
 use super::errors::open_error;

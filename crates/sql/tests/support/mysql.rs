@@ -79,7 +79,7 @@ impl Server {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", at("data")))
-            // A server that starts sweeps its folder for temporary tables, whoever's they are.
+            // A server that starts deletes the temporary tables of all servers in its folder.
             .arg(format!("--tmpdir={}", self.directory.path().display()))
             .arg(format!("--socket={}", at("socket")));
         command.arg(format!("--pid-file={}", at("pid"))).args(SMALL).args(DURABLE);

@@ -40,7 +40,7 @@ pub(crate) trait Shop {
     fn wait_until_numbering_waits(&mut self);
     /// Another database.
     fn another() -> Self;
-    /// A database whose deadlocks are told from those of others.
+    /// A database whose deadlocks can be distinguished from those of other tests.
     fn alone() -> Self;
     /// How many deadlocks were found, once no store is left.
     fn deadlocks(&mut self) -> u64;

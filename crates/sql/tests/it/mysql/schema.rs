@@ -1,4 +1,4 @@
-//! The schema: made once whoever comes first, refused when it is newer, walked by its keys, exact to the byte.
+//! The schema: made once however many instances start, refused when it is newer, walked by its keys, exact to the byte.
 
 use super::bench::Bench;
 use crate::fixture::{item, run, stock};

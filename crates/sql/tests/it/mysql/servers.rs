@@ -62,7 +62,7 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     let item_key = stock(&store, &mut maker, "a", 10);
     bench.session.run("SET GLOBAL read_only = ON");
     let reserve = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
-    // Its connections find out one after the other, by what they are told when they write.
+    // Its connections find out one after the other, by the error of a write.
     loop {
         let outcome = run(&store, reserve.clone());
         assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");

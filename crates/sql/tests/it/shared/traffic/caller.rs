@@ -82,8 +82,8 @@ impl<'a> Caller<'a> {
         self.is_no_prophecy(shown.at);
     }
 
-    /// Asks all of them at once and waits for all. Whatever stores have to begin anew is theirs to see to: no failure is one
-    /// that a caller is told.
+    /// Sends all requests at once and waits for all replies. The stores have to retry by themselves: a caller never gets a
+    /// failure.
     fn ask(&mut self, asks: Vec<(usize, Vec<Envelope>)>) {
         self.step += 1;
         let sent: Vec<_> = asks

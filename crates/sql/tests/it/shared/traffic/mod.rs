@@ -1,6 +1,6 @@
 //! Half an hour of everything that callers do, at several instances over few items, whatever the dialect: the clock runs on
 //! while they are at it, holds fall due, every instance sweeps, and somebody follows the events. What must be true afterwards
-//! stands in `told`.
+//! is in `replies`.
 //!
 //! Half an hour passes on the clock that the database shows: as many requests as come to it in seconds, a few thousand.
 

@@ -135,7 +135,7 @@ fn by_request(told: &[Vec<RecordedReply>]) -> BTreeMap<String, Vec<&RecordedRepl
     answers
 }
 
-/// Whoever was refused because a reservation had ended was told how it did.
+/// A refusal because a reservation had ended says how it ended.
 fn ended_as_told(rows: &[EventRow], told: &[Vec<RecordedReply>]) {
     let ends = NaiveState::fold(rows.iter().map(|row| &row.event), []).holds;
     for told in told.iter().flatten() {
