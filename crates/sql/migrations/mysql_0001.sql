@@ -102,8 +102,9 @@ INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
 
 -- One row per committed batch (more only where its events are very large), its events packed in `body`. `serial` is drawn
 -- while the batch's locks are held, so of two batches that share an item the later one has the larger; it has gaps and is no
--- position. `last_position` is given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state
--- is the fold of events, or of what they came to when the older ones left and of those that are kept. `NULL` sorts first, so one index has both what is not numbered and the numbered by position.
+-- position. `last_position` is given after the commit, by the transaction that holds the sequencer's row. Kept until it is
+-- archived: state is the fold of all events, or of the balances of the archived ones and the events after them. `NULL` sorts
+-- first, so one index has both the events without a position and the others by their positions.
 CREATE TABLE IF NOT EXISTS stockhold_events (
     serial BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     event_count BIGINT NOT NULL,

@@ -108,8 +108,8 @@ CREATE TABLE stockhold.pauses (
 
 -- One row per committed batch, its events packed in `body`. `serial` is drawn while the batch's locks are held, so of
 -- two batches that share an item the later one has the larger; it has gaps and is no position. `last_position` is
--- given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state is the fold of events, or
--- of what they came to when the older ones left and of those that are kept.
+-- given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state is the fold of
+-- all events, or of the balances of the archived ones and the events after them.
 CREATE SEQUENCE stockhold.event_serial;
 CREATE TABLE stockhold.events (
     bucket smallint NOT NULL,

@@ -1,5 +1,6 @@
 //! A private PostgreSQL for tests: its own data directory, reached by a Unix socket and on demand by a port of the loopback
-//! interface, gone when dropped. A server of its own syncs as in production; the shared server, which no test kills, does not. No test is skipped for want of a server: a machine without one fails loudly.
+//! interface, gone when dropped. A server of a test's own syncs as in production. The shared server, which no test kills, does
+//! not. No test is skipped for want of a server: a machine without one fails loudly.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -128,7 +129,7 @@ impl Server {
             "-c",
             listen,
             "-c",
-            "max_connections=100",
+            "max_connections=300",
             "-c",
             if self.syncs { "fsync=on" } else { "fsync=off" },
         ]);

@@ -1,6 +1,6 @@
 //! A private MariaDB for tests: its own data directory, reached by a Unix socket and on demand by a port of the loopback
-//! interface, gone when dropped. A server of its own syncs as in production; the shared server, which no test kills, does not. No test is skipped for want of a server: a machine without one
-//! fails loudly.
+//! interface, gone when dropped. A server of a test's own syncs as in production. The shared server, which no test kills, does
+//! not. No test is skipped for want of a server: a machine without one fails loudly.
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row, Value};
@@ -167,7 +167,7 @@ const SMALL: [&str; 10] = [
     "--innodb-write-io-threads=2",
     "--key-buffer-size=1M",
     "--aria-pagecache-buffer-size=1M",
-    "--max-connections=200",
+    "--max-connections=300",
     "--skip-name-resolve",
 ];
 /// Commits are written but not synced: faster, and a server that is killed may lose them.
