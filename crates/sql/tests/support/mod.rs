@@ -24,6 +24,8 @@ pub(crate) struct Server {
     /// The port that it listens on, if it does.
     port: Option<u16>,
     databases: AtomicU32,
+    /// Databases that tests have left, without any objects. To create a database and to remove it takes longer than most tests.
+    unused: Mutex<Vec<String>>,
     /// Whether commits reach the disk. Without syncs the tests are faster, but a server that is killed may lose commits.
     syncs: bool,
 }
@@ -65,8 +67,8 @@ impl Server {
         let follow = format!("primary_conninfo = 'host={source} user=stockhold'\n");
         std::fs::write(data.join("postgresql.auto.conf"), follow).expect("whom it follows");
         std::fs::write(data.join("standby.signal"), "").expect("that it follows");
-        let (postgres, databases) = (Mutex::new(None), AtomicU32::new(0));
-        let standby = Self { postgres, directory, account, port: None, databases, syncs: true };
+        let (postgres, databases, unused) = (Mutex::new(None), AtomicU32::new(0), Mutex::default());
+        let standby = Self { postgres, directory, account, port: None, databases, unused, syncs: true };
         standby.run();
         standby
     }
@@ -116,7 +118,8 @@ impl Server {
         // `initdb` lets everybody in from the loopback interface as well.
         let hba = "local all all trust\nlocal replication all trust\n";
         std::fs::write(data.join("pg_hba.conf"), hba).expect("the file of who may come in");
-        Self { postgres: Mutex::new(None), directory, account, port, databases: AtomicU32::new(0), syncs }
+        let (postgres, databases, unused) = (Mutex::new(None), AtomicU32::new(0), Mutex::default());
+        Self { postgres, directory, account, port, databases, unused, syncs }
     }
 
     /// Starts it, or starts it again.
@@ -186,10 +189,29 @@ impl Server {
 
     /// A new, empty database.
     pub(crate) fn database(self: &Arc<Self>) -> Database {
-        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        let mut session = Session::open(&self.url("postgres"));
-        session.run(&format!("CREATE DATABASE {name}"));
+        let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let name = unused.unwrap_or_else(|| {
+            let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+            Session::open(&self.url("postgres")).run(&format!("CREATE DATABASE {name}"));
+            name
+        });
         Database { url: self.url(&name), server: Arc::clone(self) }
+    }
+
+    /// Removes everything from a database, so that another test can use it.
+    fn reuse(&self, name: &str) {
+        let mut session = Session::open(&self.url(name));
+        let others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        session.run(&format!("SELECT pg_terminate_backend(pid) {others}"));
+        session.wait_for(&format!("SELECT count(*) = 0 {others}"));
+        let emptied = session.try_run(
+            "DROP SCHEMA IF EXISTS stockhold CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public;
+             GRANT USAGE ON SCHEMA public TO PUBLIC; SELECT pg_stat_reset()",
+        );
+        // The settings of some tests do not allow it.
+        if emptied.is_ok() {
+            self.unused.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        }
     }
 }
 
@@ -204,6 +226,14 @@ pub(crate) struct Database {
     /// How it is reached.
     pub(crate) url: String,
     server: Arc<Server>,
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if !self.server.syncs && !std::thread::panicking() {
+            self.server.reuse(self.name());
+        }
+    }
 }
 
 impl Database {
