@@ -1,10 +1,10 @@
-//! What is over leaves the books: events older than a bound, the oldest first, and with them the reservations that had ended by
-//! then. What they came to stays: each item as it was after them, and what the reservations that left had sold. Positions go on
-//! as they were.
+//! Archives old data: events older than a bound, the oldest first, and the reservations that had ended by then. Their effect stays in
+//! the database: the state of each item after the archived events, and the units that archived reservations have sold. Positions
+//! continue.
 //!
-//! What leaves is handed to a [`ArchiveSink`] first and is durable there before it goes. It goes in small transactions, each of which
-//! leaves books that add up; cut off, an archive goes on where the last one ended. Nothing that the instances lock is waited for
-//! but reservations that have ended, and these only as long as one of them returns units.
+//! Data is written to an [`ArchiveSink`] and synced there before it is deleted. It is deleted in small transactions, and after each of
+//! them the database can be verified. An archive that was interrupted continues where it ended. It waits for no locks of the
+//! instances, except for ended reservations whose units are just being returned.
 
 use super::ledger::Ledger;
 use super::{ArchiveBoundary, ArchiveDeletion, AuditError, AuditSession, BatchRow, ItemBalance};
@@ -78,7 +78,7 @@ pub(crate) async fn run<S: AuditSession>(
         )));
     }
     // By the store's own clock, which is what the events' instants were read from.
-    let (now, _) = session.overdue(1).await?;
+    let (now, _) = session.overdue(None, 1).await?;
     let age = i64::try_from(order.older_than.as_micros()).unwrap_or(i64::MAX);
     let bound = Instant::from_micros(now.micros().saturating_sub(age));
     session.number().await?;
@@ -250,7 +250,7 @@ fn wrong_books(what: &str) -> String {
     )
 }
 
-/// What stands instead of what leaves.
+/// The balances that replace the archived events of a chunk.
 async fn balances<S: AuditSession>(
     session: &mut S,
     chunk: &ArchiveChunk,

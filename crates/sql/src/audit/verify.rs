@@ -9,12 +9,13 @@ use crate::engine::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, EventId, Hold, HoldChange, ItemKey, KeyHash, KeyTarget, Mode, ReservationId, Status, Transition,
-    Unit, UnitStatus,
+    Event, EventId, Hold, ItemKey, KeyHash, KeyTarget, Mode, ReservationId, Status, Transition, Unit,
+    UnitStatus,
 };
 use stockhold_store::ItemPageRequest;
+use stockhold_store::ledger::hold_violations;
 
-/// Findings that are told; the rest is counted.
+/// Findings that are reported with their texts. The others are only counted.
 const FINDINGS: usize = 100;
 /// Rows of events that are read at a time: each may have some hundred events.
 const BATCHES_AT_ONCE: usize = 64;
@@ -26,7 +27,7 @@ const ITEMS_AT_ONCE: usize = 500;
 const UNITS_AT_ONCE: usize = 10_000;
 /// Keys that are read at a time.
 const KEYS_AT_ONCE: usize = 2_000;
-/// How far the clock of whoever made an id may be ahead of the database's.
+/// How far the clock of an instance that made an id may be ahead of the database's clock.
 const CLOCKS_APART_MILLIS: u128 = 3_600_000;
 
 /// What a recount found.
@@ -322,21 +323,16 @@ impl<S: AuditSession> Verifier<'_, S> {
         let mut returned: Vec<u32> = Vec::new();
         for (number, (_, event)) in events.iter().enumerate() {
             let Transition::Hold { change, hold: after, .. } = &event.transition else { continue };
-            let (from, to) = match change {
-                HoldChange::Created => (None, Status::Active),
-                HoldChange::Extended => (Some(Status::Active), Status::Active),
-                HoldChange::Confirmed => (Some(Status::Active), Status::Confirmed),
-                HoldChange::Cancelled => (Some(Status::Active), Status::Cancelled),
-                HoldChange::Expired => (Some(Status::Active), Status::Expired),
-                HoldChange::Returned { .. } => (Some(Status::Confirmed), Status::Confirmed),
-            };
-            let follows = if number == 0 && gone > 0 {
-                event.previous.is_some() == from.is_some()
+            if number == 0 && gone > 0 {
+                // The event before it was archived.
+                let (from, to) = (change.status_before(), change.status_after());
+                if event.previous.is_some() != from.is_some() || after.status != to {
+                    self.find(format!("reservation {id}: {change:?} does not follow from an archived event"));
+                }
             } else {
-                (before.map(|(status, _)| status), before.map(|(_, event)| event)) == (from, event.previous)
-            };
-            if !follows || after.status != to {
-                self.find(format!("reservation {id}: {change:?} does not follow from what it was"));
+                for what in hold_violations(before, event, change, after) {
+                    self.find(what);
+                }
             }
             let back: Vec<u32> = after.lines.iter().map(|line| line.returned).collect();
             if after.lines.iter().any(|line| line.returned > line.quantity)
@@ -345,7 +341,7 @@ impl<S: AuditSession> Verifier<'_, S> {
                 self.find(format!("reservation {id} returned what it had not"));
             }
             returned = back;
-            before = Some((to, event.id));
+            before = Some((after.status, event.id));
         }
         match events.last().map(|(_, event)| &event.transition) {
             Some(Transition::Hold { hold: last, .. }) if last == hold => {}

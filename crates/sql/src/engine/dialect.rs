@@ -93,12 +93,14 @@ pub(crate) trait Session: Send + 'static {
     /// nothing to number.
     fn number(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
 
-    /// Whether a copy into the database has not ended: what is there is not all.
+    /// Whether a copy into the database is running or was interrupted, so that data is missing.
     fn is_unfinished(&mut self) -> impl Future<Output = Result<bool, DbError>> + Send;
 
-    /// The clock, and active reservations whose deadline it has passed, earliest first, at most `limit`. Locks nothing.
+    /// The clock, and at most `limit` active reservations whose deadline has passed, the earliest first. If `after` is given, only
+    /// those that come after it in this order. Takes no locks.
     fn overdue(
         &mut self,
+        after: Option<Deadline>,
         limit: usize,
     ) -> impl Future<Output = Result<(Instant, Vec<Deadline>), DbError>> + Send;
 

@@ -1,6 +1,6 @@
 //! The books, as MySQL keeps them.
 
-use super::connect::{Connection, PacketError};
+use super::connect::{MysqlConnection, PacketError};
 use super::errors::db_error;
 use super::rows;
 use super::script::{Bulk, Script, hex, id, int, key};
@@ -81,7 +81,7 @@ const PAUSES: Bulk<()> = bulk(
     None,
 );
 
-impl Connection {
+impl MysqlConnection {
     /// The rows of all statements of a text, on this connection and no other.
     async fn all(&mut self, text: &str) -> Result<Vec<Row>, DbError> {
         Ok(self.run(text).await?.concat())
@@ -101,7 +101,7 @@ impl Connection {
     }
 }
 
-impl AuditSession for Connection {
+impl AuditSession for MysqlConnection {
     async fn begin_snapshot(&mut self) -> Result<(), DbError> {
         self.begun = true;
         self.run(BEGIN).await.map(drop)

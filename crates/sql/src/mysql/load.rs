@@ -1,12 +1,12 @@
 //! Reading state, with locks and without.
 
-use super::connect::{Connection, StatementRows};
+use super::connect::{MysqlConnection, StatementRows};
 use super::rows;
 use super::script::Script;
 use super::statements::{self, RowLock, StatementKind};
 use crate::engine::{
-    DbError, LockSet, LockedRows, Rows, SkipLockedResult, UnitLockSet, UnitRows, hold_from, key_from,
-    set_counters,
+    DbError, Deadline, LockSet, LockedRows, Rows, SkipLockedResult, UnitLockSet, UnitRows, hold_from,
+    key_from, set_counters,
 };
 use mysql_async::Row;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ struct LoadResult {
     free_holds: BTreeSet<ReservationId>,
 }
 
-impl Connection {
+impl MysqlConnection {
     /// Without locks, in one packet.
     pub(super) async fn load(&mut self, lock_set: &LockSet) -> Result<Rows, DbError> {
         let mut script = Script::new();
@@ -108,10 +108,14 @@ impl Connection {
     }
 
     /// The clock, and the earliest deadlines of all.
-    pub(super) async fn clock_and_due(&mut self, limit: usize) -> Result<(Instant, Rows), DbError> {
+    pub(super) async fn clock_and_due(
+        &mut self,
+        after: Option<Deadline>,
+        limit: usize,
+    ) -> Result<(Instant, Rows), DbError> {
         let mut script = Script::new();
         statements::clock(&mut script, &self.target.clock);
-        statements::any_due(&mut script, limit);
+        statements::any_due(&mut script, after, limit);
         let LoadResult { now, rows, .. } = loaded(self.begin(&script).await?, &LockSet::default())?;
         Ok((now.ok_or_else(|| DbError::InvariantViolated("the clock shows nothing".to_owned()))?, rows))
     }
@@ -147,7 +151,7 @@ fn rest(script: &mut Script<StatementKind>, lock_set: &LockSet) {
         }
     }
     if let Some(depth) = lock_set.any_due {
-        statements::any_due(script, depth);
+        statements::any_due(script, None, depth);
     }
     statements::keys(script, &lock_set.keys);
 }

@@ -1,5 +1,5 @@
-//! Statements that are sent together: text in packets, and beside each statement what it is, so that its rows or its error
-//! find whoever they are for.
+//! Statements that are sent together: their text in packets, and the kind of each statement, by which its rows or its error are
+//! handled.
 
 use core::fmt::Write;
 use stockhold_domain::{ItemKey, ReservationId};

@@ -1,7 +1,7 @@
 //! What the commands of a batch changed, written at once: many rows to a statement, all statements in one packet, and COMMIT
 //! behind them.
 
-use super::connect::{Connection, PacketError};
+use super::connect::{MysqlConnection, PacketError};
 use super::errors::{db_error, db_error_at_commit};
 use super::rows;
 use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option};
@@ -79,7 +79,7 @@ const DELETE_UNITS: Bulk<Step> = Bulk {
     )
 };
 const ADD_FIGURES: Bulk<Step> = write(
-    "INSERT INTO stockhold_unit_figures (location,sku,part,total_units,held,confirmed_sold,active,decided_at) VALUES ",
+    "INSERT INTO stockhold_unit_counters (location,sku,counter_shard,total_units,held,confirmed_sold,active,decided_at) VALUES ",
     " ON DUPLICATE KEY UPDATE total_units=total_units+VALUES(total_units),held=held+VALUES(held),\
 confirmed_sold=confirmed_sold+VALUES(confirmed_sold),active=active+VALUES(active),\
 decided_at=GREATEST(decided_at,VALUES(decided_at))",
@@ -101,7 +101,7 @@ const PAUSES: Bulk<Step> = write(
 const KEYS: Bulk<Step> =
     Bulk { step: Step::Raced, ..write("INSERT INTO stockhold_keys (hash,used_at,body) VALUES ", "", None) };
 
-impl Connection {
+impl MysqlConnection {
     /// Sends every write of the batch and COMMIT: in one packet, unless they are longer than one may be.
     pub(super) async fn write_and_commit(
         &mut self,

@@ -1,6 +1,6 @@
 //! The books, as PostgreSQL keeps them. Nothing here is on anybody's hot path, so statements are not prepared ahead.
 
-use super::connect::Connection;
+use super::connect::PostgresConnection;
 use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::audit::{
     ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, QueuedLine,
@@ -17,7 +17,7 @@ const BEGIN_ARCHIVE_DELETION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 type Param<'a> = &'a (dyn ToSql + Sync);
 
-impl Connection {
+impl PostgresConnection {
     async fn rows_of(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DbError> {
         Ok(self.client.query(text, params).await?)
     }
@@ -38,7 +38,7 @@ impl Connection {
     }
 }
 
-impl AuditSession for Connection {
+impl AuditSession for PostgresConnection {
     async fn begin_snapshot(&mut self) -> Result<(), DbError> {
         Ok(self.client.batch_execute(BEGIN).await?)
     }
@@ -267,7 +267,7 @@ impl AuditSession for Connection {
     }
 }
 
-impl Connection {
+impl PostgresConnection {
     async fn stand_instead(
         &self,
         balances: &[ItemBalance],

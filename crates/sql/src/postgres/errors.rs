@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL means. Errors are told apart here and nowhere else. The driver's texts show no password.
+//! What an error of PostgreSQL means. Only this file classifies errors. The driver's texts show no password.
 
 use crate::engine::{DbError, OpenError};
 use tokio_postgres::Error;
@@ -21,7 +21,7 @@ impl From<Error> for DbError {
                 return Self::Deadlock(text);
             }
             SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => return Self::LockTimeout(text),
-            // Whoever sees to the database may give rights back.
+            // An administrator may grant the rights again.
             SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::INSUFFICIENT_PRIVILEGE => {
                 return Self::ConnectionLost(text);
             }

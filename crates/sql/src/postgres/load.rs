@@ -1,6 +1,6 @@
 //! Reading state, with locks and without.
 
-use super::connect::Connection;
+use super::connect::PostgresConnection;
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays};
 use super::units;
 use crate::engine::{DbError, Deadline, LockSet, LockedRows, Rows, SkipLockedResult, hold_from, key_from};
@@ -18,7 +18,7 @@ const BEGIN_READING_PAUSES: &str =
 const BEGIN_SETTING_PAUSES: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE stockhold.pauses IN EXCLUSIVE MODE";
 
-impl Connection {
+impl PostgresConnection {
     /// Runs a statement over arrays, unless they are empty.
     pub(super) async fn query(
         &self,
@@ -169,7 +169,9 @@ impl Connection {
     }
 
     async fn any_due(&self, depth: usize) -> Result<BTreeSet<Deadline>, DbError> {
-        let rows = self.query(&self.statements.read_any_due, depth, vec![&rows::rows(depth)]).await?;
+        let (due, id) = rows::after(None);
+        let limit = rows::rows(depth);
+        let rows = self.query(&self.statements.read_any_due, depth, vec![&limit, &due, &id]).await?;
         rows.iter().map(rows::deadline).collect()
     }
 }

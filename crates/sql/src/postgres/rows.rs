@@ -68,7 +68,7 @@ impl<'a> ItemArrays<'a> {
     }
 }
 
-/// Ids of reservations, likewise.
+/// Ids of reservations as the arrays that statements take, in the order of the primary key.
 pub(super) struct HoldArrays {
     pub(super) buckets: Vec<i16>,
     pub(super) ids: Vec<Uuid>,
@@ -85,7 +85,7 @@ impl HoldArrays {
     }
 }
 
-/// Digests of keys, likewise.
+/// Digests of keys as the arrays that statements take.
 pub(super) struct KeyArrays {
     pub(super) buckets: Vec<i16>,
     pub(super) hashes: Vec<Vec<u8>>,
@@ -246,6 +246,11 @@ pub(super) fn standing(status: UnitStatus) -> i16 {
 /// A deadline from its row.
 pub(super) fn deadline(row: &Row) -> Result<Deadline, DbError> {
     Ok((instant(row, "expires_at")?, id(row)?))
+}
+
+/// The parameters of "after this deadline"; `None` is before all deadlines.
+pub(super) fn after(deadline: Option<Deadline>) -> (i64, Uuid) {
+    deadline.map_or((i64::MIN, Uuid::nil()), |(due, reservation)| (due.micros(), uuid(reservation)))
 }
 
 /// A reservation's id.

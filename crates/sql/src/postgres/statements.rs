@@ -32,7 +32,7 @@ macro_rules! statements {
     };
 }
 
-/// A statement, the index that its plan has to go through, and the parameter types: for whoever looks at its plan.
+/// A statement and the index that its plan has to use. Tests check the plans.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedPlan {
     /// What it is for.
@@ -78,7 +78,7 @@ pub const PLANS: [ExpectedPlan; 20] = [
         index: "units_in_order",
         locks: false,
     },
-    ExpectedPlan { name: "figures of units", text: UNIT_FIGURES, index: "unit_figures_pkey", locks: false },
+    ExpectedPlan { name: "figures of units", text: UNIT_FIGURES, index: "unit_counters_pkey", locks: false },
     ExpectedPlan { name: "a page of units", text: UNITS_PAGE, index: "units_in_order", locks: false },
     ExpectedPlan { name: "one unit", text: READ_UNIT, index: "units_pkey", locks: false },
     ExpectedPlan {
@@ -230,7 +230,7 @@ const UNIT_FIGURES: &str = "
         SELECT coalesce(sum(total_units), 0)::bigint AS total, coalesce(sum(held), 0)::bigint AS held,
             coalesce(sum(confirmed_sold), 0)::bigint AS sold, coalesce(sum(active), 0)::bigint AS active,
             coalesce(max(decided_at), 0) AS at
-        FROM stockhold.unit_figures u
+        FROM stockhold.unit_counters u
         WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku
     ) AS f";
 const READ_UNITS: &str = concat!(
@@ -300,8 +300,13 @@ const READ_DUE: &str = "
         WHERE a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
         ORDER BY a.expires_at, a.id LIMIT want.depth
     ) AS first";
-const READ_ANY_DUE: &str =
-    "SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1";
+macro_rules! read_any_due {
+    () => {
+        "SELECT expires_at, id FROM stockhold.active_lines
+         WHERE leads AND (expires_at, id) > ($2::bigint, $3::uuid) ORDER BY expires_at, id LIMIT $1"
+    };
+}
+const READ_ANY_DUE: &str = read_any_due!();
 const SCAN_OWNER: &str = scan!("AND owner_id = $4");
 const SCAN_ALL: &str = scan!("");
 /// Those whose first line is of the SKU, and those that have another line of it, in one order.
@@ -345,12 +350,11 @@ statements! {
     read_keys: READ_KEYS;
     read_due: READ_DUE;
     read_any_due: READ_ANY_DUE;
-    read_overdue: "
-        SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n)
-        LEFT JOIN (
-            SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1
-        ) AS first ON true
-        ORDER BY first.expires_at, first.id";
+    read_overdue: concat!(
+        "SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n) LEFT JOIN (",
+        read_any_due!(),
+        ") AS first ON true ORDER BY first.expires_at, first.id",
+    );
 
     insert_items: "
         INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence,
@@ -400,11 +404,11 @@ statements! {
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     add_figures: "
-        INSERT INTO stockhold.unit_figures AS f
-            (bucket, location, sku, total_units, held, confirmed_sold, active, decided_at, part)
+        INSERT INTO stockhold.unit_counters AS f
+            (bucket, location, sku, total_units, held, confirmed_sold, active, decided_at, counter_shard)
         SELECT n.*, $9::smallint FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
             $6::bigint[], $7::bigint[], $8::bigint[]) AS n
-        ON CONFLICT (bucket, location, sku, part) DO UPDATE
+        ON CONFLICT (bucket, location, sku, counter_shard) DO UPDATE
         SET total_units = f.total_units + excluded.total_units, held = f.held + excluded.held,
             confirmed_sold = f.confirmed_sold + excluded.confirmed_sold, active = f.active + excluded.active,
             decided_at = greatest(f.decided_at, excluded.decided_at)";

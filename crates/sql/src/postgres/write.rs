@@ -1,6 +1,6 @@
 //! What the commands of a batch changed, written at once: arrays, one statement per table, and COMMIT behind them.
 
-use super::connect::Connection;
+use super::connect::PostgresConnection;
 use super::errors::db_error_at_commit;
 use super::rows::{self, ItemKeys, column, stored, uuid};
 use crate::engine::{
@@ -15,7 +15,7 @@ use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-impl Connection {
+impl PostgresConnection {
     /// Sends every write of the batch and COMMIT in one go.
     pub(super) async fn write_and_commit(
         &mut self,

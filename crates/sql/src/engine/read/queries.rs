@@ -1,4 +1,4 @@
-//! Queries: what is read and not decided. Nothing here locks what commands lock.
+//! Queries. They take no locks that commands take.
 
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::{LockSet, ReservationScan, Rows, Session, UnitLockSet};
@@ -13,18 +13,19 @@ use stockhold_store::{
     ReservationPage, SeatMap, UnitFilter, UnitHistory, UnitPage,
 };
 
-/// Most queries that are answered together.
+/// Maximum number of quick queries in one round trip.
 const AT_ONCE: usize = 256;
-/// Most slow queries that one connection answers before others get their turn.
+/// Maximum number of slow queries that one connection answers before other work gets its turn.
 const SLOW_AT_ONCE: usize = 8;
-/// Most reservations that are looked at for one page where no index leads to them. A page may be short: its cursor goes on.
+/// Maximum number of reservations that are scanned for one page if no index covers the filter. A page may be short: its cursor
+/// continues the scan.
 const SCANNED: usize = 2_000;
-/// Batches of events that are read at once for the history of a unit.
+/// Maximum number of event batches in one read for the history of a unit.
 const BATCHES_AT_ONCE: usize = 8;
-/// A query that waits.
+/// A query and its reply.
 pub(crate) type PendingQuery = (Query, PendingReply);
 
-/// Queries that wait.
+/// The queries that wait for a connection.
 #[derive(Default)]
 pub(crate) struct QueryQueues {
     quick: VecDeque<PendingQuery>,
@@ -47,13 +48,13 @@ impl QueryQueues {
         }
     }
 
-    /// Look-ups by key, to be answered by one round trip.
+    /// Takes look-ups by key, which one round trip answers.
     pub(crate) fn take_quick(&mut self) -> Vec<PendingQuery> {
         let count = self.quick.len().min(AT_ONCE);
         self.quick.drain(..count).collect()
     }
 
-    /// Everything else.
+    /// Takes other queries.
     pub(crate) fn take_slow(&mut self) -> Vec<PendingQuery> {
         let count = self.slow.len().min(SLOW_AT_ONCE);
         self.slow.drain(..count).collect()
@@ -72,8 +73,8 @@ impl QueryQueues {
     }
 }
 
-/// Answers look-ups by key. What is damaged is the trouble of whoever asks for it: those who can't be answered together are, half by
-/// half. The session, if it is still good.
+/// Answers look-ups by key. If a row is damaged, the queries are split in halves until only the queries for that row fail. Returns
+/// the session if it can still be used.
 pub(crate) async fn run_quick<S: Session>(
     session: S,
     queries: Vec<PendingQuery>,
@@ -120,8 +121,8 @@ fn lock_set_of(queries: &[PendingQuery]) -> LockSet {
     lock_set
 }
 
-/// Reads reservations. Those that are damaged are left out: whoever wants one meets it again under the locks. The session, if it is
-/// still good.
+/// Reads reservations. Damaged ones are left out: a command for one of them meets it again under the locks. Returns the session if it
+/// can still be used.
 pub(crate) async fn read_reservations<S: Session>(
     mut session: S,
     ids: Vec<ReservationId>,
@@ -183,7 +184,7 @@ pub(crate) fn answer_quick(queries: Vec<PendingQuery>, rows: Rows, replies: &mut
     }
 }
 
-/// Answers other queries, one after the other. The session, if it is still good.
+/// Answers other queries, one after the other. Returns the session if it can still be used.
 pub(crate) async fn run_slow<S: Session>(
     session: S,
     queries: Vec<PendingQuery>,
@@ -227,7 +228,7 @@ async fn find<S: Session>(
             let newest = session.number().await?;
             status.set_newest(newest);
             let rows = session.events(*after, *limit).await?;
-            // Positions are dense: what is missing before the first has left for an archive.
+            // Positions are dense: events that are missing before the first row have been archived.
             match rows.first() {
                 Some(first) if first.position > after + 1 => {
                     QueryResult::Archived { through: first.position - 1 }
@@ -259,7 +260,7 @@ async fn units<S: Session>(session: &mut S, filter: &UnitFilter) -> Result<Optio
         return Ok(None);
     }
     let mut pool = Pool::default();
-    // One more than are looked at, to know whether there are more.
+    // One more than the page scans, to know whether there are more.
     pool.add(session.units(&filter.item, filter.after.as_ref(), MAX_UNITS_SCANNED + 1).await?);
     Ok(Some(filter.page(&pool)))
 }

@@ -1,7 +1,7 @@
 //! The part of the state that one batch has loaded, as the rules see it.
 //!
-//! It tells what was not loaded from what does not exist, and keeps what things were beside what they have become, so
-//! that only the difference is written. It never asks the database for anything: what it lacks is [`NotLoaded`].
+//! It distinguishes what was not loaded from what does not exist. It keeps the loaded value of each entry beside the current one, so
+//! that only the difference is written. It never reads from the database: a resource that was not loaded is [`NotLoaded`].
 
 use super::deadline_window::DeadlineWindow;
 use super::unit_item_state::{Shortfall, UnitItemState};
@@ -15,36 +15,36 @@ use stockhold_domain::{
     Transition, Unit, bucket_of, moved,
 };
 
-/// What a batch has loaded.
+/// See the documentation of the module.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedState {
     pub(crate) items: BTreeMap<ItemKey, LoadedEntry<Item>>,
     pub(crate) holds: BTreeMap<ReservationId, LoadedEntry<Hold>>,
     pub(crate) keys: BTreeMap<KeyHash, LoadedEntry<KeyRecord>>,
-    /// By location; the empty one stands for everything.
+    /// Pauses by location. The empty location stands for everything.
     pub(crate) pauses: BTreeMap<String, LoadedEntry<bool>>,
     pub(crate) due: BTreeMap<ItemKey, DeadlineWindow>,
     pub(crate) any_due: Option<DeadlineWindow>,
     pub(crate) unit_items: BTreeMap<ItemKey, UnitItemState>,
-    /// Items whose units have ids and were not asked for: without them the items can't be told.
+    /// Items whose units have ids and whose counters were not requested: such an item is incomplete and not usable.
     pub(crate) without_counters: BTreeSet<ItemKey>,
-    /// Items whose own rows are to be written, though their figures are counted.
+    /// Items with units that have ids, whose own rows have to be written as well.
     rewritten: BTreeSet<ItemKey>,
-    /// What events said that can't be: nothing may be committed on top of it.
+    /// A contradiction between an event and the state. Nothing may be committed after it.
     pub(crate) violated_invariant: Option<&'static str>,
 }
 
-/// One loaded thing: as the database has it, and as it is after the commands decided so far.
+/// One entry: its value in the database, and its value after the commands that were decided so far.
 #[derive(Debug)]
 pub(crate) struct LoadedEntry<T> {
-    /// As loaded; `None` when it did not exist.
+    /// The loaded value. `None` if it did not exist.
     pub(crate) before: Option<T>,
-    /// As it is now, if it was touched.
+    /// The current value, if it was changed.
     pub(crate) after: Option<T>,
 }
 
 impl<T> LoadedEntry<T> {
-    /// As loaded.
+    /// An entry that was not changed.
     pub(crate) fn loaded(before: Option<T>) -> Self {
         Self { before, after: None }
     }
@@ -55,12 +55,12 @@ impl<T> LoadedEntry<T> {
 }
 
 impl LoadedState {
-    /// What was read, out of what was asked for: the rest of it does not exist.
+    /// The state of a lock set after `rows` were read: what is not among the rows does not exist.
     pub(crate) fn of(lock_set: &LockSet, rows: Rows) -> Self {
         Self::with_seat_maps(lock_set, rows, &BTreeMap::new())
     }
 
-    /// Likewise, with seat maps that were read before.
+    /// As [`Self::of`], with seat maps that an earlier attempt has read.
     pub(crate) fn with_seat_maps(
         lock_set: &LockSet,
         rows: Rows,
@@ -107,7 +107,7 @@ impl LoadedState {
         self.keys.extend(keys.into_iter().map(|record| (record.hash, LoadedEntry::loaded(Some(record)))));
     }
 
-    /// Whether the rules would get an answer about it, be it that there is no such thing.
+    /// Whether the resource was loaded, even if it does not exist.
     pub(crate) fn has(&self, name: &Resource) -> bool {
         match name {
             Resource::Pause(location) => self.pauses.contains_key(&Self::pause_key(location.as_ref())),
@@ -131,15 +131,15 @@ impl LoadedState {
         }
     }
 
-    /// Decides about a key that was not read as about one that nobody has used: the database's own key says otherwise if it was.
+    /// Assumes that a key that was not loaded is unused. If it was used, the database's unique key refuses the batch.
     pub(crate) fn assume_key_is_unused(&mut self, envelope: &Envelope) {
         if let Some(key) = envelope.key {
             self.keys.entry(key.hash).or_insert_with(|| LoadedEntry::loaded(None));
         }
     }
 
-    /// What is to be written, in the order of the tables' keys: two instances that make the same new rows wait for each
-    /// other in one order.
+    /// The changes to write, in the order of the tables' keys, so that two instances that insert the same rows wait for each other
+    /// in one order and not in a deadlock.
     pub(crate) fn changes<'a>(
         &'a self,
         effects: &'a Effects,
@@ -190,7 +190,7 @@ impl LoadedState {
         }
     }
 
-    /// The lines that leave the queue of deadlines, and those that enter it. A hold that keeps its deadline does neither.
+    /// The lines to delete from the queue of deadlines, and those to insert. A reservation that keeps its deadline has neither.
     fn moved_lines(&self) -> (Vec<LineRow<'_>>, Vec<LineRow<'_>>) {
         let (mut gone, mut come) = (Vec::new(), Vec::new());
         let queued = |hold: &&Hold| hold.status == Status::Active;
@@ -224,7 +224,7 @@ impl LoadedState {
         }
     }
 
-    /// What a transition made of the units of a reservation.
+    /// Applies a transition to the units of a reservation.
     fn move_units(&mut self, change: &HoldChange, hold: &Hold, at: Instant) {
         for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
             let unit_item = self.unit_items.entry(line.item.clone()).or_default();
@@ -249,7 +249,7 @@ impl LoadedState {
         }
     }
 
-    /// A world of which nothing is known but that these items' units have ids.
+    /// A state that knows only that the units of these items have ids.
     pub(crate) fn of_unit_items<'a>(unit_items: impl Iterator<Item = &'a ItemKey>) -> Self {
         let at = Instant::from_micros(0);
         let nothing =
@@ -267,26 +267,26 @@ impl LoadedState {
         Self { items: unit_items.map(entry).collect(), ..Self::default() }
     }
 
-    /// Units of an item that are there and are free, as far as one can see.
+    /// The number of free units of an item by its counters, whether or not others have locked them.
     fn free_there(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
         let figures = self.item(item)?.map(|item| item.figures);
         Ok(figures
             .map_or(0, |all| all.total_units.saturating_sub(all.held).saturating_sub(all.confirmed_sold)))
     }
 
-    /// Why so many free units of an item can't be told; `None` when none were asked for.
+    /// Why the state can't name `most` free units of an item. `None` if free units were not requested.
     pub(crate) fn shortage(&self, item: &ItemKey, most: u32) -> Option<Shortfall> {
         let unit_item = self.unit_items.get(item).filter(|unit_item| unit_item.free_requested > 0)?;
         let there = self.free_there(item).ok()?;
         unit_item.first_free(usize::try_from(most).unwrap_or(usize::MAX), there).err()
     }
 
-    /// Items of which a seat map was planned over that no longer holds.
+    /// Items whose seat map is out of date.
     pub(crate) fn stale_seat_maps(&self) -> impl Iterator<Item = &ItemKey> {
         self.unit_items.iter().filter(|(_, unit_item)| unit_item.is_stale).map(|(key, _)| key)
     }
 
-    /// Units that were moved without a lock: nothing of it may be committed.
+    /// Units changed by this batch that still have to be locked before it commits.
     pub(crate) fn units_to_lock(&self) -> impl Iterator<Item = (&ItemKey, &Label)> {
         self.unit_items.iter().flat_map(|(key, unit_item)| unit_item.to_lock.iter().map(move |id| (key, id)))
     }
@@ -296,13 +296,13 @@ impl LoadedState {
         entry.after = Some(paused);
     }
 
-    /// What pauses are found by.
+    /// The key of a pause.
     pub(crate) fn pause_key(location: Option<&Label>) -> String {
         location.map_or_else(String::new, |location| location.as_str().to_owned())
     }
 }
 
-/// What events make of the ledger of sales: new rows, and rows that are closed.
+/// The changes that events make to the ledger of sales: rows to insert, and rows to close.
 fn sales(events: &[Event]) -> (Vec<SaleRow<'_>>, Vec<SaleRow<'_>>) {
     let mut new: BTreeMap<(u16, &ItemKey, &Label, ReservationId), SaleRow<'_>> = BTreeMap::new();
     let mut closed = BTreeMap::new();
@@ -340,7 +340,7 @@ fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
     })
 }
 
-/// What is new, and what replaces a row.
+/// Splits changed entries into rows to insert and rows to update.
 fn split<'a, T: 'a>(entries: impl Iterator<Item = &'a LoadedEntry<T>>) -> (Vec<&'a T>, Vec<&'a T>) {
     let mut new = Vec::new();
     let mut changed = Vec::new();
@@ -395,7 +395,7 @@ impl State for LoadedState {
         let Some(unit_item) = self.unit_items.get(item) else {
             return Err(NotLoaded(Resource::LastUnit(item.clone())));
         };
-        // Once it was asked for, only all units tell what it has become.
+        // The last position was loaded and has changed since: only all units together tell the new one.
         unit_item.last_position().map_err(|()| {
             let free_requested = unit_item.asked_last;
             NotLoaded(if free_requested {

@@ -1,7 +1,7 @@
 //! Several stores over one database.
 
 use super::{later, lock, open};
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::{Desk, events, events_after, hold, item, reservation, run, stock};
 use crate::workload::{self, race};
 use std::sync::Arc;
@@ -109,12 +109,13 @@ pub(super) fn an_item_that_another_instance_is_creating_is_waited_for<S: Shop>(s
 pub(super) fn a_position_that_another_instance_is_giving_is_waited_for<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(17, "numbering-");
-    let items = ["a", "b"].map(|name| stock(&*store, &mut maker, name, 10));
-    // Another instance numbers the second batch, as if it had not been able to see the first yet.
+    // Another instance numbers the second batch, as if it had not been able to see the first yet. It has locked the sequencer
+    // before there are events, so the store can't number them.
     let mut other = shop.somebody();
+    other("BEGIN; SELECT 1 FROM {t}sequencer FOR UPDATE");
+    let items = ["a", "b"].map(|name| stock(&*store, &mut maker, name, 10));
     other(
-        "BEGIN; SELECT 1 FROM {t}sequencer FOR UPDATE;
-         UPDATE {t}events SET last_position = 1
+        "UPDATE {t}events SET last_position = 1
              WHERE serial = (SELECT serial FROM (SELECT MAX(serial) AS serial FROM {t}events) AS newest);
          UPDATE {t}sequencer SET position = 1",
     );

@@ -1,7 +1,7 @@
 //! Two instances over one hall.
 
 use super::{Outcomes, each_has_its_own, hall, hall_of, ids, twice, units};
-use crate::books::{Shop, adds_up};
+use crate::audit::{Shop, adds_up};
 use crate::fixture::{Desk, hold, item, reservation, run, sold_out, stock};
 use crate::workload::{makers, race};
 use std::collections::BTreeSet;

@@ -1,8 +1,7 @@
 //! The books of a database, whatever its dialect: recounted, and made shorter.
 
 mod archive;
-mod carry;
-mod migrated;
+mod transfer;
 mod verify;
 
 use crate::fixture::{Desk, run, stock};
@@ -15,18 +14,6 @@ use stockhold_store::{Failure, Query, QueryResult, Store};
 
 /// A database with a clock in the test's hands.
 pub(crate) trait Shop {
-    /// The schema's first migration.
-    const FIRST: &'static str;
-    /// The schema as it is now.
-    const VERSION: i32;
-    /// The newest in which units have no histories.
-    const WITHOUT_HISTORIES: i32;
-    /// What tables begin with that were set aside.
-    const ASIDE: &'static str;
-    /// Goes on with serials where the tables that were set aside had been.
-    const SERIALS: &'static str;
-    /// Sets all tables aside, but for the one that has the schema's version.
-    fn set_aside(&mut self);
     fn url(&self) -> String;
     fn options(&self) -> Options;
     fn store(&self) -> Box<dyn Store>;
@@ -53,7 +40,7 @@ pub(crate) trait Shop {
     fn wait_until_numbering_waits(&mut self);
     /// Another database.
     fn another() -> Self;
-    /// A database whose deadlocks are told from those of others.
+    /// A database whose deadlocks can be distinguished from those of other tests.
     fn alone() -> Self;
     /// How many deadlocks were found, once no store is left.
     fn deadlocks(&mut self) -> u64;
@@ -62,20 +49,6 @@ pub(crate) trait Shop {
 }
 
 impl Shop for crate::fixture::Bench {
-    const FIRST: &'static str = include_str!("../../../migrations/0001_counted.sql");
-    const VERSION: i32 = stockhold_sql::postgres::SCHEMA_VERSION;
-    const WITHOUT_HISTORIES: i32 = 3;
-    const ASIDE: &'static str = "aside.";
-    const SERIALS: &'static str =
-        "SELECT setval('stockhold.event_serial', (SELECT last_value FROM aside.event_serial))";
-
-    fn set_aside(&mut self) {
-        self.session.run(
-            "ALTER SCHEMA stockhold RENAME TO aside; CREATE SCHEMA stockhold;
-             ALTER TABLE aside.schema_version SET SCHEMA stockhold",
-        );
-    }
-
     const TABLES: &'static str = "stockhold.";
 
     fn url(&self) -> String {
@@ -171,7 +144,7 @@ macro_rules! for_every_dialect {
 }
 pub(crate) use for_every_dialect;
 
-for_every_dialect! { books:
+for_every_dialect! { audit:
     verify:
         a_database_without_a_schema_is_left_alone
         whatever_callers_did_adds_up
@@ -186,9 +159,7 @@ for_every_dialect! { books:
         keys_are_kept_as_long_as_any_server_promises
         a_key_that_outlived_its_reservation_is_no_alarm
         instances_go_on_while_it_leaves;
-    migrated:
-        a_filled_database_of_the_first_version_goes_on;
-    carry:
+    transfer:
         what_is_taken_over_adds_up_and_is_served
         what_was_cut_off_is_nobodys_store
         a_server_that_ran_before_does_not_go_on

@@ -1,4 +1,4 @@
-//! What callers were told, held against the events: all of it, whoever told them, and that there was something of everything.
+//! Compares the replies to all callers with the events, and checks that every kind of command happened.
 
 use super::{LASTS, MINUTE, Place, UNITS};
 use crate::fixture::item;
@@ -12,7 +12,7 @@ use stockhold_store::model::NaiveState;
 use stockhold_store::{EventRow, Store};
 
 /// One answer.
-pub(super) struct Told {
+pub(super) struct RecordedReply {
     /// When its caller asked, counted: what it asked at once has the same number.
     pub(super) step: u64,
     /// At which instance.
@@ -21,7 +21,7 @@ pub(super) struct Told {
     pub(super) outcome: Outcome,
 }
 
-impl Told {
+impl RecordedReply {
     pub(super) fn hold(&self) -> Option<&Hold> {
         match &self.outcome {
             Outcome::Done(Reply::Reservation(hold)) | Outcome::Replayed(Reply::Reservation(hold)) => {
@@ -38,7 +38,7 @@ impl Told {
 }
 
 /// Whatever was told follows from the events, and from what was told before.
-pub(super) fn follows(store: &dyn Store, place: &Place, rows: &[EventRow], told: &[Vec<Told>]) {
+pub(super) fn follows(store: &dyn Store, place: &Place, rows: &[EventRow], told: &[Vec<RecordedReply>]) {
     word_for_word(rows, told);
     once_each(rows, told);
     ended_as_told(rows, told);
@@ -54,7 +54,7 @@ pub(super) fn follows(store: &dyn Store, place: &Place, rows: &[EventRow], told:
     }
 }
 
-fn adjusted(told: &Told, key: &ItemKey) -> Option<i64> {
+fn adjusted(told: &RecordedReply, key: &ItemKey) -> Option<i64> {
     match (&told.asked.command, &told.outcome) {
         (Command::AdjustStock(adjust), Outcome::Done(_)) if adjust.item == *key => Some(adjust.delta),
         _ => None,
@@ -62,7 +62,7 @@ fn adjusted(told: &Told, key: &ItemKey) -> Option<i64> {
 }
 
 /// Who was shown a reservation was shown what one of its events says, and who asked again later nothing older.
-fn word_for_word(rows: &[EventRow], told: &[Vec<Told>]) {
+fn word_for_word(rows: &[EventRow], told: &[Vec<RecordedReply>]) {
     let states: BTreeMap<EventId, (u64, &Hold)> = rows
         .iter()
         .filter_map(|row| match &row.event.transition {
@@ -74,7 +74,7 @@ fn word_for_word(rows: &[EventRow], told: &[Vec<Told>]) {
     for told in told {
         let mut seen = BTreeMap::new();
         for at_once in told.chunk_by(|one, other| one.step == other.step) {
-            let shown = at_once.iter().filter_map(Told::hold).map(|hold| {
+            let shown = at_once.iter().filter_map(RecordedReply::hold).map(|hold| {
                 let (position, state) =
                     states.get(&hold.last_event).unwrap_or_else(|| panic!("no event made {hold:?}"));
                 assert_eq!(hold, *state, "as it was at position {position}");
@@ -94,7 +94,7 @@ fn word_for_word(rows: &[EventRow], told: &[Vec<Told>]) {
 }
 
 /// A request has one effect however often it was sent, none if it was always refused, and what it was told it did.
-fn once_each(rows: &[EventRow], told: &[Vec<Told>]) {
+fn once_each(rows: &[EventRow], told: &[Vec<RecordedReply>]) {
     let mut effects: BTreeMap<String, Vec<&Event>> = BTreeMap::new();
     for row in rows.iter().filter(|row| !matches!(change(&row.event), Some(HoldChange::Expired))) {
         effects.entry(row.event.origin.request_id.to_string()).or_default().push(&row.event);
@@ -127,16 +127,16 @@ fn once_each(rows: &[EventRow], told: &[Vec<Told>]) {
     }
 }
 
-fn by_request(told: &[Vec<Told>]) -> BTreeMap<String, Vec<&Told>> {
-    let mut answers: BTreeMap<String, Vec<&Told>> = BTreeMap::new();
+fn by_request(told: &[Vec<RecordedReply>]) -> BTreeMap<String, Vec<&RecordedReply>> {
+    let mut answers: BTreeMap<String, Vec<&RecordedReply>> = BTreeMap::new();
     for told in told.iter().flatten() {
         answers.entry(told.request()).or_default().push(told);
     }
     answers
 }
 
-/// Whoever was refused because a reservation had ended was told how it did.
-fn ended_as_told(rows: &[EventRow], told: &[Vec<Told>]) {
+/// A refusal because a reservation had ended says how it ended.
+fn ended_as_told(rows: &[EventRow], told: &[Vec<RecordedReply>]) {
     let ends = NaiveState::fold(rows.iter().map(|row| &row.event), []).holds;
     for told in told.iter().flatten() {
         let Outcome::Refused(rejection) = &told.outcome else { continue };
@@ -224,7 +224,7 @@ const EVERYTHING: [&str; 41] = [
 ];
 
 /// No part of the traffic has come to nothing.
-pub(super) fn everything_happened(rows: &[EventRow], told: &[Vec<Told>]) {
+pub(super) fn everything_happened(rows: &[EventRow], told: &[Vec<RecordedReply>]) {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut count = |what: String| *counts.entry(what).or_default() += 1;
     for row in rows {

@@ -1,4 +1,4 @@
--- Counted stock, for MySQL and MariaDB. Tables live in the database that the address names, under a prefix of their own. All
+-- Schema version 1, for MySQL and MariaDB. Tables live in the database that the address names, under a prefix of their own. All
 -- of it is binary: default collations merge `abc`, `ABC` and `abc `. Instants are microseconds since 1970. The CHECK
 -- constraints are assertions behind the rules, never rules: one that fires is a bug. There are no foreign keys: the rules
 -- see to it, on the hot path for less. InnoDB keeps a table's rows in the order of its primary key, so a key that grows with
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
     version BIGINT NOT NULL,
     paused TINYINT NOT NULL,
     created_at BIGINT NOT NULL,
-    -- The batch of events that changed it last: since it always changes, a row that was updated is told from one that was not.
+    -- The batch of events that changed it last: since it always changes, a row that was updated can be distinguished from one that was not.
     serial BIGINT UNSIGNED NOT NULL,
     PRIMARY KEY (location, sku),
     CONSTRAINT stockhold_items_mode CHECK (mode IN (0, 1)),
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS stockhold_holds (
     expires_at BIGINT NOT NULL,
     owner_id VARBINARY(128) NOT NULL,
     sku VARBINARY(128) NOT NULL,
-    history BLOB NOT NULL,
+    history MEDIUMBLOB NOT NULL,
     body MEDIUMBLOB NOT NULL,
     PRIMARY KEY (id),
     -- Lists, the newest first.
@@ -80,19 +80,19 @@ CREATE TABLE IF NOT EXISTS stockhold_active_lines (
     CONSTRAINT stockhold_active_lines_due CHECK (due IS NULL OR due = expires_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
--- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept as long as is set, at least
--- 24 hours.
+-- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept for the configured
+-- retention, at least 24 hours.
 CREATE TABLE IF NOT EXISTS stockhold_keys (
     hash BINARY(16) NOT NULL,
     used_at BIGINT NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (hash),
-    -- What is forgotten first.
+    -- The oldest keys are deleted first.
     KEY keys_by_use (used_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- Pauses of everything (the empty location, which no label is) and of locations. The row of everything is always there:
--- whoever reads pauses locks it against whoever sets one.
+-- a reader of pauses locks it against writers.
 CREATE TABLE IF NOT EXISTS stockhold_pauses (
     location VARBINARY(128) NOT NULL,
     paused TINYINT NOT NULL,
@@ -102,8 +102,9 @@ INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
 
 -- One row per committed batch (more only where its events are very large), its events packed in `body`. `serial` is drawn
 -- while the batch's locks are held, so of two batches that share an item the later one has the larger; it has gaps and is no
--- position. `last_position` is given after the commit, by whoever holds the sequencer's row. Kept until it is archived: state
--- is the fold of events, or of what they came to when the older ones left and of those that are kept. `NULL` sorts first, so one index has both what is not numbered and the numbered by position.
+-- position. `last_position` is given after the commit, by the transaction that holds the sequencer's row. Kept until it is
+-- archived: state is the fold of all events, or of the balances of the archived ones and the events after them. `NULL` sorts
+-- first, so one index has both the events without a position and the others by their positions.
 CREATE TABLE IF NOT EXISTS stockhold_events (
     serial BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     event_count BIGINT NOT NULL,
@@ -135,7 +136,7 @@ CREATE TABLE IF NOT EXISTS stockhold_archived (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 INSERT IGNORE INTO stockhold_archived (one, position, at) VALUES (1, 0, 0);
 
--- What those events came to: items as they were after them, and of what is sold what reservations that have left had sold.
+-- The items as the archived events left them, and the units that archived reservations have sold.
 -- Kept for good.
 CREATE TABLE IF NOT EXISTS stockhold_archived_items (
     location VARBINARY(128) NOT NULL,
@@ -146,9 +147,68 @@ CREATE TABLE IF NOT EXISTS stockhold_archived_items (
     CONSTRAINT stockhold_archived_items_sold CHECK (sold >= 0)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
--- Likewise the pauses.
+-- The pauses after those events.
 CREATE TABLE IF NOT EXISTS stockhold_archived_pauses (
     location VARBINARY(128) NOT NULL,
     paused TINYINT NOT NULL,
     PRIMARY KEY (location)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- Units with ids: seats, slots, serials. Of an item that has them the row of items keeps no figures (its `sequence` stays at 1), so
+-- that no claim writes or locks it: they are sums over `stockhold_unit_counters`.
+
+-- One row per unit. `position` and `id` are the order of claims. Where `status` is not 0 (available), `reservation` has it: 1 is
+-- held, 2 sold. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
+-- Kept until it is retired.
+CREATE TABLE IF NOT EXISTS stockhold_units (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    id VARBINARY(128) NOT NULL,
+    position BIGINT NOT NULL,
+    section VARBINARY(128) NULL,
+    seat_row VARBINARY(128) NULL,
+    seat_number VARBINARY(128) NULL,
+    attributes BLOB NOT NULL,
+    status TINYINT NOT NULL,
+    reservation BINARY(16) NULL,
+    version BIGINT NOT NULL,
+    history VARBINARY(512) NOT NULL,
+    PRIMARY KEY (location, sku, id),
+    -- The free ones in the order of claims, without a sort.
+    KEY units_in_order (location, sku, status, position, id),
+    CONSTRAINT stockhold_units_status CHECK (status BETWEEN 0 AND 2),
+    CONSTRAINT stockhold_units_are_with_a_reservation CHECK ((status = 0) = (reservation IS NULL)),
+    CONSTRAINT stockhold_units_counted_up CHECK (version >= 1 AND position >= 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- What an item's units and its active reservations come to, in shards: instances add to different shards, so that they seldom wait
+-- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Kept for good.
+CREATE TABLE IF NOT EXISTS stockhold_unit_counters (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    counter_shard SMALLINT NOT NULL,
+    total_units BIGINT NOT NULL,
+    held BIGINT NOT NULL,
+    confirmed_sold BIGINT NOT NULL,
+    active BIGINT NOT NULL,
+    decided_at BIGINT NOT NULL,
+    PRIMARY KEY (location, sku, counter_shard)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- The ledger of sales: one row for each unit that a reservation has sold, closed when it came back. `is_open` is 1 or NULL, and
+-- its index is what lets a unit be sold at most once at a time, whatever anybody does. Closed ones are kept as long as their
+-- reservation, open ones as long as the unit is sold.
+CREATE TABLE IF NOT EXISTS stockhold_unit_sales (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    unit_id VARBINARY(128) NOT NULL,
+    reservation BINARY(16) NOT NULL,
+    sold_at BIGINT NOT NULL,
+    returned_at BIGINT NULL,
+    is_open TINYINT NULL,
+    PRIMARY KEY (location, sku, unit_id, reservation),
+    UNIQUE KEY unit_sales_once (location, sku, unit_id, is_open),
+    CONSTRAINT stockhold_unit_sales_in_order CHECK (returned_at >= sold_at),
+    CONSTRAINT stockhold_unit_sales_open
+        CHECK ((is_open IS NOT NULL) = (returned_at IS NULL) AND (is_open IS NULL OR is_open = 1))
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;

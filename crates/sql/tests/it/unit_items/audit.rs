@@ -2,7 +2,7 @@
 
 use super::histories::history;
 use super::{hall, units};
-use crate::books::{Shop, adds_up, verdict};
+use crate::audit::{Shop, adds_up, verdict};
 use crate::fixture::{item, reservation, run};
 use std::time::Duration;
 use stockhold_domain::{Hold, Instant, ReservationId, UnitStatus};
@@ -30,11 +30,11 @@ fn busy(store: &dyn Store, maker: &mut Maker) -> stockhold_domain::ItemKey {
 }
 
 const DRIFTS: [(&str, &str, &str); 8] = [
-    ("UPDATE {t}unit_figures SET held = held + 1", "unit_figures", "its events lead to"),
+    ("UPDATE {t}unit_counters SET held = held + 1", "unit_counters", "its events lead to"),
     ("UPDATE {t}units SET version = version + 1 WHERE id = 'r00-05'", "units", "its events lead to"),
     ("UPDATE {t}units SET status = 0, reservation = NULL WHERE status = 1", "units", "its events lead to"),
     ("DELETE FROM {t}units WHERE id = 'r00-04'", "units", "is not there"),
-    ("UPDATE {t}unit_figures SET decided_at = decided_at + 7000000", "unit_figures", "other settings"),
+    ("UPDATE {t}unit_counters SET decided_at = decided_at + 7000000", "unit_counters", "other settings"),
     ("DELETE FROM {t}unit_sales WHERE returned_at IS NULL", "unit_sales", "the ledger of sales"),
     (
         "UPDATE {t}unit_sales SET unit_id = 'x' WHERE returned_at IS NULL AND unit_id = 'r00-00'",

@@ -12,7 +12,7 @@ pub(super) fn a_database_without_a_schema_is_left_alone<S: Shop>(shop: &mut S) {
     let error = stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap_err();
     assert!(matches!(error, AuditError::Open(OpenError::OlderSchema { found: 0, .. })), "{error:?}");
     assert!(error.to_string().contains("no stockhold data"), "{error}");
-    // As it was: nothing is in the way of whoever makes it.
+    // The database is unchanged, and the schema can still be created.
     let again = stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap_err();
     assert_eq!(again, error);
     drop(shop.store());

@@ -1,7 +1,7 @@
 //! What waits for what, and what the database itself refuses.
 
 use super::{hall, hall_of, ids, units};
-use crate::books::{Shop, adds_up};
+use crate::audit::{Shop, adds_up};
 use crate::fixture::{Desk, hold, item, reservation, run, sold_out, wait_until};
 use crate::shared::{later, open};
 use crate::workload::makers;
@@ -70,8 +70,8 @@ pub(super) fn a_unit_that_somebody_keeps_locked_keeps_its_own_hold_only<S: Shop>
     }
     let active = held.iter().filter(|id| hold(&*store, **id).unwrap().status == Status::Active);
     assert_eq!(active.collect::<Vec<_>>(), [&held[7]]);
-    shop.wait_until_locked_out(1);
     holder("COMMIT");
+    wait_until(|| item(&*store, &hall).unwrap().figures.held == 0);
     shop.audit();
     adds_up(shop);
 }
@@ -88,27 +88,6 @@ pub(super) fn a_claim_passes_by_what_others_have_locked<S: Shop>(shop: &mut S) {
     let any = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 2)])));
     assert_eq!(reservation(&any).map(ids), Some(vec!["r00-00", "r00-02"]), "{any:?}");
     shop.audit();
-}
-
-pub(super) fn a_claim_that_waits_does_not_hold_up_another_of_its_instance<S: Shop>(shop: &mut S) {
-    let store = shop.store();
-    let mut makers = makers(1, 119, "lanes-");
-    let hall = hall(&*store, &mut makers[0], 1, 3);
-    // From here on the instance knows what it is.
-    let one = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)])));
-    assert_eq!(reservation(&one).map(ids), Some(vec!["r00-00"]), "{one:?}");
-    let mut holder = shop.somebody();
-    holder(&locking(&hall, &["r00-01"]));
-    let named = maker::reserve_named(600, &hall, &["r00-01"]);
-    let pending = Desk::new().send(&*store, vec![makers[0].wrap(named)]);
-    shop.wait_until_locked_out(1);
-    let any = run(&*store, makers[0].wrap(maker::reserve_for(600, &[(&hall, 1)])));
-    assert_eq!(reservation(&any).map(ids), Some(vec!["r00-02"]), "{any:?}");
-    holder("ROLLBACK");
-    let named = pending.only();
-    assert_eq!(reservation(&named).map(ids), Some(vec!["r00-01"]), "{named:?}");
-    shop.audit();
-    adds_up(shop);
 }
 
 /// What is passed by may come back: a refusal needs a count that is short too.
@@ -128,7 +107,7 @@ pub(super) fn nobody_is_refused_what_may_come_back<S: Shop>(shop: &mut S) {
     assert_eq!(item(&*store, &hall).unwrap().available(), 0);
 }
 
-/// Whoever is waited for can take what it has locked.
+/// A transaction that others wait for can take the units that it has locked.
 pub(super) fn what_is_passed_by_and_taken_is_sold_out<S: Shop>(_: &mut S) {
     let mut shop = S::alone();
     let store = shop.store();
@@ -143,7 +122,7 @@ pub(super) fn what_is_passed_by_and_taken_is_sold_out<S: Shop>(_: &mut S) {
     let holds = if S::TABLES.contains('.') { format!("'{one:032x}'") } else { format!("x'{one:032x}'") };
     holder(&format!(
         "UPDATE {{t}}units SET status = 1, reservation = {holds}, version = version + 1 WHERE {};
-         UPDATE {{t}}unit_figures SET held = held + 1;
+         UPDATE {{t}}unit_counters SET held = held + 1;
          COMMIT",
         is_unit(&hall, "r00-01")
     ));
@@ -173,7 +152,7 @@ pub(super) fn what_is_waited_for_is_locked_in_the_order_of_ids<S: Shop>(_: &mut 
     assert_eq!(shop.deadlocks(), 0);
 }
 
-/// What passes by has looked at an entry of the index and leaves it behind as it was: free for whoever has the unit to move.
+/// What passes by has looked at an entry of the index and leaves it behind as it was: free for the transaction that has locked the unit.
 pub(super) fn who_passes_a_unit_by_does_not_hold_up_who_has_it<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut makers = makers(1, 117, "by-");

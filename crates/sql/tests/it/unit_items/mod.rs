@@ -1,17 +1,17 @@
 //! Units with ids, whatever the dialect: two instances that want the same, and what the database itself sees to.
 
-mod books;
+mod audit;
 mod histories;
 mod locks;
 mod races;
 
-use crate::books::{Shop, adds_up, for_every_dialect};
+use crate::audit::{Shop, adds_up, for_every_dialect};
 use crate::fixture::run;
 use stockhold_domain::{Envelope, Hold, ItemKey, Outcome, Unit, UnitStatus};
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Query, QueryResult, Store, UnitFilter};
 
-for_every_dialect! { halls:
+for_every_dialect! { unit_items:
     races:
         two_units_and_a_thousand_buyers
         overlapping_names_in_opposite_orders
@@ -27,18 +27,16 @@ for_every_dialect! { halls:
         a_claim_does_not_wait_for_its_items_row
         a_unit_that_somebody_keeps_locked_keeps_its_own_hold_only
         a_claim_passes_by_what_others_have_locked
-        a_claim_that_waits_does_not_hold_up_another_of_its_instance
         nobody_is_refused_what_may_come_back
         what_is_passed_by_and_taken_is_sold_out
         what_is_waited_for_is_locked_in_the_order_of_ids
         who_passes_a_unit_by_does_not_hold_up_who_has_it
         the_database_refuses_what_no_rule_lets_through;
-    books:
+    audit:
         every_kind_of_drift_of_units_is_found
         sold_units_outlive_the_archive
         a_hall_is_taken_over;
     histories:
-        units_that_were_there_before_begin_with_an_empty_history
         a_history_takes_no_more_room_than_it_shows
         events_that_were_archived_are_left_out;
 }

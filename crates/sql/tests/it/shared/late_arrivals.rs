@@ -1,7 +1,7 @@
-//! Who goes along with a batch while its items' locks are waited for.
+//! Which submissions join a batch while it waits for its locks.
 
 use super::lock;
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::{Desk, item, reservation, run, sold_out, stock};
 use crate::workload::makers;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) fn who_comes_while_the_lock_is_waited_for_goes_along<S: Shop>(shop: &
     shop.audit();
 }
 
-/// Nobody has read its key when it goes along, so that the database finds it.
+/// The key of a submission that joins a batch was not read, so the database has to find the duplicate.
 pub(super) fn who_goes_along_and_repeats_a_key_is_told_of_the_first<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = makers(1, 122, "again-").remove(0);

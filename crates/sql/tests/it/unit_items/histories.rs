@@ -1,13 +1,13 @@
 //! What happened to a unit, as far as a database has it.
 
 use super::hall;
-use crate::books::{Shop, adds_up};
+use crate::audit::Shop;
 use crate::fixture::{Desk, run};
 use std::time::Duration;
 use stockhold_domain::{
     HoldChange, Instant, ItemKey, Outcome, Reply, ReservationId, StockChange, Transition,
 };
-use stockhold_sql::{ArchiveRequest, MigrationResult};
+use stockhold_sql::ArchiveRequest;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Query, QueryResult, Store, UNIT_HISTORY_LIMIT};
 
@@ -35,36 +35,6 @@ fn held(store: &dyn Store, maker: &mut Maker, item: &ItemKey, unit: &str) -> Res
         Ok(Outcome::Done(Reply::Reservation(hold))) => hold.id,
         other => panic!("{other:?}"),
     }
-}
-
-pub(super) fn units_that_were_there_before_begin_with_an_empty_history<S: Shop>(shop: &mut S) {
-    let (store, mut maker) = (shop.store(), Maker::new(131, "before-"));
-    let hall = hall(&*store, &mut maker, 1, 3);
-    let first = held(&*store, &mut maker, &hall, "r00-01");
-    assert_eq!(kinds(&history(&*store, &hall, "r00-01")), ["added", "held"]);
-    drop(store);
-    shop.sql("ALTER TABLE {t}units DROP COLUMN history");
-    let before = format!("UPDATE {{t}}schema_version SET version = {}", S::WITHOUT_HISTORIES);
-    shop.sql(&before);
-    for from in [S::WITHOUT_HISTORIES, S::VERSION] {
-        let migrated = stockhold_sql::migrate(&shop.url(), shop.options());
-        assert_eq!(migrated, Ok(MigrationResult { from, to: S::VERSION }));
-    }
-    let store = shop.store();
-    assert_eq!(kinds(&history(&*store, &hall, "r00-01")), [""; 0]);
-    run(&*store, maker.wrap(maker::release(first))).unwrap();
-    held(&*store, &mut maker, &hall, "r00-01");
-    assert_eq!(kinds(&history(&*store, &hall, "r00-01")), ["released", "held"]);
-    assert_eq!(kinds(&history(&*store, &hall, "r00-02")), [""; 0]);
-    drop(store);
-    // One that was cut off behind its statement, where those can't be undone, is run again.
-    if S::TABLES != "stockhold." {
-        shop.sql(&before);
-        stockhold_sql::migrate(&shop.url(), shop.options()).unwrap();
-    }
-    let store = shop.store();
-    assert_eq!(kinds(&history(&*store, &hall, "r00-01")), ["released", "held"]);
-    adds_up(shop);
 }
 
 pub(super) fn a_history_takes_no_more_room_than_it_shows<S: Shop>(shop: &mut S) {
@@ -98,7 +68,7 @@ pub(super) fn events_that_were_archived_are_left_out<S: Shop>(shop: &mut S) {
     run(&*store, maker.wrap(stockhold_domain::Command::Sweep)).unwrap();
     assert_eq!(kinds(&history(&*store, &hall, "r00-00")), ["added", "held", "released", "held", "expired"]);
     let order = ArchiveRequest { older_than: Duration::from_hours(70 * 24), drop: true };
-    let mut nowhere = super::books::Nowhere;
+    let mut nowhere = super::audit::Nowhere;
     stockhold_sql::archive(&shop.url(), &shop.options(), order, &mut nowhere, |_| ()).unwrap();
     assert_eq!(kinds(&history(&*store, &hall, "r00-00")), ["held", "expired"]);
     assert_eq!(kinds(&history(&*store, &hall, "r00-01")), [""; 0]);

@@ -1,6 +1,6 @@
--- Counted stock. Keys of tables that are spread start with `bucket`, so that a distributed engine can place them; texts
--- are compared byte by byte; instants are microseconds since 1970. The CHECK constraints are assertions behind the
--- rules, never rules: one that fires is a bug. There are no foreign keys: the rules see to it, on the hot path for less.
+-- Schema version 1. Keys of tables that are spread start with `bucket`, so that a distributed engine can place them; texts
+-- are compared byte by byte; instants are microseconds since 1970. The CHECK constraints are assertions about the
+-- rules, never rules: one that fires is a bug. There are no foreign keys: the rules guarantee the references at a lower cost on the hot path.
 
 -- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
 -- changes, and room is left on the page, so an update writes one row version and no index. Kept for good.
@@ -31,7 +31,7 @@ CREATE TABLE stockhold.items (
     CONSTRAINT items_counted_up CHECK (sequence >= 1 AND version >= 1 AND safety_stock >= 0)
 ) WITH (fillfactor = 50);
 
--- The shelf: all items in order.
+-- Lists of items, in order of location and SKU.
 CREATE INDEX items_shelf ON stockhold.items (location, sku);
 
 -- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. What
@@ -85,8 +85,8 @@ CREATE TABLE stockhold.active_lines (
 -- What the sweeper reads: active reservations by deadline, each once.
 CREATE INDEX active_lines_due ON stockhold.active_lines (expires_at, id) WHERE leads;
 
--- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept as long as is set, at least
--- 24 hours.
+-- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept for the configured
+-- retention, at least 24 hours.
 CREATE TABLE stockhold.keys (
     bucket smallint NOT NULL,
     hash bytea NOT NULL,
@@ -96,11 +96,11 @@ CREATE TABLE stockhold.keys (
     CONSTRAINT keys_hash CHECK (octet_length(hash) = 16)
 );
 
--- What is forgotten first.
+-- The oldest keys are deleted first.
 CREATE INDEX keys_by_use ON stockhold.keys (used_at);
 
--- Pauses of everything (the empty location, which no label is) and of locations. Not spread. Whoever reads it locks the table
--- against whoever changes it, and no row.
+-- Pauses of everything (the empty location, which no label is) and of locations. Not spread. A reader locks the table
+-- against writers, and no row.
 CREATE TABLE stockhold.pauses (
     location text COLLATE "C" PRIMARY KEY,
     paused boolean NOT NULL
@@ -108,8 +108,8 @@ CREATE TABLE stockhold.pauses (
 
 -- One row per committed batch, its events packed in `body`. `serial` is drawn while the batch's locks are held, so of
 -- two batches that share an item the later one has the larger; it has gaps and is no position. `last_position` is
--- given after the commit, by whoever holds the sequencer's row. Kept until it is archived: state is the fold of events, or
--- of what they came to when the older ones left and of those that are kept.
+-- given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state is the fold of
+-- all events, or of the balances of the archived ones and the events after them.
 CREATE SEQUENCE stockhold.event_serial;
 CREATE TABLE stockhold.events (
     bucket smallint NOT NULL,
@@ -121,6 +121,8 @@ CREATE TABLE stockhold.events (
     CONSTRAINT events_count CHECK (count >= 1),
     CONSTRAINT events_bucket CHECK (bucket = serial % 1024)
 );
+-- Large bodies are compressed before they are written: a second compression would only cost time.
+ALTER TABLE stockhold.events ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE INDEX events_unnumbered ON stockhold.events (serial) WHERE last_position IS NULL;
 CREATE UNIQUE INDEX events_by_position ON stockhold.events (last_position) WHERE last_position IS NOT NULL;
 
@@ -143,7 +145,7 @@ CREATE TABLE stockhold.archived (
 );
 INSERT INTO stockhold.archived (position, at) VALUES (0, 0);
 
--- What those events came to: items as they were after them, and of what is sold what reservations that have left had sold.
+-- The items as the archived events left them, and the units that archived reservations have sold.
 -- Kept for good.
 CREATE TABLE stockhold.archived_items (
     bucket smallint NOT NULL,
@@ -155,8 +157,71 @@ CREATE TABLE stockhold.archived_items (
     CONSTRAINT archived_items_sold CHECK (sold >= 0)
 );
 
--- Likewise the pauses.
+-- The pauses after those events.
 CREATE TABLE stockhold.archived_pauses (
     location text COLLATE "C" PRIMARY KEY,
     paused boolean NOT NULL
 );
+
+-- Units with ids: seats, slots, serials. Of an item that has them the row in `items` keeps no figures (its `sequence` stays at
+-- 1), so that no claim writes or locks it: they are sums over `unit_counters`.
+
+-- One row per unit. `position` and `id` are the order of claims. Where `status` is not 0 (available), `reservation` has it: 1 is
+-- held, 2 sold. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
+-- Kept until it is retired.
+CREATE TABLE stockhold.units (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    position bigint NOT NULL,
+    section text COLLATE "C",
+    seat_row text COLLATE "C",
+    seat_number text COLLATE "C",
+    attributes bytea NOT NULL,
+    status smallint NOT NULL,
+    reservation uuid,
+    version bigint NOT NULL,
+    history bytea NOT NULL,
+    PRIMARY KEY (bucket, location, sku, id),
+    CONSTRAINT units_history CHECK (octet_length(history) <= 512 AND octet_length(history) % 8 = 0),
+    CONSTRAINT units_status CHECK (status BETWEEN 0 AND 2),
+    CONSTRAINT units_are_with_a_reservation CHECK ((status = 0) = (reservation IS NULL)),
+    CONSTRAINT units_counted_up CHECK (version >= 1 AND position >= 0)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+-- The free ones in the order of claims, without a sort. `status` stands first, so that no planner looks units up by it whose ids
+-- are given.
+CREATE INDEX units_in_order ON stockhold.units (status, bucket, location, sku, position, id);
+
+-- What an item's units and its active reservations come to, in shards: instances add to different shards, so that they seldom wait
+-- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Kept for good.
+CREATE TABLE stockhold.unit_counters (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    counter_shard smallint NOT NULL,
+    total_units bigint NOT NULL,
+    held bigint NOT NULL,
+    confirmed_sold bigint NOT NULL,
+    active bigint NOT NULL,
+    decided_at bigint NOT NULL,
+    PRIMARY KEY (bucket, location, sku, counter_shard)
+) WITH (fillfactor = 50);
+
+-- The ledger of sales: one row for each unit that a reservation has sold, closed when it came back. Closed ones are kept as long
+-- as their reservation, open ones as long as the unit is sold.
+CREATE TABLE stockhold.unit_sales (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    unit_id text COLLATE "C" NOT NULL,
+    reservation uuid NOT NULL,
+    sold_at bigint NOT NULL,
+    returned_at bigint,
+    PRIMARY KEY (bucket, location, sku, unit_id, reservation),
+    CONSTRAINT unit_sales_in_order CHECK (returned_at >= sold_at)
+);
+
+-- This index makes sure that a unit is sold at most once at a time.
+CREATE UNIQUE INDEX unit_sales_once ON stockhold.unit_sales (bucket, location, sku, unit_id) WHERE returned_at IS NULL;

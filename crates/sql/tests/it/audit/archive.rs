@@ -98,7 +98,7 @@ pub(super) fn what_is_old_and_over_leaves_and_the_rest_adds_up<S: Shop>(shop: &m
     let Ok(QueryResult::History(Some(rows))) = history else { panic!("{history:?}") };
     assert_eq!(rows.len(), 1, "what is kept of it is its end");
 
-    // Positions go on, and whoever asks for what has left is told where to begin.
+    // Positions continue. A reader that asks for archived events learns where to begin.
     for asked in [0, 1, through - 1] {
         let found = events_after(&*store, asked);
         assert!(matches!(found, Ok(QueryResult::Archived { through: told }) if told == through), "{found:?}");
@@ -251,7 +251,7 @@ pub(super) fn instances_go_on_while_it_leaves<S: Shop>(shop: &mut S) {
     let shop = &*shop;
     let returned = std::thread::scope(|scope| {
         let selection = scope.spawn(|| {
-            // Each of these is either kept with what came back, or gone: and is told so.
+            // Each of these is either kept with its returned units, or archived, and the reply says which.
             let mut maker = Maker::new(87, "during-");
             let outcomes = sold.iter().rev().map(|id| run(&*stores[1], maker.wrap(maker::return_all(*id))));
             outcomes.filter(told).count()

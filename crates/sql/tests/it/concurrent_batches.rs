@@ -1,4 +1,4 @@
-//! Several connections of one instance: what goes side by side, and what never does.
+//! Several connections of one instance: which batches run at the same time, and which never do.
 
 use crate::counts::{self, count};
 use crate::fixture::{Bench, Desk, hold, item, reservation, run, stock};
