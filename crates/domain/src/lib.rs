@@ -19,6 +19,7 @@ mod time;
 mod id;
 
 mod hold;
+mod hold_limits;
 mod item;
 mod unit;
 
@@ -46,10 +47,10 @@ pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};
 pub use event::{CounterEffect, Event, HoldChange, KeyRecord, KeyTarget, StockChange, Transition};
 pub use hold::{Closing, Hold, HoldTerms, Line, OptionalTerms, ReserveTerms, Status};
+pub use hold_limits::HoldLimits;
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
 pub use item::{Item, ItemKey, Mode, Settings, StockCounters};
 pub use label::{Label, LabelError};
-pub use limits::HoldLimits;
 pub use outcome::{Outcome, Reply};
 pub use pool::{Pool, SeatStates, moved};
 pub use rejection::{FieldError, Rejection, Shortage, UnavailableUnits};

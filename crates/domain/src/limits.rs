@@ -1,9 +1,5 @@
 //! Every limit of the rules, and the settings that an operator may choose within them.
 
-use crate::label::Label;
-use crate::time::Seconds;
-use alloc::vec::Vec;
-
 /// Longest label (SKU, location, owner, …) in bytes.
 pub const LABEL_BYTES: usize = 128;
 /// Longest idempotency key in bytes.
@@ -53,20 +49,3 @@ const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= LINE_QUANTITY && POOL_UNITS <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= BASKET_UNITS);
 const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);
-
-/// How long holds may last: the settings of the service and of locations. The settings of an item override both.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HoldLimits {
-    /// Default time to live of a hold.
-    pub default_ttl: Seconds,
-    /// Longest hold, extensions included.
-    pub max_hold: Seconds,
-    /// Locations with settings of their own: (location, default time to live, longest hold).
-    pub locations: Vec<(Label, Option<Seconds>, Option<Seconds>)>,
-}
-
-impl Default for HoldLimits {
-    fn default() -> Self {
-        Self { default_ttl: Seconds::DEFAULT_TTL, max_hold: Seconds::DEFAULT_MAX_HOLD, locations: Vec::new() }
-    }
-}

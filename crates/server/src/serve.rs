@@ -225,7 +225,7 @@ fn metrics() -> Result<PrometheusHandle, String> {
     metrics::describe_gauge!("stockhold_active_holds", "Active reservations");
     metrics::describe_gauge!(
         "stockhold_queue_depth",
-        "What waits in the store's queue: when that is full callers are told `overloaded`"
+        "Requests in the store's queue. When it is full, requests are refused as `overloaded`"
     );
     metrics::describe_gauge!(
         "stockhold_info",

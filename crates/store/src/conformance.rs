@@ -24,14 +24,13 @@ mod units_chosen;
 
 mod history;
 mod op;
-mod random;
 
 pub mod maker;
 
+pub use crate::random::Random;
 pub use history::{START, random_history, stepping_history, units_history};
 pub use maker::Maker;
 pub use op::{Op, OpContext, TTLS};
-pub use random::Random;
 
 use crate::{EventRow, Failure, Query, QueryResult};
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};

@@ -1,6 +1,6 @@
 //! Queries, their results, and the pages that lists are read in.
 
-use crate::store::EventRow;
+use crate::event_row::EventRow;
 use std::sync::Arc;
 use stockhold_domain::{
     Hold, Item, ItemKey, Label, Place, Pool, ReservationId, SeatStates, Status, Unit, UnitStatus,

@@ -6,10 +6,10 @@
 use super::body::{self, LineBody};
 use super::field::FulfilmentWord;
 use super::field::{
-    Delta, Flag, Id, Key, ModeWord, Object, Op, Quantity, Stock, Text, Together, Ttl, given, setting,
+    Delta, Flag, Id, JsonObject, Key, ModeWord, Op, Quantity, Stock, Text, Together, Ttl, given, setting,
 };
 use super::terms::{self, body_with_terms};
-use super::units::{AttributesField, Wish};
+use super::units::{AttributesField, LineUnits};
 use super::{DEFAULT_LOCATION, Invalid, Keyed, basket, both, path, single};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -55,7 +55,9 @@ fn count(pointer: &str, what: &str, most: usize, found: usize) -> Invalid {
 }
 
 fn read(body: &[u8]) -> Result<Many<Result<Keyed<'_>, Invalid>>, Invalid> {
-    if let Ok(Object(BatchBody { commands })) = serde_json::from_slice::<Object<BatchBody<Ready<'_>>>>(body) {
+    if let Ok(JsonObject(BatchBody { commands })) =
+        serde_json::from_slice::<JsonObject<BatchBody<Ready<'_>>>>(body)
+    {
         return Ok(Many {
             all: commands.all.into_iter().map(|ready| ready.0).collect(),
             found: commands.found,
@@ -98,10 +100,10 @@ trait Bounded<'de>: Sized {
 struct Ready<'a>(Result<Keyed<'a>, Invalid>);
 
 impl<'de: 'a, 'a> Bounded<'de> for Ready<'a> {
-    type From = Object<CommandBody<'a>>;
+    type From = JsonObject<CommandBody<'a>>;
     const MOST: usize = COMMANDS;
 
-    fn made(Object(body): Self::From) -> Self {
+    fn made(JsonObject(body): Self::From) -> Self {
         Self(command(body))
     }
 }
@@ -116,10 +118,10 @@ impl<'de: 'a, 'a> Bounded<'de> for &'a RawValue {
 }
 
 impl Bounded<'_> for ItemKey {
-    type From = Object<ItemBody>;
+    type From = JsonObject<ItemBody>;
     const MOST: usize = ITEMS;
 
-    fn made(Object(body): Self::From) -> Self {
+    fn made(JsonObject(body): Self::From) -> Self {
         Self::new(body.location.as_ref().map_or(&*DEFAULT_LOCATION, |text| &text.0), &body.sku.0)
     }
 }
@@ -168,7 +170,7 @@ struct CommandBody<'a> {
     #[serde(default, deserialize_with = "given")]
     owner_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
-    lines: Option<Vec<Object<LineBody>>>,
+    lines: Option<Vec<JsonObject<LineBody>>>,
     #[serde(default, deserialize_with = "given")]
     sku: Option<Text>,
     #[serde(default, deserialize_with = "given")]
@@ -214,8 +216,8 @@ struct CommandBody<'a> {
 
 impl CommandBody<'_> {
     /// What it says of units, which it says no longer.
-    fn take_wish(&mut self) -> Wish {
-        Wish {
+    fn take_wish(&mut self) -> LineUnits {
+        LineUnits {
             quantity: self.quantity.take(),
             units: self.units.take(),
             adjacent: self.adjacent.take(),
@@ -309,7 +311,7 @@ fn item(sku: Option<Text>, location: Option<&Text>) -> Result<ItemKey, Invalid> 
     Ok(super::key_at(location.map(|text| &text.0), &required(sku, "/sku")?.0))
 }
 
-fn reserve(body: CommandBody<'_>, wish: Wish, terms: OptionalTerms) -> Result<Keyed<'_>, Invalid> {
+fn reserve(body: CommandBody<'_>, wish: LineUnits, terms: OptionalTerms) -> Result<Keyed<'_>, Invalid> {
     let owner_id = required(body.owner_id, "/owner_id")?.0;
     let basket = match (body.lines, body.sku) {
         (Some(_), Some(_)) => {

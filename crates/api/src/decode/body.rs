@@ -4,7 +4,8 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    Delta, Flag, FulfilmentWord, Key, ModeWord, Object, Quantity, Stock, Text, Together, Ttl, given, setting,
+    Delta, Flag, FulfilmentWord, JsonObject, Key, ModeWord, Quantity, Stock, Text, Together, Ttl, given,
+    setting,
 };
 use super::metadata::Metadata;
 use super::terms::body_with_terms;
@@ -38,7 +39,7 @@ pub(super) struct ReserveBody<'a> {
 body_with_terms! {
 pub(super) struct BasketBody<'a> {
     pub(super) owner_id: Text,
-    pub(super) lines: Vec<Object<LineBody>>,
+    pub(super) lines: Vec<JsonObject<LineBody>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) ttl_seconds: Option<Ttl>,
     #[serde(borrow, default, deserialize_with = "given")]
@@ -88,7 +89,7 @@ pub(super) struct ExtendBody<'a> {
 #[serde(deny_unknown_fields)]
 pub(super) struct ReturnBody<'a> {
     #[serde(default, deserialize_with = "given")]
-    pub(super) lines: Option<Vec<Object<LineBody>>>,
+    pub(super) lines: Option<Vec<JsonObject<LineBody>>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) units: Option<Vec<Text>>,
     pub(super) reason: Text,
@@ -132,8 +133,8 @@ pub(super) struct SaleBody {
 /// Reads a body. Only when that fails is the body read a second time to find its errors, which costs several times as
 /// much.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
-    match serde_json::from_slice::<Object<T>>(body) {
-        Ok(Object(read)) => Ok(read),
+    match serde_json::from_slice::<JsonObject<T>>(body) {
+        Ok(JsonObject(read)) => Ok(read),
         Err(error) => Err(explain::<T>(body, &error)),
     }
 }

@@ -3,7 +3,7 @@
 //! The parser's messages are split only at places that its own format defines, never inside a caller's text. A
 //! caller's text is shortened.
 
-use super::field::Object;
+use super::field::JsonObject;
 use super::{Invalid, MAX_FAULTS};
 use serde::de::value::MapDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -26,7 +26,7 @@ pub(super) fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json
         return Invalid::new("", "must be a JSON object, found an empty body");
     }
     let mut from = serde_json::Deserializer::from_slice(body);
-    match serde_path_to_error::deserialize::<_, Object<T>>(&mut from) {
+    match serde_path_to_error::deserialize::<_, JsonObject<T>>(&mut from) {
         Err(found) => {
             let (pointer, detail) = fault(&found);
             let mut invalid = Invalid::new(pointer, detail);

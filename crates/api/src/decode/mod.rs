@@ -23,7 +23,7 @@ pub use lists::{PAGE_DEFAULT, PAGE_LIMIT, events, reservations, shelf, stream};
 pub(crate) use path::uuid;
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 
-use units::Wish;
+use units::LineUnits;
 
 use body::{
     AdjustBody, BasketBody, ConfirmBody, ExtendBody, LineBody, ReserveBody, ReturnBody, SaleBody, StockBody,
@@ -136,7 +136,7 @@ pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Res
     let body = body::read::<ReserveBody<'a>>(body).map_err(location_in_the_query);
     let (item, mut body) = both(item(sku, query), body)?;
     let terms = body.take_terms();
-    let wish = Wish {
+    let wish = LineUnits {
         quantity: body.quantity,
         units: body.units,
         adjacent: body.adjacent,
@@ -298,17 +298,17 @@ static DEFAULT_LOCATION: LazyLock<Label> = LazyLock::new(|| match Label::new(Lab
 });
 
 /// A wish for units of one item.
-fn single(item: ItemKey, wish: Wish) -> Result<Basket, Invalid> {
+fn single(item: ItemKey, wish: LineUnits) -> Result<Basket, Invalid> {
     let (quantity, choice) = units::wish(wish, "")?;
     Basket::with_selections(vec![(RequestedLine { item, quantity }, choice)])
         .map_err(|error| basket_error(error, "/quantity"))
 }
 
-fn basket(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
-    basket_of(lines.into_iter().map(|field::Object(line)| parted(line)))
+fn basket(lines: Vec<field::JsonObject<LineBody>>) -> Result<Basket, Invalid> {
+    basket_of(lines.into_iter().map(|field::JsonObject(line)| parted(line)))
 }
 
-fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, Wish)>) -> Result<Basket, Invalid> {
+fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, LineUnits)>) -> Result<Basket, Invalid> {
     let mut wants = Vec::with_capacity(lines.len());
     for (number, (item, wish)) in lines.enumerate() {
         let plain = wish.units.is_none() && wish.chosen().iter().all(|(_, given)| !given);
@@ -323,15 +323,15 @@ fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, Wish)>) -> Result<Ba
 }
 
 /// A line's item, and what is wished of it.
-fn parted(line: LineBody) -> (ItemKey, Wish) {
+fn parted(line: LineBody) -> (ItemKey, LineUnits) {
     let LineBody { sku, location, quantity, units, adjacent, sections, min_together, attributes } = line;
     let item = key_at(location.as_ref().map(|text| &text.0), &sku.0);
-    (item, Wish { quantity, units, adjacent, sections, min_together, attributes })
+    (item, LineUnits { quantity, units, adjacent, sections, min_together, attributes })
 }
 
 /// Lines of a return. They can't select units as a reserve can.
-fn returned_lines(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
-    let lines: Vec<_> = lines.into_iter().map(|field::Object(line)| parted(line)).collect();
+fn returned_lines(lines: Vec<field::JsonObject<LineBody>>) -> Result<Basket, Invalid> {
+    let lines: Vec<_> = lines.into_iter().map(|field::JsonObject(line)| parted(line)).collect();
     for (number, (_, wish)) in lines.iter().enumerate() {
         if let Some((name, _)) = wish.chosen().iter().find(|(_, given)| *given) {
             let detail = "is not a field of a return: send quantity or units";

@@ -3,7 +3,7 @@
 use super::Invalid;
 use super::body;
 use super::explain::clip;
-use super::field::{Flag, Object, Position, Quantity, Text, Together, given};
+use super::field::{Flag, JsonObject, Position, Quantity, Text, Together, given};
 use super::{both, item, path};
 use crate::{cursor, problem};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub const UNITS_BODY_BYTES: usize = 8 * 1024 * 1024;
 
 /// The units of a requested line.
 #[derive(Default)]
-pub(super) struct Wish {
+pub(super) struct LineUnits {
     pub(super) quantity: Option<Quantity>,
     pub(super) units: Option<Vec<Text>>,
     pub(super) adjacent: Option<Flag>,
@@ -31,7 +31,7 @@ pub(super) struct Wish {
     pub(super) attributes: Option<AttributesField>,
 }
 
-impl Wish {
+impl LineUnits {
     /// The members that select units, and whether each is given.
     pub(super) fn chosen(&self) -> [(&'static str, bool); 4] {
         [
@@ -51,9 +51,9 @@ impl Wish {
 }
 
 /// The number of units and their selection. `prefix` is the pointer of the object.
-pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<UnitSelection>), Invalid> {
+pub(super) fn wish(wish: LineUnits, prefix: &str) -> Result<(u64, Option<UnitSelection>), Invalid> {
     let chosen = wish.chosen();
-    let Wish { quantity, units, adjacent, sections, min_together, attributes } = wish;
+    let LineUnits { quantity, units, adjacent, sections, min_together, attributes } = wish;
     if let Some(units) = units {
         if let Some((name, _)) = chosen.iter().find(|(_, given)| *given) {
             let detail = "can't be combined with units: leave out one of them";
@@ -179,7 +179,7 @@ impl<'de> Deserialize<'de> for Value {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnitsBody {
-    units: Vec<Object<UnitBody>>,
+    units: Vec<JsonObject<UnitBody>>,
 }
 
 #[derive(Deserialize)]
@@ -206,7 +206,7 @@ pub fn add_units(sku: &str, query: Option<&str>, body: &[u8]) -> Result<Command,
         let (most, found) = (problem::grouped(UNITS_AT_ONCE as u64), problem::grouped(count as u64));
         return Err(Invalid::new("/units", format!("must have 1 to {most} units, found {found}")));
     }
-    let unit = |Object(unit): Object<UnitBody>| NewUnit {
+    let unit = |JsonObject(unit): JsonObject<UnitBody>| NewUnit {
         id: unit.unit_id.0,
         position: unit.position.map(|position| position.0),
         section: unit.section.map(|text| text.0),

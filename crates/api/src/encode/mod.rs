@@ -120,7 +120,7 @@ pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
 
 /// The pauses of the sale.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sale {
+pub struct SaleState {
     /// Whether it has a pause of its own.
     pub paused: bool,
     /// Other pauses that contain it, or that it contains. `None` when they are not known.
@@ -130,7 +130,7 @@ pub struct Sale {
 }
 
 /// The pauses of the sale.
-pub fn sale(out: &mut Vec<u8>, sale: &Sale) {
+pub fn sale(out: &mut Vec<u8>, sale: &SaleState) {
     let mut object = Object::open(out);
     object.flag("paused", sale.paused);
     if let Some(also) = &sale.also {

@@ -112,13 +112,14 @@ pub(super) fn sales() -> Vec<Operation> {
     let sale = |operation: Operation, paused: bool| {
         let why = if paused { "count" } else { "counted" };
         let also = vec![Scope::Location(made_label("hub-9"))];
-        let sale = encode::Sale { paused, also: Some(also), has_items: None };
+        let sale = encode::SaleState { paused, also: Some(also), has_items: None };
         let shown = written(|out| encode::sale(out, &sale));
         operation
             .requests(json!({ "why": example("With a reason", json!({ "reason": why })) }))
             .responds(json!({ "sale": example("The current state", shown) }))
     };
-    let paused = encode::Sale { paused: false, also: Some(vec![Scope::Everything]), has_items: Some(true) };
+    let paused =
+        encode::SaleState { paused: false, also: Some(vec![Scope::Everything]), has_items: Some(true) };
     let shown = written(|out| encode::sale(out, &paused));
     vec![
         Operation::of(RouteId::GetSale)

@@ -52,7 +52,7 @@ enum CtlCommand {
     Confirm(requests::ConfirmArgs),
     /// Release a hold: its units can be sold again
     Release(requests::ReleaseArgs),
-    /// Move a hold's deadline to so many seconds from now, within the longest hold of its items
+    /// Move a hold's deadline to this many seconds from now, within the longest hold of its items
     Extend(requests::ExtendArgs),
     /// Return sold units to the stock: all of a reservation, or those of --line or --unit
     ///

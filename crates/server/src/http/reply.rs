@@ -128,9 +128,9 @@ fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
         (Made::Units { item, added, unchanged }, _) => {
             json(|out| encode::added(out, item, *added, *unchanged))
         }
-        (Made::Sale { paused }, _) => {
-            json(|out| encode::sale(out, &encode::Sale { paused: *paused, ..encode::Sale::default() }))
-        }
+        (Made::Sale { paused }, _) => json(|out| {
+            encode::sale(out, &encode::SaleState { paused: *paused, ..encode::SaleState::default() })
+        }),
     }
 }
 

@@ -4,7 +4,7 @@
 use super::reply::{self, ResponseKind};
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, RequestContext, Worker};
-use stockhold_api::encode::{self, Sale};
+use stockhold_api::encode::{self, SaleState};
 use stockhold_domain::{Command, Label, Scope};
 use stockhold_store::{ItemPageRequest, Pauses, Query, QueryResult};
 
@@ -18,7 +18,7 @@ impl Worker {
         let done = self.command(context, command, None, ResponseKind::Sale).await?;
         // The command took effect. If the state can't be read now, the answer leaves it out.
         match self.standing(&scope).await {
-            Ok(standing) => Ok(shown(&Sale { paused, ..standing })),
+            Ok(standing) => Ok(shown(&SaleState { paused, ..standing })),
             Err(_) => Ok(done),
         }
     }
@@ -29,7 +29,7 @@ impl Worker {
     }
 
     /// The state of the sale. For an item: only the pauses of its location and of everything.
-    async fn standing(&self, scope: &Scope) -> Result<Sale, RequestError> {
+    async fn standing(&self, scope: &Scope) -> Result<SaleState, RequestError> {
         let QueryResult::Pauses(Pauses { everything, locations }) = self.find(Query::Pauses).await? else {
             return Err(RequestError::wrong_answer());
         };
@@ -38,9 +38,9 @@ impl Worker {
         Ok(match scope {
             Scope::Everything => {
                 let also = locations.into_iter().map(Scope::Location).collect();
-                Sale { paused: everything, also: Some(also), has_items: None }
+                SaleState { paused: everything, also: Some(also), has_items: None }
             }
-            Scope::Location(location) => Sale {
+            Scope::Location(location) => SaleState {
                 paused: by_itself(location.as_str()),
                 also: Some(everything_too.into_iter().collect()),
                 has_items: Some(self.has_items(location).await?),
@@ -48,7 +48,7 @@ impl Worker {
             Scope::Item(key) => {
                 let location = Label::new(key.location()).ok().filter(|name| by_itself(name.as_str()));
                 let also = location.map(Scope::Location).into_iter().chain(everything_too).collect();
-                Sale { paused: false, also: Some(also), has_items: None }
+                SaleState { paused: false, also: Some(also), has_items: None }
             }
         })
     }
@@ -62,6 +62,6 @@ impl Worker {
     }
 }
 
-fn shown(sale: &Sale) -> reply::Reply {
+fn shown(sale: &SaleState) -> reply::Reply {
     reply::json(|out| encode::sale(out, sale))
 }

@@ -5,7 +5,7 @@ use super::{
     DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record, put_event, put_hold, put_item,
     put_key_record, put_text, put_u64, put_u128, put_unit, unit,
 };
-use crate::conformance::Random;
+use crate::random::Random;
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 
 use super::World;
 use super::op::{Op, OpContext};
-use super::random::Random;
 use super::unit_histories::compare;
 use crate::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
+use crate::random::Random;
 use crate::{Query, QueryResult, UnitFilter, for_each_unit};
 use std::collections::BTreeSet;
 use stockhold_domain::{

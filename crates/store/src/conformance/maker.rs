@@ -1,8 +1,8 @@
 //! Short functions that make commands and envelopes, for the suite and for tests of adapters. A seed always makes the
 //! same: nothing here reads a clock or real randomness.
 
-use super::random::Random;
 use crate::digest;
+use crate::random::Random;
 use stockhold_domain::{
     AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, Envelope, EventId, Extend,
     Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit, Origin, Patch, Release,

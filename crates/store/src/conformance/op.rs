@@ -2,7 +2,7 @@
 //! turns them into envelopes about few items and existing reservations, so that commands conflict often.
 
 use super::maker::{self, Maker, label, seconds};
-use super::random::Random;
+use crate::random::Random;
 use stockhold_domain::{
     AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, Envelope, Extend, Fulfilment,
     ItemKey, Label, NewUnit, Patch, Precondition, Release, ReservationId, Reserve, Return, Scope, SetSale,
