@@ -92,6 +92,8 @@ pub enum Command {
     SetStock(SetStock),
     /// Move an item's total.
     AdjustStock(AdjustStock),
+    /// Delete an item that is not in use.
+    DeleteItem(DeleteItem),
     /// Add units with ids to an item.
     AddUnits(AddUnits),
     /// Let a unit with an id go.
@@ -375,6 +377,15 @@ pub struct AdjustStock {
     pub delta: i64,
     /// Why.
     pub reason: Label,
+    /// What the item has to be like.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::DeleteItem`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteItem {
+    /// Which item.
+    pub item: ItemKey,
     /// What the item has to be like.
     pub expected: Option<Precondition>,
 }

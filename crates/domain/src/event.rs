@@ -177,6 +177,8 @@ pub enum StockChange {
     UnitsAdded(Arc<[Unit]>),
     /// A unit with an id went.
     UnitRetired(Label),
+    /// The item itself went: the event has the last that was known of it.
+    Deleted,
 }
 
 /// An idempotency key that was used, committed with its effect.

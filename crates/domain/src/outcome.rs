@@ -29,6 +29,8 @@ pub enum Reply {
         /// Whether it is new.
         created: bool,
     },
+    /// The item was deleted.
+    ItemDeleted,
     /// Whether the sale is paused.
     Sale {
         /// As it is now.

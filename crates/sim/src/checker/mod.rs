@@ -91,7 +91,7 @@ pub(crate) struct Checker {
     /// Which event took a turn.
     turns: BTreeMap<(Turner, u64), EventId>,
     heard: Heard,
-    /// Units that were retired: one that comes again under the same id begins anew.
+    /// Units that were retired and items that were deleted: one that comes again under the same id begins anew.
     retired: BTreeSet<Turner>,
     /// What callers were told of reservations: units and deadline.
     acknowledged: BTreeMap<ReservationId, (u64, Instant)>,

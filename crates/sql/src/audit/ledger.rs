@@ -6,10 +6,10 @@
 //! one another.
 
 use super::ItemBalance;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Scope, StockChange, StockCounters, Transition,
-    Unit, UnitStatus, moved,
+    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Scope, StockChange,
+    StockCounters, Transition, Unit, UnitStatus, moved,
 };
 
 /// See the module.
@@ -23,6 +23,8 @@ pub(super) struct Ledger {
     pub(super) of_holds: u64,
     /// Whether events have left that units came with: one that is not known may be there.
     pub(super) partial: bool,
+    /// Items that were deleted; some have been made again since.
+    pub(super) deleted: BTreeSet<ItemKey>,
     /// What does not follow, since it was last taken.
     pub(super) findings: Vec<String>,
 }
@@ -69,7 +71,13 @@ impl Ledger {
                     self.line(change, hold, line, at, *after);
                 }
             }
-            Transition::Stock { change, item } => self.stock(change, item),
+            Transition::Stock { change, item } => {
+                self.stock(change, item);
+                if *change == StockChange::Deleted {
+                    self.items.remove(&item.key);
+                    self.deleted.insert(item.key.clone());
+                }
+            }
             Transition::Sale { scope, paused, .. } => {
                 let location = match scope {
                     Scope::Everything => String::new(),
@@ -89,6 +97,9 @@ impl Ledger {
 
     /// The figures of one line's item follow from those before, and are never more than there is.
     fn line(&mut self, change: &HoldChange, hold: &Hold, line: &Line, at: usize, after: StockCounters) {
+        if change.effect(line, at) == CounterEffect::default() && self.is_other(line) {
+            return;
+        }
         let Some(account) = self.items.get_mut(&line.item) else {
             self.findings.push(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
             return;
@@ -127,6 +138,12 @@ impl Ledger {
         if u128::from(after.held) + u128::from(after.confirmed_sold) > u128::from(after.total_units) {
             self.findings.push(format!("{:?} is oversold: {after:?}", line.item));
         }
+    }
+
+    /// Whether a line was of an item that has been deleted since.
+    fn is_other(&self, line: &Line) -> bool {
+        let mode = self.items.get(&line.item).map(|account| account.item.mode);
+        mode.is_none_or(|mode| (mode == Mode::Units) != line.units.is_some())
     }
 
     /// What a transition made of the units of one line.
@@ -183,7 +200,8 @@ impl Ledger {
     fn unit_item(&mut self, change: &StockChange, item: &Item) {
         let partial = self.partial;
         let Some(account) = self.items.get_mut(&item.key) else {
-            let new = *change == StockChange::Set && (item.version, item.figures.total_units) == (1, 0);
+            let new = *change == StockChange::Set
+                && (item.version, item.figures.total_units) == (Item::first_version(item.created_at), 0);
             if !new {
                 self.findings.push(format!("{:?}: {change:?} does not begin it", item.key));
             }
@@ -207,6 +225,10 @@ impl Ledger {
                     None => partial,
                 };
                 before.total_units.checked_sub(1)
+            }
+            StockChange::Deleted => {
+                right &= (before.total_units, before.active) == (0, 0);
+                Some(before.total_units)
             }
         };
         right &= total == Some(item.figures.total_units) && item.figures.sequence == 0;
@@ -237,7 +259,8 @@ impl Ledger {
         let right = match &before {
             None => {
                 *change == StockChange::Set
-                    && (item.version, after.sequence, after.held, after.confirmed_sold) == (1, 1, 0, 0)
+                    && item.version == Item::first_version(item.created_at)
+                    && (after.sequence, after.held, after.confirmed_sold) == (1, 0, 0)
             }
             Some(before) => {
                 let total = |delta| before.figures.total_units.checked_add_signed(delta);
@@ -249,6 +272,10 @@ impl Ledger {
                     && match change {
                         StockChange::Set => true,
                         StockChange::Adjusted { delta, .. } => total(*delta) == Some(after.total_units),
+                        StockChange::Deleted => {
+                            (after.total_units, after.held, after.confirmed_sold, after.active)
+                                == (before.figures.total_units, 0, 0, 0)
+                        }
                         // Counted stock has none.
                         StockChange::UnitsAdded(_) | StockChange::UnitRetired(_) => false,
                     }

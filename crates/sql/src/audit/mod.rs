@@ -192,6 +192,8 @@ pub(crate) struct ArchiveDeletion<'a> {
     pub(crate) holds: &'a [Hold],
     /// What stands instead of them.
     pub(crate) balances: &'a [ItemBalance],
+    /// Items that were deleted: they have no balance.
+    pub(crate) deleted: &'a [ItemKey],
     /// Likewise.
     pub(crate) pauses: &'a [(String, bool)],
 }

@@ -33,17 +33,10 @@ impl BatchLockPlan {
             }
             let command = &planned.envelope.command;
             lock_plan.lock_set.sets_pauses |= matches!(command, Command::SetSale(_));
-            let changes_items = matches!(
-                command,
-                Command::SetStock(_)
-                    | Command::AdjustStock(_)
-                    | Command::AddUnits(_)
-                    | Command::RetireUnit(_)
-                    | Command::SetSale(_)
-            );
+            let changes_item = command.changed_item().is_some();
             for name in &names {
                 match name {
-                    Resource::Item(key) if changes_items => {
+                    Resource::Item(key) if changes_item => {
                         lock_plan.lock_set.items.insert(key.clone());
                     }
                     name => lock_plan.add(name, plan),

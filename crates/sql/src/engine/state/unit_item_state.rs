@@ -159,6 +159,11 @@ impl UnitItemState {
         moves
     }
 
+    /// The item was deleted, and its figures with it.
+    pub(crate) fn forget_figures(&mut self) {
+        self.moves = None;
+    }
+
     /// Something of the item happened at an instant, and so many reservations became active.
     pub(crate) fn touch(&mut self, active: i64, at: Instant) {
         self.moves(at).active += active;
