@@ -93,6 +93,8 @@ pub enum Command {
     SetStock(SetStock),
     /// Change an item's total by a difference.
     AdjustStock(AdjustStock),
+    /// Delete an item that is not in use.
+    DeleteItem(DeleteItem),
     /// Add units with ids to an item.
     AddUnits(AddUnits),
     /// Remove a unit with an id from an item.
@@ -378,6 +380,15 @@ pub struct AdjustStock {
     /// Why.
     pub reason: Label,
     /// The precondition of the change.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::DeleteItem`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteItem {
+    /// Which item.
+    pub item: ItemKey,
+    /// What the item has to be like.
     pub expected: Option<Precondition>,
 }
 

@@ -22,6 +22,8 @@ pub enum CommandKind {
     SetStock,
     /// See [`Command::AdjustStock`].
     AdjustStock,
+    /// See [`Command::DeleteItem`].
+    DeleteItem,
     /// See [`Command::AddUnits`].
     AddUnits,
     /// See [`Command::RetireUnit`].
@@ -34,7 +36,7 @@ pub enum CommandKind {
 
 impl CommandKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Reserve,
         Self::Confirm,
         Self::Release,
@@ -42,6 +44,7 @@ impl CommandKind {
         Self::Return,
         Self::SetStock,
         Self::AdjustStock,
+        Self::DeleteItem,
         Self::AddUnits,
         Self::RetireUnit,
         Self::SetSale,
@@ -58,6 +61,7 @@ impl CommandKind {
             Self::Return => "return",
             Self::SetStock => "set_stock",
             Self::AdjustStock => "adjust_stock",
+            Self::DeleteItem => "delete_item",
             Self::AddUnits => "add_units",
             Self::RetireUnit => "retire_unit",
             Self::SetSale => "set_sale",
@@ -73,7 +77,8 @@ impl CommandKind {
             | Self::Release
             | Self::Extend
             | Self::Return
-            | Self::AdjustStock => true,
+            | Self::AdjustStock
+            | Self::DeleteItem => true,
             Self::SetStock | Self::AddUnits | Self::RetireUnit | Self::SetSale | Self::Sweep => false,
         }
     }
@@ -90,6 +95,7 @@ impl Command {
             Self::Return(_) => CommandKind::Return,
             Self::SetStock(_) => CommandKind::SetStock,
             Self::AdjustStock(_) => CommandKind::AdjustStock,
+            Self::DeleteItem(_) => CommandKind::DeleteItem,
             Self::AddUnits(_) => CommandKind::AddUnits,
             Self::RetireUnit(_) => CommandKind::RetireUnit,
             Self::SetSale(_) => CommandKind::SetSale,
@@ -107,6 +113,7 @@ impl Command {
             Self::Reserve(_)
             | Self::SetStock(_)
             | Self::AdjustStock(_)
+            | Self::DeleteItem(_)
             | Self::AddUnits(_)
             | Self::RetireUnit(_)
             | Self::SetSale(_)
@@ -120,6 +127,7 @@ impl Command {
         match self {
             Self::SetStock(set) => Some(&set.item),
             Self::AdjustStock(adjust) => Some(&adjust.item),
+            Self::DeleteItem(delete) => Some(&delete.item),
             Self::AddUnits(add) => Some(&add.item),
             Self::RetireUnit(retire) => Some(&retire.item),
             Self::SetSale(set) => match &set.scope {

@@ -176,6 +176,8 @@ pub enum StockChange {
     UnitsAdded(Arc<[Unit]>),
     /// A unit with an id was removed.
     UnitRetired(Label),
+    /// The item itself went: the event has the last that was known of it.
+    Deleted,
 }
 
 /// An idempotency key that was used. It is committed together with its effect.

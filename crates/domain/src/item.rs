@@ -90,6 +90,11 @@ pub struct StockCounters {
 }
 
 impl StockCounters {
+    /// The counters of an item that is not there.
+    pub const fn none(at: Instant) -> Self {
+        Self { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at }
+    }
+
     /// The counters after a transition; `None` when one of them would leave its range, which only a damaged state causes.
     /// `at` is not changed: not every transition of a reservation touches each of its items.
     #[must_use]
@@ -128,7 +133,7 @@ pub struct Item {
     pub figures: StockCounters,
     /// The operator's settings.
     pub settings: Arc<Settings>,
-    /// Number of changes by operators.
+    /// It begins at [`Self::first_version`] and rises by 1 with every change by an operator.
     pub version: u64,
     /// Whether the item itself is paused. Its location or the whole sale may be paused too.
     pub paused: bool,
@@ -137,6 +142,12 @@ pub struct Item {
 }
 
 impl Item {
+    /// The version of an item that is created at this instant: its microseconds since 1970. An item that is deleted and
+    /// created again has a higher version than it ever had, so no caller confuses the two.
+    pub fn first_version(created_at: Instant) -> u64 {
+        u64::try_from(created_at.micros()).unwrap_or_default().max(1)
+    }
+
     /// Units that can be reserved now: the total less what is sold, held and kept back, and never below 0.
     pub fn available(&self) -> u64 {
         self.figures

@@ -39,9 +39,9 @@ mod state;
 mod decide;
 
 pub use command::{
-    AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Extend, Fulfilment, GeneratedIds,
-    IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve, RetireUnit,
-    Return, ReturnSelection, SetSale, SetStock, Trace,
+    AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, DeleteItem, Envelope, Extend, Fulfilment,
+    GeneratedIds, IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve,
+    RetireUnit, Return, ReturnSelection, SetSale, SetStock, Trace,
 };
 pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};

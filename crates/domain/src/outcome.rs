@@ -30,6 +30,8 @@ pub enum Reply {
         /// Whether the command created it.
         created: bool,
     },
+    /// The item was deleted.
+    ItemDeleted,
     /// Whether the sale is paused.
     Sale {
         /// The current state.

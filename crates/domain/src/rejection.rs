@@ -84,6 +84,15 @@ pub enum Rejection {
         /// The total, which is unchanged.
         total_units: u64,
     },
+    /// The item can't be deleted: it has sales, holds or units with ids.
+    ItemInUse {
+        /// Sold.
+        confirmed_sold: u64,
+        /// Held.
+        held: u64,
+        /// Units with ids.
+        units: u64,
+    },
     /// The item has no such unit.
     UnknownUnit {
         /// Which item.

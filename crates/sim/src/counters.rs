@@ -139,6 +139,8 @@ counts! {
     ReturnedAfterCrash = "returned after a crash",
     /// Returns of more than was sold.
     ReturnExceeds = "return_exceeds_sold",
+    /// Items that were deleted.
+    ItemDeleted = "item deleted",
     /// Units with ids that came.
     UnitsAdded = "units added",
     /// Units with ids that were retired.
@@ -153,6 +155,8 @@ counts! {
     UnitsReturned = "units returned by their ids",
     /// Refusals because somebody has a unit.
     UnitsUnavailable = "units_unavailable",
+    /// Refusals to delete an item.
+    ItemInUse = "item_in_use",
     /// Refusals to retire a unit.
     UnitInUse = "unit_in_use",
     /// Commands answered that their outcome is unknown.

@@ -104,10 +104,10 @@ impl History<'_> {
     fn batch(&mut self) -> Vec<Envelope> {
         let mut ops = Vec::new();
         if self.context.holds().is_empty() {
-            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+            let (safety_stock, default_ttl, max_hold, expected) = (None, Some(2), None, None);
             ops.extend((0..3).map(|item| {
                 let total = Some(6 + item);
-                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }));
         }
         for _ in 0..=self.random.below(BATCH) {

@@ -115,7 +115,7 @@ struct Maker {
 impl Maker {
     /// The first steps create items.
     fn open(&mut self) {
-        let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+        let (safety_stock, default_ttl, max_hold, expected) = (None, Some(2), None, None);
         let mut ops: Vec<Op> = (0..3)
             .map(|item| Op::SetStock {
                 item,
@@ -123,7 +123,7 @@ impl Maker {
                 safety_stock,
                 default_ttl,
                 max_hold,
-                version,
+                expected,
             })
             .collect();
         if self.hall {
@@ -165,9 +165,9 @@ impl Maker {
             // Nothing is sold while everything is paused, so most pauses end soon.
             Op::SetSale { scope, paused } => Op::SetSale { scope, paused: paused && self.random.one_in(3) },
             // A short maximum makes most other times to live invalid.
-            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version } => {
+            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected } => {
                 let max_hold = max_hold.filter(|_| self.random.one_in(4));
-                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }
             Op::Reserve { lines, ttl, partial, key } => {
                 let ttl = ttl.filter(|_| !self.random.one_in(3));

@@ -11,6 +11,7 @@ mod baskets;
 mod clocks;
 mod crowds;
 mod deadlines;
+mod deletions;
 mod events;
 mod extensions;
 mod figures;
@@ -116,6 +117,7 @@ pub fn cases() -> Vec<Case> {
         events::CASES,
         extensions::CASES,
         figures::CASES,
+        deletions::CASES,
         keys::CASES,
         lists::CASES,
         pauses::CASES,

@@ -60,7 +60,8 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
     let follows = match before {
         None => {
             *change == StockChange::Set
-                && (after.version, counters.sequence) == (1, step)
+                && after.version == Item::first_version(after.created_at)
+                && counters.sequence == step
                 && (counters.held, counters.confirmed_sold, counters.active) == (0, 0, 0)
         }
         Some(before) => {
@@ -69,6 +70,7 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
                 StockChange::Adjusted { delta, .. } => before.figures.total_units.checked_add_signed(*delta),
                 StockChange::UnitsAdded(units) => before.figures.total_units.checked_add(units.len() as u64),
                 StockChange::UnitRetired(_) => before.figures.total_units.checked_sub(1),
+                StockChange::Deleted => deletable(before).then_some(before.figures.total_units),
             };
             let of_units = matches!(change, StockChange::UnitsAdded(_) | StockChange::UnitRetired(_));
             after.mode == before.mode
@@ -86,6 +88,12 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
         return Vec::new();
     }
     vec![format!("{:?}: {change:?} does not follow from the item before it", after.key)]
+}
+
+/// Whether an item has no sale, no hold and no unit with an id, so that it may be deleted.
+pub fn deletable(item: &Item) -> bool {
+    let StockCounters { total_units, confirmed_sold, held, active, .. } = item.figures;
+    (confirmed_sold, held, active) == (0, 0, 0) && (item.mode == Mode::Counted || total_units == 0)
 }
 
 /// Whether more units are promised than exist.

@@ -77,15 +77,22 @@ impl Model {
             if *fingerprint != key.fingerprint {
                 return Outcome::Refused(Rejection::IdempotencyMismatch);
             }
-            return Outcome::Replayed(self.current_reply(target));
+            return match self.current_reply(&envelope.command, target) {
+                Ok(reply) => Outcome::Replayed(reply),
+                Err(rejection) => Outcome::Refused(rejection),
+            };
         }
         match self.decide(envelope, now) {
             Err(rejection) => Outcome::Refused(rejection),
             Ok(reply) => {
-                let target = match &reply {
-                    Reply::Reservation(hold) => Some(KeyTarget::Reservation(hold.id)),
-                    Reply::Item { item, .. } => Some(KeyTarget::Item(item.key.clone())),
-                    Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => None,
+                let target = match (&reply, envelope.command.changed_item()) {
+                    (Reply::ItemDeleted, Some(item)) => Some(KeyTarget::Item(item.clone())),
+                    (Reply::Reservation(hold), _) => Some(KeyTarget::Reservation(hold.id)),
+                    (Reply::Item { item, .. }, _) => Some(KeyTarget::Item(item.key.clone())),
+                    (
+                        Reply::ItemDeleted | Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. },
+                        _,
+                    ) => None,
                 };
                 if let (Some(key), Some(target)) = (key, target) {
                     self.used.push((key.hash, key.fingerprint, target));
@@ -156,6 +163,7 @@ impl Model {
             Command::Return(returned) => self.return_units(returned, now).map(Reply::Reservation),
             Command::SetStock(set) => self.set_stock(set, now),
             Command::AdjustStock(adjust) => self.adjust_stock(adjust, now),
+            Command::DeleteItem(delete) => self.delete_item(delete, now),
             Command::AddUnits(add) => self.add_units(add, now),
             Command::RetireUnit(retire) => self.retire_unit(retire, now),
             Command::SetSale(sale) => self.set_sale(sale),
@@ -163,12 +171,16 @@ impl Model {
         }
     }
 
-    fn current_reply(&self, target: &KeyTarget) -> Reply {
-        match target {
-            KeyTarget::Reservation(id) => Reply::Reservation(self.hold(*id).expect("a kept reservation")),
-            KeyTarget::Item(key) => {
-                Reply::Item { item: self.item(key).expect("a kept item"), created: false }
+    fn current_reply(&self, command: &Command, target: &KeyTarget) -> Result<Reply, Rejection> {
+        match (command, target) {
+            (Command::DeleteItem(_), _) => Ok(Reply::ItemDeleted),
+            (_, KeyTarget::Reservation(id)) => {
+                Ok(Reply::Reservation(self.hold(*id).expect("a kept reservation")))
             }
+            (_, KeyTarget::Item(key)) => match self.item(key) {
+                Some(item) => Ok(Reply::Item { item, created: false }),
+                None => Err(Rejection::UnknownItem(vec![key.clone()])),
+            },
         }
     }
 

@@ -80,6 +80,11 @@ impl Client {
         self.http.read(Request::new("POST", at.path("/adjust")).json(&Body { delta, reason })?.key(key)).await
     }
 
+    /// Deletes an item that is not in use. A key is made when none is given.
+    pub async fn delete_item(&self, at: At<'_>, key: Option<&str>) -> Result<(), Error> {
+        self.http.send(Request::new("DELETE", at.path("")).key(key)).await?.done()
+    }
+
     /// One item.
     pub async fn item(&self, at: At<'_>) -> Result<Item, Error> {
         self.http.read(Request::new("GET", at.path(""))).await

@@ -157,7 +157,7 @@ pub fn no_precondition(given: bool, none: bool) -> Result<(), Invalid> {
     let (pointer, who) = if none {
         (NONE_MATCH_POINTER, "only where an item is set")
     } else {
-        (MATCH_POINTER, "only where an item is set or adjusted")
+        (MATCH_POINTER, "only where an item is set, adjusted or deleted")
     };
     Err(Invalid::header(pointer, format!("is read {who}: leave it out")))
 }

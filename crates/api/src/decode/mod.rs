@@ -32,8 +32,9 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use stockhold_domain::limits::BASKET_LINES;
 use stockhold_domain::{
-    AdjustStock, Basket, BasketError, Command, Confirm, Extend, FieldError, ItemKey, Label, Release,
-    RequestedLine, ReservationId, Reserve, ReserveTerms, Return, ReturnSelection, Scope, SetSale, SetStock,
+    AdjustStock, Basket, BasketError, Command, Confirm, DeleteItem, Extend, FieldError, ItemKey, Label,
+    Release, RequestedLine, ReservationId, Reserve, ReserveTerms, Return, ReturnSelection, Scope, SetSale,
+    SetStock,
 };
 
 /// Longest body of most routes in bytes.
@@ -268,6 +269,12 @@ pub fn adjust<'a>(
     let command =
         Command::AdjustStock(AdjustStock { item, delta: body.delta.0, reason: body.reason.0, expected });
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+}
+
+/// `DELETE /v1/inventory/{sku}?location=`, with the value of `If-Match`.
+pub fn delete_item(sku: &str, query: Option<&str>, if_match: Option<&[u8]>) -> Result<Command, Invalid> {
+    let (item, expected) = both(item(sku, query), header::expected(if_match.map(Match::If)))?;
+    Ok(Command::DeleteItem(DeleteItem { item, expected }))
 }
 
 /// `POST /v1/inventory/{sku}/pause` or `/resume`, `?location=`; an empty body is `{}`.

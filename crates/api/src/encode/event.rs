@@ -22,6 +22,7 @@ pub fn event_type(event: &Event) -> &'static str {
         },
         Transition::Stock { change: StockChange::Set, .. } => "stock.set",
         Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "stock.adjusted",
+        Transition::Stock { change: StockChange::Deleted, .. } => "stock.deleted",
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units.added",
         Transition::Stock { change: StockChange::UnitRetired(_), .. } => "units.retired",
         Transition::Sale { paused: true, .. } => "sale.paused",
@@ -47,7 +48,7 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 object.close();
             });
             match change {
-                StockChange::Set => {}
+                StockChange::Set | StockChange::Deleted => {}
                 StockChange::Adjusted { delta, reason } => {
                     object.raw("delta", &delta.to_string());
                     object.text("reason", reason.as_str());

@@ -233,7 +233,7 @@ fn item() -> Value {
                 flag("Whether its sale is paused by itself; a location or everything may be paused too."),
             ),
             maybe("sequence", counter("Transitions so far: +1 for each, without gaps.")),
-            always("version", counter("Changes by an operator so far; the `ETag`.")),
+            always("version", counter("+1 for every change by an operator; the `ETag`.")),
             maybe(
                 "default_ttl_seconds",
                 seconds("Time to live of a hold that names none, if the item has one of its own."),

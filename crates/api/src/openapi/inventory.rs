@@ -12,7 +12,7 @@ use stockhold_domain::Scope;
 
 /// Those on items.
 pub(super) fn operations() -> Vec<Operation> {
-    vec![set(), one(), list(), adjust(), available()]
+    vec![set(), one(), list(), adjust(), on_one(RouteId::DeleteItem), available()]
 }
 
 /// A path under one item.
@@ -42,6 +42,7 @@ fn next() -> Value {
         "availability": link("get_availability", "Read how many units are available.", None),
         "reserve": link("reserve", "Hold a unit of it.", Some(json!({ "owner_id": "cart-7" }))),
         "adjust": link("adjust_stock", "Change its total.", Some(json!({ "delta": 24, "reason": "delivery 88" }))),
+        "delete": link("delete_item", "Delete it, if it is not in use.", None),
         "pause": link("pause_item", "Refuse new reservations.", None),
         "resume": link("resume_item", "Accept new reservations again.", None),
     })

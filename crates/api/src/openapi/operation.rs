@@ -208,6 +208,7 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::ReservationConfirmed,
         Reason::BelowCommitted,
         Reason::UnitInUse,
+        Reason::ItemInUse,
         Reason::PreconditionFailed,
         Reason::TooLarge,
         Reason::UnsupportedMediaType,
@@ -306,7 +307,8 @@ pub(super) fn headers() -> Value {
         },
         "ETag": {
             "required": true, "schema": etag(),
-            "description": "The item's version in quotation marks, for `If-Match`.",
+            "description": "The item's version in quotation marks, for `If-Match`. An item that was deleted and made again has a \
+                higher version.",
         },
         "MapETag": {
             "required": true, "schema": { "type": "string", "pattern": "^\"[0-9]{1,19}-[0-9]{1,20}s?\"$" },

@@ -187,6 +187,11 @@ fn own(reason: Reason) -> Vec<Member> {
             always("held_units", units("Units in active reservations.")),
             always("total_units", units("Units that exist, unchanged.")),
         ],
+        Reason::ItemInUse => vec![
+            always("confirmed_sold", units("Units sold, less returns.")),
+            always("held_units", units("Units in active reservations.")),
+            always("unit_count", units("Units with ids, whatever their status. 0 for a counted item.")),
+        ],
         Reason::PreconditionFailed => {
             vec![maybe("version", counter("The item's version; absent when there is no such item."))]
         }
@@ -277,6 +282,7 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::BelowCommitted => {
             Rejection::BelowCommitted { confirmed_sold: 20, held: 3, total_units: 100 }.into()
         }
+        Reason::ItemInUse => Rejection::ItemInUse { confirmed_sold: 20, held: 3, units: 0 }.into(),
         Reason::PreconditionFailed => Rejection::PreconditionFailed { version: Some(5) }.into(),
         Reason::TooLarge => Problem::too_large(BODY_BYTES),
         Reason::UnsupportedMediaType => Problem::unsupported_media_type("text/plain"),

@@ -63,6 +63,11 @@ enum Fields {
         held: u64,
         total_units: u64,
     },
+    ItemInUse {
+        confirmed_sold: u64,
+        held: u64,
+        units: u64,
+    },
     Version(u64),
     Limit(u64),
     Order(Option<Label>),

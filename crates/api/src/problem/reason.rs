@@ -62,6 +62,7 @@ reasons! {
     InsufficientInventory "insufficient_inventory" 409 false "Too little is left"
     UnitsUnavailable "units_unavailable" 409 false "Units are not available"
     UnitInUse "unit_in_use" 409 false "The unit is held or sold"
+    ItemInUse "item_in_use" 409 false "The item is in use"
     SalePaused "sale_paused" 409 false "The sale is paused"
     ReservationExpired "reservation_expired" 409 false "The reservation has expired"
     ReservationCancelled "reservation_cancelled" 409 false "The reservation was released"
@@ -111,6 +112,7 @@ impl Reason {
             Rejection::UnitsUnavailable(_) => Self::UnitsUnavailable,
             Rejection::UnknownUnit { .. } => Self::UnknownUnit,
             Rejection::UnitInUse { .. } => Self::UnitInUse,
+            Rejection::ItemInUse { .. } => Self::ItemInUse,
             Rejection::InsufficientInventory(_) => Self::InsufficientInventory,
             Rejection::IdempotencyMismatch => Self::IdempotencyMismatch,
             Rejection::UnknownReservation(_) => Self::UnknownReservation,

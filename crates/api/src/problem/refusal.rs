@@ -85,6 +85,9 @@ impl From<Rejection> for Problem {
                 );
                 (detail, Fields::BelowCommitted { confirmed_sold, held, total_units })
             }
+            Rejection::ItemInUse { confirmed_sold, held, units } => {
+                (in_use(confirmed_sold, held, units), Fields::ItemInUse { confirmed_sold, held, units })
+            }
             Rejection::PreconditionFailed { version: Some(version) } => (
                 format!(
                     "The item exists with version {version}, which does not meet If-Match or If-None-Match. Read the item and \
@@ -100,6 +103,19 @@ impl From<Rejection> for Problem {
         };
         Self { reason, detail, fields }
     }
+}
+
+/// What is in the way of a deletion, and what removes it.
+fn in_use(confirmed_sold: u64, held: u64, with_ids: u64) -> String {
+    let steps = [
+        (confirmed_sold, "sold", "return them"),
+        (held, "held", "release their reservations, or wait until they expire"),
+        (with_ids, "existing with an id", "retire them"),
+    ];
+    let steps = steps.into_iter().filter(|(count, ..)| *count > 0);
+    let steps: Vec<String> =
+        steps.map(|(count, what, how)| format!("{} {what} ({how})", units(count))).collect();
+    format!("The item can't be deleted. It has {}. Delete the item after that.", steps.join(", "))
 }
 
 fn paused(scope: &Scope) -> String {

@@ -99,6 +99,11 @@ impl Fields {
                 object.number("held_units", *held);
                 object.number("total_units", *total_units);
             }
+            Self::ItemInUse { confirmed_sold, held, units } => {
+                object.number("confirmed_sold", *confirmed_sold);
+                object.number("held_units", *held);
+                object.number("unit_count", *units);
+            }
             Self::Version(version) => object.number("version", *version),
             Self::Limit(limit) => object.number("limit", *limit),
             Self::Order(order) => {

@@ -108,7 +108,8 @@ routes! {
         summary: "Create an item, or set its stock",
         description: "Sets the total and the settings that the body names. The other settings keep their values. `null` \
             clears `default_ttl_seconds`, `max_hold_seconds` or `metadata`. The total can't be lower than the units that are \
-            sold and held. A change raises `version`, which is the `ETag`. Setting the current values again changes nothing.",
+            sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its \
+            creation in microseconds since 1970. Setting the current values again changes nothing.",
         body: required("StockRequest"),
         preconditions: Preconditions::IfMatchOrAbsent,
         access: Access::Write,
@@ -163,6 +164,21 @@ routes! {
         access: Access::Write,
         responses: &[Response { headers: &[ETAG, REPLAYED], ..json(200, "The item.", "Item") }],
         own_reasons: &[Reason::UnknownItem, Reason::BelowCommitted],
+    }
+    DeleteItem Delete "/v1/inventory/{sku}" "delete_item" {
+        metric: "delete_item",
+        tag: Tag::Inventory,
+        summary: "Delete an item",
+        description: "Deletes an item that was made by mistake. It can have stock, but no sold units, no held units and no \
+            units with ids: else the answer is `item_in_use`. Ended reservations of the item and its events stay readable. An \
+            item that is made again with the same SKU and location begins anew: its `sequence` starts at 1, and its `version` \
+            is higher than any version before. Send an idempotency key: without one, a retry whose first try has deleted the \
+            item is answered with `unknown_item`.",
+        idempotency_key: true,
+        preconditions: Preconditions::IfMatch,
+        access: Access::Write,
+        responses: &[Response { headers: &[REPLAYED], ..empty(204, "The item is deleted.") }],
+        own_reasons: &[Reason::UnknownItem, Reason::ItemInUse],
     }
     AddUnits Post "/v1/inventory/{sku}/units" "add_units" {
         metric: "add_units",

@@ -125,6 +125,13 @@ fn items_and_sales() {
         r#","confirmed_sold":1200,"held_units":34,"total_units":2000"#,
     );
     check(
+        Rejection::ItemInUse { confirmed_sold: 1, held: 0, units: 1_200 },
+        Reason::ItemInUse,
+        "The item can't be deleted. It has 1 unit sold (return them), 1,200 units existing with an id (retire them). Delete \
+         the item after that.",
+        r#","confirmed_sold":1,"held_units":0,"unit_count":1200"#,
+    );
+    check(
         Rejection::PreconditionFailed { version: Some(4) },
         Reason::PreconditionFailed,
         "The item exists with version 4, which does not meet If-Match or If-None-Match. Read the item and repeat \

@@ -77,6 +77,8 @@ pub(super) struct BenchAudit {
     pub(super) agree: bool,
     sku_prefix: String,
     skus: usize,
+    /// Items that were deleted at the end. The others have sales or holds.
+    pub(super) deleted: usize,
     told_reserved: u64,
     told_confirmed: u64,
     confirmed_sold: u64,
@@ -91,6 +93,7 @@ impl BenchAudit {
             agree: false,
             sku_prefix: format!("{prefix}-"),
             skus: skus.len(),
+            deleted: 0,
             told_reserved: told.reserved,
             told_confirmed: told.confirmed,
             confirmed_sold: 0,
@@ -344,6 +347,7 @@ impl Display for BenchReport {
             agree,
             sku_prefix,
             skus,
+            deleted,
             told_reserved,
             told_confirmed,
             confirmed_sold,
@@ -352,7 +356,7 @@ impl Display for BenchReport {
         } = &self.books;
         writeln!(
             f,
-            "Stock      {skus} item{} {sku_prefix}… created, which stay: {told_reserved} units were held, {told_confirmed} of them sold; \
+            "Stock      {skus} item{} {sku_prefix}… created, {deleted} deleted. Items with sales or holds stay: {told_reserved} units were held, {told_confirmed} of them sold; \
              {held_units} are held now and expire within {} s. Nothing else was changed",
             plural(*skus),
             self.ttl_seconds

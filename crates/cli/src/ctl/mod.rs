@@ -67,7 +67,7 @@ enum CtlCommand {
     ///   stockhold ctl list --owner cart-1 --status active
     #[command(verbatim_doc_comment)]
     List(requests::ListArgs),
-    /// Set, adjust, show and list stock
+    /// Set, adjust, delete, show and list stock
     #[command(subcommand)]
     Stock(StockCommand),
     /// Add, list, show, draw and retire units with ids: seats, slots, serial numbers
@@ -115,6 +115,11 @@ enum StockCommand {
     ///   stockhold ctl stock adjust shirt -3 --reason broken
     #[command(verbatim_doc_comment)]
     Adjust(requests::AdjustStockArgs),
+    /// Delete an item that has no sales, no holds and no units with ids
+    ///
+    ///   stockhold ctl stock delete shrit
+    #[command(verbatim_doc_comment)]
+    Delete(requests::DeleteItemArgs),
     /// Show an item
     Get(requests::GetItemArgs),
     /// List items in order of location and SKU
@@ -253,6 +258,7 @@ impl CtlCommand {
             Self::List(ask) => Ok(ask.request()),
             Self::Stock(StockCommand::Set(ask)) => ask.request(),
             Self::Stock(StockCommand::Adjust(ask)) => ask.request(),
+            Self::Stock(StockCommand::Delete(ask)) => ask.request(),
             Self::Stock(StockCommand::Get(ask)) => Ok(ask.request()),
             Self::Stock(StockCommand::List(ask)) => Ok(ask.request()),
             Self::Units(ask) => ask.request(),

@@ -54,6 +54,10 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
         }
         Command::SetStock(set) => out.push(Resource::Item(set.item.clone())),
         Command::AdjustStock(adjust) => out.push(Resource::Item(adjust.item.clone())),
+        Command::DeleteItem(delete) => {
+            out.push(Resource::Item(delete.item.clone()));
+            out.push(Resource::Due(delete.item.clone()));
+        }
         Command::AddUnits(add) => {
             out.push(Resource::Item(add.item.clone()));
             out.push(Resource::LastUnit(add.item.clone()));

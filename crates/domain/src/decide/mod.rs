@@ -18,6 +18,7 @@ use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::{NotLoaded, State};
 use crate::time::Instant;
+use alloc::vec;
 use alloc::vec::Vec;
 
 pub use footprint::footprint;
@@ -74,8 +75,7 @@ pub fn decide<S: State>(
     now: Instant,
     effects: &mut Effects,
 ) -> Result<Outcome, DecideError> {
-    let key = envelope.key_in_use();
-    if let Some(known) = known_key(state, key)? {
+    if let Some(known) = known_key(state, envelope)? {
         return Ok(known);
     }
     let mut context = CommandContext {
@@ -94,6 +94,7 @@ pub fn decide<S: State>(
         Command::Return(returned) => returns::return_units(&mut context, returned, now),
         Command::SetStock(set) => stock::set(&mut context, set, now),
         Command::AdjustStock(adjust) => stock::adjust(&mut context, adjust, now),
+        Command::DeleteItem(delete) => stock::delete(&mut context, delete, now),
         Command::AddUnits(add) => units::add(&mut context, add, now),
         Command::RetireUnit(retire) => units::retire(&mut context, retire, now),
         Command::SetSale(set) => stock::set_sale(&mut context, set, now),
@@ -102,8 +103,8 @@ pub fn decide<S: State>(
 }
 
 /// Answers a key that was used before, ahead of any rule.
-fn known_key<S: State>(state: &S, key: Option<IdempotencyKey>) -> Result<Option<Outcome>, DecideError> {
-    let Some(key) = key else { return Ok(None) };
+fn known_key<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>, DecideError> {
+    let Some(key) = envelope.key_in_use() else { return Ok(None) };
     let Some(record) = state.key(key.hash)? else { return Ok(None) };
     if record.fingerprint != key.fingerprint {
         return Ok(Some(Outcome::Refused(Rejection::IdempotencyMismatch)));
@@ -115,12 +116,13 @@ fn known_key<S: State>(state: &S, key: Option<IdempotencyKey>) -> Result<Option<
                 .ok_or(DecideError::InvariantViolated("a key refers to a reservation that does not exist"))?;
             Reply::Reservation(hold.clone())
         }
-        KeyTarget::Item(key) => {
-            let item = state
-                .item(key)?
-                .ok_or(DecideError::InvariantViolated("a key refers to an item that does not exist"))?;
-            Reply::Item { item: item.clone(), created: false }
-        }
+        // Whatever has become of the name since.
+        KeyTarget::Item(_) if matches!(envelope.command, Command::DeleteItem(_)) => Reply::ItemDeleted,
+        KeyTarget::Item(key) => match state.item(key)? {
+            Some(item) => Reply::Item { item: item.clone(), created: false },
+            // It was deleted since: there is nothing that the key could show again.
+            None => return Ok(Some(Outcome::Refused(Rejection::UnknownItem(vec![key.clone()])))),
+        },
     };
     Ok(Some(Outcome::Replayed(reply)))
 }

@@ -1,7 +1,8 @@
-//! Commands of operators: set and adjust stock, pause and resume.
+//! Commands of operators: set and adjust stock, delete an item, pause and resume.
 
+use super::hold::expire;
 use super::{CommandContext, DecideError, add, next_sequence};
-use crate::command::{AdjustStock, SetSale, SetStock};
+use crate::command::{AdjustStock, DeleteItem, SetSale, SetStock};
 use crate::event::{KeyTarget, StockChange, Transition};
 use crate::item::{Item, Mode, Settings, StockCounters};
 use crate::limits::TOTAL_UNITS;
@@ -95,7 +96,7 @@ fn create<S: State>(
             at: now,
         },
         settings: Arc::new(merged(&Settings::default(), command)),
-        version: 1,
+        version: Item::first_version(now),
         paused: false,
         created_at: now,
     };
@@ -147,6 +148,44 @@ pub(super) fn adjust<S: State>(
 
 // The error texts above contain this limit.
 const _: () = assert!(TOTAL_UNITS == 1_000_000_000_000);
+
+/// Deletes an item that is not in use: none of its units is sold or held or has an id. Ended reservations of it stay readable.
+pub(super) fn delete<S: State>(
+    context: &mut CommandContext<'_, S>,
+    command: &DeleteItem,
+    now: Instant,
+) -> Result<Outcome, DecideError> {
+    let before = context.state.item(&command.item)?.cloned();
+    if let Some(expected) = &command.expected {
+        let version = before.as_ref().map(|item| item.version);
+        if !expected.is_met(version) {
+            return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
+        }
+    }
+    let Some(mut item) = before else {
+        return Ok(Outcome::Refused(Rejection::UnknownItem(vec![command.item.clone()])));
+    };
+    while item.figures.held > 0 {
+        let at = now.max(item.figures.at);
+        let Some((_, due)) = context.state.earliest(Some(&item.key))?.filter(|(due, _)| *due <= at) else {
+            break;
+        };
+        if !context.may_expire() {
+            return Ok(Outcome::Later);
+        }
+        expire(context, due, at)?;
+        let after = context.state.item(&item.key)?;
+        item = after.ok_or(DecideError::InvariantViolated("an item disappeared within a command"))?.clone();
+    }
+    let StockCounters { total_units, confirmed_sold, held, .. } = item.figures;
+    let units = if item.mode == Mode::Units { total_units } else { 0 };
+    if confirmed_sold > 0 || held > 0 || units > 0 {
+        return Ok(Outcome::Refused(Rejection::ItemInUse { confirmed_sold, held, units }));
+    }
+    context.remember(KeyTarget::Item(item.key.clone()), now.max(item.figures.at));
+    changed(context, item, total_units, StockChange::Deleted, now)?;
+    Ok(Outcome::Done(Reply::ItemDeleted))
+}
 
 /// Applies an operator's change to an item.
 pub(super) fn changed<S: State>(

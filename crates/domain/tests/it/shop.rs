@@ -52,9 +52,15 @@ impl State for Shop {
                     if let Some(pool) = self.pools.get_mut(&line.item) {
                         pool.apply(change, hold, line, number);
                     }
-                    self.items.get_mut(&line.item).expect("an item of a hold").figures = *figures;
+                    if let Some(item) = self.items.get_mut(&line.item) {
+                        item.figures = *figures;
+                    }
                 }
                 self.holds.insert(hold.id, hold.clone());
+            }
+            Transition::Stock { change: StockChange::Deleted, item } => {
+                self.items.remove(&item.key).expect("an item that is deleted");
+                self.pools.remove(&item.key);
             }
             Transition::Stock { change, item } => {
                 self.items.insert(item.key.clone(), item.clone());
@@ -65,7 +71,7 @@ impl State for Shop {
                     StockChange::UnitRetired(unit) => {
                         self.pools.get_mut(&item.key).expect("a pool of a unit").retire(unit);
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }
             }
             Transition::Sale { scope: Scope::Item(key), paused, .. } => {

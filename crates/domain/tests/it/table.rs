@@ -4,7 +4,7 @@
 //! Commands, with optional words in brackets, `SKU` standing for `[location/]name` and `BASKET` for `SKU=units,…`:
 //!
 //! ```text
-//! stock SKU total|- [safety=n] [ttl=s|none] [max=s|none] [version=n] [units|counted]     adjust SKU delta [version=n]
+//! stock SKU total|- [safety=n] [ttl=s|none] [max=s|none] [version=n] [units|counted]     adjust SKU delta [version=n]     delete SKU [version=n]
 //! add SKU id[@section[/row]][:position][+attribute]…,…               retire SKU id
 //! reserve ID BASKET [ttl=s] [partial] [pool=name] [channel|customer|session|metadata=text]     confirm ID [order=name]
 //! release ID        extend ID s        return ID all|BASKET|units=id+id   sweep
@@ -20,11 +20,12 @@ use crate::shop::Shop;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, Effects, Envelope,
-    Event, EventId, Extend, Fingerprint, Fulfilment, GeneratedIds, Hold, HoldLimits, IdempotencyKey, Instant,
-    ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, OptionalTerms, Origin, Outcome, Patch, Precondition,
-    Rejection, Release, Reply, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit,
-    Return, ReturnSelection, Scope, Seconds, SetSale, SetStock, Status, UnitSelection, UnitStatus, decide,
+    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem,
+    Effects, Envelope, Event, EventId, Extend, Fingerprint, Fulfilment, GeneratedIds, Hold, HoldLimits,
+    IdempotencyKey, Instant, Item, ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, OptionalTerms, Origin,
+    Outcome, Patch, Precondition, Rejection, Release, Reply, RequestId, RequestedLine, ReservationId,
+    Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, Seconds, SetSale, SetStock, Status,
+    UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -133,7 +134,12 @@ impl Played {
         let at = since_start(f.at);
         format!(
             "total={} sold={} held={} active={} seq={} v={} at={at}",
-            f.total_units, f.confirmed_sold, f.held, f.active, f.sequence, item.version
+            f.total_units,
+            f.confirmed_sold,
+            f.held,
+            f.active,
+            f.sequence,
+            changes(item)
         )
     }
 }
@@ -290,13 +296,17 @@ fn command(line: &str) -> Command {
             default_ttl: setting(words, "ttl"),
             max_hold: setting(words, "max"),
             metadata: Patch::Keep,
-            expected: number(words, "version").map(Precondition::version),
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
         }),
         "adjust" => Command::AdjustStock(AdjustStock {
             item: item(words[1]),
             delta: words[2].parse().unwrap(),
             reason: label("count"),
-            expected: number(words, "version").map(Precondition::version),
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
+        }),
+        "delete" => Command::DeleteItem(DeleteItem {
+            item: item(words[1]),
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
         }),
         "pause" | "resume" => {
             let scope = match (words[1], named(words, "at")) {
@@ -326,6 +336,16 @@ pub(crate) fn said(outcome: &Outcome) -> String {
     }
 }
 
+/// The version with this number of an item that was created at 0: its first is 1.
+fn version(number: u64) -> u64 {
+    Item::first_version(Instant::from_micros(START)) + number - 1
+}
+
+/// The number of an item's version: 1 for its first.
+fn changes(item: &Item) -> u64 {
+    item.version - Item::first_version(item.created_at) + 1
+}
+
 fn said_reply(reply: &Reply) -> String {
     match reply {
         Reply::Reservation(hold) => said_hold(hold),
@@ -335,15 +355,17 @@ fn said_reply(reply: &Reply) -> String {
                 "{word} total={} available={} v={}",
                 item.figures.total_units,
                 item.available(),
-                item.version
+                changes(item)
             )
         }
         Reply::Units { item, added, unchanged } => {
             format!(
                 "added {added} unchanged {unchanged} total={} v={}",
-                item.figures.total_units, item.version
+                item.figures.total_units,
+                changes(item)
             )
         }
+        Reply::ItemDeleted => "deleted".to_owned(),
         Reply::Sale { paused } => if *paused { "paused" } else { "open" }.to_owned(),
         Reply::Swept { expired } => format!("swept {expired}"),
     }
@@ -460,8 +482,11 @@ fn said_rejection(rejection: &Rejection) -> String {
         Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
             format!("below_committed sold={confirmed_sold} held={held} total={total_units}")
         }
-        Rejection::PreconditionFailed { version } => match version {
-            Some(version) => format!("precondition_failed v={version}"),
+        Rejection::ItemInUse { confirmed_sold, held, units } => {
+            format!("item_in_use sold={confirmed_sold} held={held} units={units}")
+        }
+        Rejection::PreconditionFailed { version: found } => match found {
+            Some(of_item) => format!("precondition_failed v={}", of_item - version(1) + 1),
             None => "precondition_failed".to_owned(),
         },
     }

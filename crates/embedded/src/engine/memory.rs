@@ -271,6 +271,9 @@ impl State for Memory {
                 }
                 self.apply_hold(hold, *change == HoldChange::Created);
             }
+            Transition::Stock { change: StockChange::Deleted, item } => {
+                self.items.remove(&item.key);
+            }
             Transition::Stock { change, item } => {
                 self.put_item(item.clone());
                 match change {
@@ -281,7 +284,7 @@ impl State for Memory {
                             pool.retire(unit);
                         }
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }
             }
             Transition::Sale { scope, paused, .. } => match scope {

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use stockhold_domain::{Event, Item, ItemKey, Label, Scope, Transition};
+use stockhold_domain::{Event, Item, ItemKey, Label, Scope, StockChange, Transition};
 use stockhold_store::ItemPageRequest;
 
 type Slots = HashMap<ItemKey, Arc<Mutex<Item>>, RandomState>;
@@ -39,6 +39,11 @@ impl PublishedItems {
                 slots.insert(item.key.clone(), Arc::new(Mutex::new(item)));
             }
         }
+    }
+
+    fn remove(&self, key: &ItemKey) {
+        self.order.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.slots.write().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
     fn update(&self, key: &ItemKey, change: impl FnOnce(&mut Item)) {
@@ -89,6 +94,10 @@ impl PublishedItems {
                             slot.lock().unwrap_or_else(PoisonError::into_inner).figures = *figures;
                         }
                     }
+                }
+                Transition::Stock { change: StockChange::Deleted, item } => {
+                    self.remove(&item.key);
+                    last = None;
                 }
                 Transition::Stock { item, .. } => self.put(item.clone()),
                 Transition::Sale { scope: Scope::Item(key), paused, .. } => {

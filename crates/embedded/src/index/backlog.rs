@@ -331,7 +331,12 @@ impl EventFold {
     pub(crate) fn drain_into(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
         let Self { events, weight, items, pauses, units, active, ended, closed } = self;
         (*events, *weight) = (0, 0);
-        chunk.items.extend(items.drain().filter_map(|key| item(&key)));
+        for key in items.drain() {
+            match item(&key) {
+                Some(item) => chunk.items.push(item),
+                None => chunk.deleted_items.push(key),
+            }
+        }
         chunk.pauses.extend(pauses.drain());
         chunk.units.extend(units.drain());
         chunk.ended.append(ended);

@@ -8,6 +8,8 @@ use stockhold_domain::{Hold, Item, ItemKey, Label, ReservationId};
 pub(crate) struct Chunk {
     /// Sorted like the table.
     pub(crate) items: Vec<Item>,
+    /// Items that were deleted.
+    pub(crate) deleted_items: Vec<ItemKey>,
     pub(crate) pauses: Vec<(String, bool)>,
     /// The units with ids that changed, sorted like the table.
     pub(crate) units: Vec<((ItemKey, Label), units::UnitChange)>,
@@ -24,8 +26,9 @@ pub(crate) struct Chunk {
 impl Chunk {
     /// Removes the content and keeps the buffers.
     pub(crate) fn clear(&mut self) {
-        let Self { items, pauses, units, opened, moved, ended, closed } = self;
+        let Self { items, deleted_items, pauses, units, opened, moved, ended, closed } = self;
         items.clear();
+        deleted_items.clear();
         pauses.clear();
         units.clear();
         ended.clear();

@@ -29,7 +29,7 @@ use crate::log::injected_error;
 use crate::log::{check_format, open_reader, open_sqlite};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
-use stockhold_domain::{Hold, Instant, Item, KeyHash, KeyRecord, ReservationId};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, ReservationId};
 use stockhold_store::codec::{self, Reader};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
@@ -212,6 +212,7 @@ impl Index {
         let write = self.db.transaction()?;
         let mut throttle = self.throttle.clone();
         write_items(&write, &chunk.items, &mut state.items, &mut throttle)?;
+        delete_items(&write, &chunk.deleted_items, &mut state.items)?;
         write_pauses(&write, &chunk.pauses, &mut state.pauses, &mut throttle)?;
         units::write(&write, &chunk.units, &mut state.units, &mut throttle)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
@@ -394,6 +395,15 @@ fn write_items(
         put.execute(params![location, sku, data, sum])?;
         totals.replace(before, Some(sum));
         throttle.yield_point()?;
+    }
+    Ok(())
+}
+
+fn delete_items(db: &Connection, items: &[ItemKey], totals: &mut TableTotals) -> rusqlite::Result<()> {
+    let mut delete = db.prepare_cached("DELETE FROM items WHERE location = ?1 AND sku = ?2 RETURNING sum")?;
+    for key in items {
+        let before = delete.query_row([key.location(), key.sku()], |row| row.get(0)).optional()?;
+        totals.replace(before, None);
     }
     Ok(())
 }

@@ -75,6 +75,9 @@ pub(crate) fn apply(pools: &mut HashMap<ItemKey, Pool, RandomState>, event: &Eve
                     pool.retire(unit);
                 }
             }
+            StockChange::Deleted => {
+                pools.remove(&item.key);
+            }
             StockChange::Set | StockChange::Adjusted { .. } => {}
         },
         Transition::Sale { .. } => {}

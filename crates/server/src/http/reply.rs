@@ -116,7 +116,7 @@ fn show_result(
 fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
     use stockhold_domain::Reply as Made;
     match (reply, response_kind) {
-        (_, ResponseKind::Nothing) | (Made::Swept { .. }, _) => empty(204),
+        (_, ResponseKind::Nothing) | (Made::ItemDeleted | Made::Swept { .. }, _) => empty(204),
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
             let place = format!("/v1/reservations/{}", hold.id);
             Reply { status: 201, extra: Some(("location", place.into())), ..reservation(hold) }

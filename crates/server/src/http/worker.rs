@@ -193,6 +193,10 @@ impl Worker {
                 let if_match = head.if_match.value(IF_MATCH)?;
                 self.keyed(context, decode::adjust(sku, query, if_match, body)?, ResponseKind::Item).await
             }
+            RouteId::DeleteItem => {
+                let command = decode::delete_item(sku, query, head.if_match.value(IF_MATCH)?)?;
+                self.keyed(context, Keyed { command, key: None }, ResponseKind::Nothing).await
+            }
             RouteId::AddUnits => {
                 self.command(context, decode::add_units(sku, query, body)?, None, ResponseKind::Units).await
             }

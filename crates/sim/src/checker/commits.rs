@@ -164,8 +164,10 @@ impl Checker {
                 }
             }
             // A command that comes too late always expires its own hold.
-            let counts =
-                matches!(envelope.command, Command::Reserve(_) | Command::RetireUnit(_) | Command::Sweep);
+            let counts = matches!(
+                envelope.command,
+                Command::Reserve(_) | Command::DeleteItem(_) | Command::RetireUnit(_) | Command::Sweep
+            );
             if *change == HoldChange::Expired && counts {
                 rest.expire(hold)?;
             }
@@ -177,6 +179,10 @@ impl Checker {
                 StockChange::UnitRetired(unit) => {
                     counters.one(Count::UnitRetired);
                     self.retired.insert((item.key.clone(), Some(unit.clone())));
+                }
+                StockChange::Deleted => {
+                    counters.one(Count::ItemDeleted);
+                    self.retired.insert((item.key.clone(), None));
                 }
                 StockChange::Set | StockChange::Adjusted { .. } => {}
             }
@@ -311,10 +317,14 @@ impl Checker {
                 }
             }
             (Outcome::Done(reply), Some(key)) => {
-                let target = match reply {
-                    Reply::Reservation(hold) => KeyTarget::Reservation(hold.id),
-                    Reply::Item { item, .. } => KeyTarget::Item(item.key.clone()),
-                    Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => return Ok(()),
+                let target = match (reply, envelope.command.changed_item()) {
+                    (Reply::ItemDeleted, Some(item)) => KeyTarget::Item(item.clone()),
+                    (Reply::Reservation(hold), _) => KeyTarget::Reservation(hold.id),
+                    (Reply::Item { item, .. }, _) => KeyTarget::Item(item.key.clone()),
+                    (
+                        Reply::ItemDeleted | Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. },
+                        _,
+                    ) => return Ok(()),
                 };
                 let record = KeyRecord { hash: key.hash, fingerprint: key.fingerprint, target, at: now };
                 let kept = rest.keys.next();
@@ -398,6 +408,7 @@ fn branch(outcome: &Outcome) -> Count {
             Rejection::ReturnExceedsSold { .. } => Count::ReturnExceeds,
             Rejection::UnitsUnavailable(_) => Count::UnitsUnavailable,
             Rejection::UnitInUse { .. } => Count::UnitInUse,
+            Rejection::ItemInUse { .. } => Count::ItemInUse,
             _ => Count::Refused,
         },
     }

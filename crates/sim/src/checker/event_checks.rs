@@ -1,7 +1,10 @@
 //! Checks each event against the state that all events before it left.
 
 use super::{Checked, broken};
-use stockhold_domain::{Event, Hold, HoldChange, Item, Line, Mode, Status, StockCounters, Transition};
+use stockhold_domain::{
+    CounterEffect, Event, Hold, HoldChange, Item, Line, Mode, Status, StockChange, StockCounters, Transition,
+};
+use stockhold_store::ledger::deletable;
 use stockhold_store::model::NaiveState;
 use stockhold_store::unit_transitions;
 
@@ -17,6 +20,10 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
             units(state, event)?;
             for (n, (line, after)) in hold.lines.iter().zip(figures).enumerate() {
                 let Some(item) = state.items.get(&line.item) else {
+                    // A line that came back before its item was deleted.
+                    if change.effect(line, n) == CounterEffect::default() {
+                        continue;
+                    }
                     return broken("S12", format!("an item that is not there: {event:?}"));
                 };
                 counted(item, change, line, n, after)?;
@@ -26,9 +33,13 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
             }
             Ok(())
         }
-        Transition::Stock { item, .. } => {
+        Transition::Stock { change, item } => {
             units(state, event)?;
-            stocked(state.items.get(&item.key), item)
+            let before = state.items.get(&item.key);
+            if *change == StockChange::Deleted && !before.is_some_and(deletable) {
+                return broken("S12", format!("an item in use was deleted: {before:?}"));
+            }
+            stocked(before, item)
         }
         Transition::Sale { .. } => Ok(()),
     }
@@ -132,8 +143,8 @@ fn returned(change: &HoldChange, n: usize) -> i128 {
 fn stocked(before: Option<&Item>, after: &Item) -> Checked {
     let turn = u64::from(after.mode == Mode::Counted);
     let Some(before) = before else {
-        let first = (after.figures.sequence, after.version, after.figures.held, after.figures.confirmed_sold);
-        return if first == (turn, 1, 0, 0) {
+        let first = (after.figures.sequence, after.figures.held, after.figures.confirmed_sold);
+        return if first == (turn, 0, 0) && after.version == Item::first_version(after.created_at) {
             Ok(())
         } else {
             broken("S12", format!("a new item: {after:?}"))

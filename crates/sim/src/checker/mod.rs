@@ -91,7 +91,7 @@ pub(crate) struct Checker {
     /// The event of each turn.
     turns: BTreeMap<(Turner, u64), EventId>,
     heard: Heard,
-    /// Units that were retired. A new unit with the same id starts with the first version.
+    /// Units that were retired and items that were deleted. A new one with the same id starts with the first version.
     retired: BTreeSet<Turner>,
     /// What answers said about reservations: units and deadline.
     acknowledged: BTreeMap<ReservationId, (u64, Instant)>,

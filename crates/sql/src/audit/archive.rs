@@ -230,7 +230,7 @@ async fn try_delete_chunk<S: AuditSession>(
     let lock_set = LockSet { holds: ended.keys().copied().collect(), ..LockSet::default() };
     let held = session.lock(&lock_set).await?.rows.holds;
     let holds: Vec<Hold> = held.into_iter().filter(|hold| ended.get(&hold.id) == Some(hold)).collect();
-    let (balances, pauses) = balances(session, chunk, &holds).await?;
+    let ClosingBalances { balances, deleted, pauses } = balances(session, chunk, &holds).await?;
     let newest = chunk.events.iter().map(|row| row.event.at).max().unwrap_or(opening.at);
     let deletion = ArchiveDeletion {
         from,
@@ -238,6 +238,7 @@ async fn try_delete_chunk<S: AuditSession>(
         rows: chunk.rows,
         holds: &holds,
         balances: &balances,
+        deleted: &deleted,
         pauses: &pauses,
     };
     session.delete_archived(&deletion).await?;
@@ -250,12 +251,18 @@ fn wrong_books(what: &str) -> String {
     )
 }
 
-/// The balances that replace the archived events of a chunk.
+/// What replaces the archived events of a chunk.
+struct ClosingBalances {
+    balances: Vec<ItemBalance>,
+    deleted: Vec<ItemKey>,
+    pauses: Vec<(String, bool)>,
+}
+
 async fn balances<S: AuditSession>(
     session: &mut S,
     chunk: &ArchiveChunk,
     holds: &[Hold],
-) -> Result<(Vec<ItemBalance>, Vec<(String, bool)>), DeletionError> {
+) -> Result<ClosingBalances, DeletionError> {
     let touched = |row: &EventRow| -> Vec<ItemKey> {
         match &row.event.transition {
             Transition::Hold { hold, .. } => hold.lines.iter().map(|line| line.item.clone()).collect(),
@@ -281,7 +288,9 @@ async fn balances<S: AuditSession>(
             account.sold += u64::from(line.quantity.saturating_sub(line.returned));
         }
     }
+    let deleted =
+        ledger.deleted.into_iter().filter(|key| !ledger.items.contains_key(key)).collect::<Vec<_>>();
     let balances =
         ledger.items.into_values().map(|account| ItemBalance { item: account.item, sold: account.sold });
-    Ok((balances.collect(), ledger.pauses.into_iter().collect()))
+    Ok(ClosingBalances { balances: balances.collect(), deleted, pauses: ledger.pauses.into_iter().collect() })
 }

@@ -5,10 +5,10 @@
 //! an item are summed up here, and the counters in the events are not compared. The transitions of each unit follow one another.
 
 use super::ItemBalance;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Scope, StockChange, StockCounters, Transition,
-    UnitStatus, moved,
+    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Scope, StockChange,
+    StockCounters, Transition, UnitStatus, moved,
 };
 use stockhold_store::ledger::{is_oversold, item_violations, line_violations};
 
@@ -23,6 +23,8 @@ pub(super) struct Ledger {
     pub(super) of_holds: u64,
     /// Whether events have left that units came with: one that is not known may be there.
     pub(super) partial: bool,
+    /// Items that were deleted; some have been made again since.
+    pub(super) deleted: BTreeSet<ItemKey>,
     /// What does not follow, since it was last taken.
     pub(super) findings: Vec<String>,
 }
@@ -69,7 +71,13 @@ impl Ledger {
                     self.line(change, hold, line, at, *after);
                 }
             }
-            Transition::Stock { change, item } => self.stock(change, item),
+            Transition::Stock { change, item } => {
+                self.stock(change, item);
+                if *change == StockChange::Deleted {
+                    self.items.remove(&item.key);
+                    self.deleted.insert(item.key.clone());
+                }
+            }
             Transition::Sale { scope, paused, .. } => {
                 let location = match scope {
                     Scope::Everything => String::new(),
@@ -89,6 +97,9 @@ impl Ledger {
 
     /// Checks the counters of one line's item after a transition of a reservation.
     fn line(&mut self, change: &HoldChange, hold: &Hold, line: &Line, at: usize, after: StockCounters) {
+        if change.effect(line, at) == CounterEffect::default() && self.is_other(line) {
+            return;
+        }
         let Some(account) = self.items.get_mut(&line.item) else {
             self.findings.push(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
             return;
@@ -99,6 +110,12 @@ impl Ledger {
         }
         let before = core::mem::replace(&mut account.item.figures, after);
         self.findings.extend(line_violations(change, hold, line, at, &before, &after));
+    }
+
+    /// Whether a line belongs to an item that was deleted after the reservation had ended.
+    fn is_other(&self, line: &Line) -> bool {
+        let mode = self.items.get(&line.item).map(|account| account.item.mode);
+        mode.is_none_or(|mode| (mode == Mode::Units) != line.units.is_some())
     }
 
     /// Checks the units of one line, and adds the effect of the transition to the counters of the item.
@@ -157,7 +174,7 @@ impl Ledger {
             return;
         };
         let units_follow = match change {
-            StockChange::Set | StockChange::Adjusted { .. } => true,
+            StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => true,
             StockChange::UnitsAdded(units) => units.iter().fold(true, |follows, unit| {
                 let before = account.units.insert(unit.id.clone(), (unit.status, unit.version));
                 follows && before.is_none()

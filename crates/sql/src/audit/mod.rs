@@ -192,6 +192,8 @@ pub(crate) struct ArchiveDeletion<'a> {
     pub(crate) holds: &'a [Hold],
     /// The items after the archived events.
     pub(crate) balances: &'a [ItemBalance],
+    /// Items that were deleted. They have no balance.
+    pub(crate) deleted: &'a [ItemKey],
     /// The pauses after the archived events.
     pub(crate) pauses: &'a [(String, bool)],
 }

@@ -522,7 +522,8 @@ impl<S: AuditSession> Verifier<'_, S> {
                     KeyTarget::Reservation(id) => {
                         wanted.insert(id, row.hash);
                     }
-                    KeyTarget::Item(item) if self.ledger.items.contains_key(&item) => {}
+                    KeyTarget::Item(item)
+                        if self.ledger.items.contains_key(&item) || self.ledger.deleted.contains(&item) => {}
                     KeyTarget::Item(item) => {
                         self.find(format!("{name} stands for {item:?}, which is not there"));
                     }

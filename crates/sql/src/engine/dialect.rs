@@ -255,6 +255,10 @@ pub(crate) struct Changes<'a> {
     pub(crate) new_items: Vec<&'a Item>,
     /// Items to update.
     pub(crate) changed_items: Vec<&'a Item>,
+    /// Items to delete.
+    pub(crate) deleted_items: Vec<&'a ItemKey>,
+    /// Items whose figures of units are deleted, if there are any, before any is added to.
+    pub(crate) deleted_figures: Vec<&'a ItemKey>,
     /// Units to insert; their history is this batch's serial.
     pub(crate) new_units: Vec<UnitRow<'a>>,
     /// Units to update; this batch's serial is added to their history.

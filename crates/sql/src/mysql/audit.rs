@@ -74,6 +74,12 @@ const STAND_INSTEAD: Bulk<()> = bulk(
     " ON DUPLICATE KEY UPDATE sold=VALUES(sold),body=VALUES(body)",
     None,
 );
+const BALANCES_GONE: Bulk<()> = bulk(
+    "DELETE stockhold_archived_items FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
+    " UNION ALL SELECT ",
+    ") AS gone STRAIGHT_JOIN stockhold_archived_items FORCE INDEX (PRIMARY) USING (location,sku)",
+    None,
+);
 const PAUSES: Bulk<()> = bulk(
     "INSERT INTO stockhold_archived_pauses (location,paused) VALUES ",
     ",",
@@ -294,7 +300,7 @@ impl AuditSession for MysqlConnection {
 }
 
 fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
-    let ArchiveDeletion { from, opening, rows, holds, balances, pauses } = deletion;
+    let ArchiveDeletion { from, opening, rows, holds, balances, deleted, pauses } = deletion;
     let mut script = Script::new();
     let one = |text: &mut String, hold: &Hold| id(text, hold.id);
     script.add_rows(&HOLDS_GONE, *holds, one);
@@ -320,6 +326,7 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
         hex(text, &item_body(item));
         text.push(')');
     });
+    script.add_rows(&BALANCES_GONE, *deleted, key);
     script.add_rows(&PAUSES, *pauses, |text, (location, paused)| {
         text.push('(');
         hex(text, location.as_bytes());

@@ -48,6 +48,22 @@ safety_stock=VALUES(safety_stock),default_ttl=VALUES(default_ttl),max_hold=VALUE
 version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),serial=VALUES(serial)",
     Some(2),
 );
+const DELETE_ITEMS: Bulk<Step> = Bulk {
+    between: " UNION ALL SELECT ",
+    ..write(
+        "DELETE stockhold_items FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
+        ") AS gone STRAIGHT_JOIN stockhold_items FORCE INDEX (PRIMARY) USING (location,sku)",
+        Some(1),
+    )
+};
+const DELETE_FIGURES: Bulk<Step> = Bulk {
+    between: " UNION ALL SELECT ",
+    ..write(
+        "DELETE stockhold_unit_figures FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
+        ") AS gone STRAIGHT_JOIN stockhold_unit_figures FORCE INDEX (PRIMARY) USING (location,sku)",
+        None,
+    )
+};
 const HOLDS: &str = "INSERT INTO stockhold_holds (id,status,expires_at,owner_id,sku,history,body) VALUES ";
 const INSERT_HOLDS: Bulk<Step> = write(HOLDS, "", None);
 /// The history always grows.
@@ -140,6 +156,8 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     let rows = events(&mut script, changes.events);
     let rows_of_units = rows_of_units(changes.events, &rows);
     let unit = |text: &mut String, row: &UnitRow<'_>| unit(text, row, &rows_of_units);
+    script.add_rows(&DELETE_ITEMS, changes.deleted_items.iter().copied(), key);
+    script.add_rows(&DELETE_FIGURES, changes.deleted_figures.iter().copied(), key);
     script.add_rows(&INSERT_ITEMS, &changes.new_items, |text, one| item(text, one));
     script.add_rows(&UPDATE_ITEMS, &changes.changed_items, |text, one| item(text, one));
     let mut new_holds = changes.new_holds.clone();

@@ -220,7 +220,7 @@ impl AuditSession for PostgresConnection {
     }
 
     async fn delete_archived(&mut self, deletion: &ArchiveDeletion<'_>) -> Result<(), DbError> {
-        let ArchiveDeletion { from, opening, rows: count, holds, balances, pauses } = deletion;
+        let ArchiveDeletion { from, opening, rows: count, holds, balances, deleted, pauses } = deletion;
         let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
         self.exactly(
             holds.len(),
@@ -257,6 +257,14 @@ impl AuditSession for PostgresConnection {
         )
         .await?;
         self.stand_instead(balances, pauses).await?;
+        self.client
+            .execute(
+                "DELETE FROM stockhold.archived_items a
+                 USING unnest($1::smallint[], $2::text[], $3::text[]) AS gone (bucket, location, sku)
+                 WHERE a.bucket = gone.bucket AND a.location = gone.location AND a.sku = gone.sku",
+                &ItemKeys::of(deleted.iter()).params(),
+            )
+            .await?;
         self.exactly(
             1,
             "UPDATE stockhold.archived SET position = $1, at = $2",

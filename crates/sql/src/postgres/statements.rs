@@ -424,6 +424,17 @@ statements! {
     insert_sales: "
         INSERT INTO stockhold.unit_sales (bucket, location, sku, unit_id, reservation, returned_at, sold_at)
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::bigint[], $7::bigint[])";
+    delete_items: "
+        WITH done AS (
+            DELETE FROM stockhold.items i
+            USING unnest($1::smallint[], $2::text[], $3::text[]) AS o (bucket, location, sku)
+            WHERE i.bucket = o.bucket AND i.location = o.location AND i.sku = o.sku
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    delete_figures: "
+        DELETE FROM stockhold.unit_figures f
+        USING unnest($1::smallint[], $2::text[], $3::text[]) AS o (bucket, location, sku)
+        WHERE f.bucket = o.bucket AND f.location = o.location AND f.sku = o.sku";
     delete_lines: "
         WITH done AS (
             DELETE FROM stockhold.active_lines a

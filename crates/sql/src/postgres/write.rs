@@ -55,6 +55,8 @@ impl PostgresConnection {
         let s = &self.statements;
         let (new_items, changed_items) =
             (ItemRows::new(&changes.new_items)?, ItemRows::new(&changes.changed_items)?);
+        let deleted = ItemKeys::of(changes.deleted_items.iter().copied());
+        let without_figures = ItemKeys::of(changes.deleted_figures.iter().copied());
         let (new_holds, changed_holds) =
             (HoldRows::new(&changes.new_holds), HoldRows::new(&changes.changed_holds));
         let further = SkuRows::new(&changes.new_holds);
@@ -75,6 +77,8 @@ impl PostgresConnection {
         }
         tokio::try_join!(
             biased;
+            self.put(&s.delete_items, changes.deleted_items.len(), deleted.params()),
+            self.put(&s.delete_figures, changes.deleted_figures.len(), without_figures.params()),
             self.put(&s.insert_items, new_items.keys.len(), new_items.params()),
             self.put(&s.update_items, changed_items.keys.len(), changed_items.params()),
             self.put(&s.insert_holds, new_holds.ids.len(), new_holds.params(true, &entry)),
@@ -105,9 +109,11 @@ impl PostgresConnection {
 
 /// Whether a batch has done what most do in a rush and nothing else: made reservations of counted stock.
 fn reserves_alone(changes: &Changes<'_>) -> bool {
-    let Changes { new_items, changed_items, changed_holds, gone, pauses, events, .. } = changes;
+    let Changes { new_items, changed_items, deleted_figures, changed_holds, gone, pauses, events, .. } =
+        changes;
     let made = !changed_items.is_empty() && !events.is_empty();
     made && new_items.is_empty()
+        && deleted_figures.is_empty()
         && changed_holds.is_empty()
         && gone.is_empty()
         && pauses.is_empty()

@@ -67,6 +67,11 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_label(out, set.reason.as_ref());
         }
         Command::Sweep => out.push(8),
+        Command::DeleteItem(delete) => {
+            out.push(11);
+            put_key(out, &delete.item);
+            put_precondition(out, delete.expected.as_ref());
+        }
         Command::AddUnits(add) => {
             out.push(9);
             put_key(out, &add.item);

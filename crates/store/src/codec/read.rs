@@ -249,6 +249,7 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
             let change = StockChange::UnitRetired(reader.label()?);
             return Ok(Transition::Stock { change, item: item(reader)? });
         }
+        20 => return Ok(Transition::Stock { change: StockChange::Deleted, item: item(reader)? }),
         32 => {
             let (scope, paused, mut reason) = (scope(reader)?, reader.flag()?, None);
             reader.fields(|reader, tag| {

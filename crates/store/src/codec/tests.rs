@@ -188,8 +188,9 @@ impl Any {
     fn transition(&mut self) -> Transition {
         match self.0.below(4) {
             0 => {
-                let change = match self.0.below(4) {
+                let change = match self.0.below(5) {
                     0 => StockChange::Set,
+                    3 => StockChange::Deleted,
                     1 => StockChange::UnitsAdded((0..self.0.below(5)).map(|_| self.added()).collect()),
                     2 => StockChange::UnitRetired(self.label()),
                     _ => StockChange::Adjusted { delta: self.number().cast_signed(), reason: self.label() },

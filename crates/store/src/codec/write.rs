@@ -130,6 +130,7 @@ fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
                     out.push(19);
                     put_text(out, unit.as_str());
                 }
+                StockChange::Deleted => out.push(20),
             }
             put_item(out, item);
         }

@@ -57,6 +57,7 @@ fn word(event: &Event) -> &'static str {
         Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "adjusted",
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units added",
         Transition::Stock { change: StockChange::UnitRetired(_), .. } => "unit retired",
+        Transition::Stock { change: StockChange::Deleted, .. } => "deleted",
         Transition::Sale { .. } => "sale",
     }
 }

@@ -9,7 +9,8 @@ use crate::random::Random;
 use crate::{Query, QueryResult, UnitFilter, for_each_unit};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Envelope, Event, HoldLimits, Instant, ItemKey, Mode, Outcome, Pool, ReservationId, Seconds, Status, Unit,
+    Envelope, Event, HoldLimits, Instant, Item, ItemKey, Mode, Outcome, Pool, ReservationId, Seconds, Status,
+    Unit,
 };
 
 /// Where clocks of histories start: 2026-01-01.
@@ -119,10 +120,10 @@ impl<'w> History<'w> {
     fn batch(&mut self) -> Vec<Envelope> {
         let mut ops = Vec::new();
         if self.context.holds().is_empty() {
-            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+            let (safety_stock, default_ttl, max_hold, expected) = (None, Some(2), None, None);
             ops.extend((0..3).map(|item| {
                 let total = Some(6 + item);
-                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }));
         }
         if self.hall && self.model.holds().is_empty() {
@@ -250,7 +251,7 @@ fn seen(world: &mut dyn World, context: &OpContext) -> NaiveState {
     let mut state = NaiveState::default();
     for key in context.items() {
         if let Some(item) = world.item(key) {
-            if item.mode == Mode::Units && item.version > 1 {
+            if item.mode == Mode::Units && item.version > Item::first_version(item.created_at) {
                 let mut pool = Pool::default();
                 pool.add(units_of(world, key));
                 state.pools.insert(key.clone(), pool);

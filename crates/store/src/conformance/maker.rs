@@ -4,10 +4,10 @@
 use crate::digest;
 use crate::random::Random;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, Envelope, EventId, Extend,
-    Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit, Origin, Patch, Release,
-    RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection,
-    Scope, Seconds, SetSale, SetStock, UnitSelection, bucket_of,
+    AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem, Envelope,
+    EventId, Extend, Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit,
+    Origin, Patch, Release, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit,
+    Return, ReturnSelection, Scope, Seconds, SetSale, SetStock, UnitSelection, bucket_of,
 };
 
 /// The principal of envelopes that name none.
@@ -105,6 +105,7 @@ fn operation(command: &Command) -> &'static str {
         Command::Return(_) => "return",
         Command::SetStock(_) => "set_stock",
         Command::AdjustStock(_) => "adjust_stock",
+        Command::DeleteItem(_) => "delete_item",
         Command::AddUnits(_) => "add_units",
         Command::RetireUnit(_) => "retire_unit",
         Command::SetSale(_) => "set_sale",
@@ -270,6 +271,11 @@ pub fn return_units(id: ReservationId, ids: &[&str]) -> Command {
 pub fn adjust(item: &ItemKey, delta: i64) -> Command {
     let reason = label("count");
     Command::AdjustStock(AdjustStock { item: item.clone(), delta, reason, expected: None })
+}
+
+/// The deletion of an item.
+pub fn delete(item: &ItemKey) -> Command {
+    Command::DeleteItem(DeleteItem { item: item.clone(), expected: None })
 }
 
 /// A pause.

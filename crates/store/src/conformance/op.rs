@@ -4,9 +4,9 @@
 use super::maker::{self, Maker, label, seconds};
 use crate::random::Random;
 use stockhold_domain::{
-    AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, Envelope, Extend, Fulfilment,
-    ItemKey, Label, NewUnit, Patch, Precondition, Release, ReservationId, Reserve, Return, Scope, SetSale,
-    SetStock, UnitSelection, limits,
+    AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope, Extend,
+    Fulfilment, ItemKey, Label, NewUnit, Patch, Precondition, Release, ReservationId, Reserve, Return, Scope,
+    SetSale, SetStock, UnitSelection, limits,
 };
 
 /// A command in small numbers, which select among what exists. See [`OpContext::envelope`].
@@ -69,8 +69,8 @@ pub enum Op {
         default_ttl: Option<u32>,
         /// Seconds. 0 clears the setting.
         max_hold: Option<u32>,
-        /// The version expected.
-        version: Option<u8>,
+        /// What is expected of it.
+        expected: Option<u8>,
     },
     /// Adjust stock.
     AdjustStock {
@@ -78,8 +78,17 @@ pub enum Op {
         item: u8,
         /// The difference. 0 stands for 1.
         delta: i8,
-        /// The version expected.
-        version: Option<u8>,
+        /// What is expected of it.
+        expected: Option<u8>,
+        /// The key, one of a few.
+        key: Option<u8>,
+    },
+    /// Delete an item.
+    DeleteItem {
+        /// Which item.
+        item: u8,
+        /// What is expected of it.
+        expected: Option<u8>,
         /// The key, one of a few.
         key: Option<u8>,
     },
@@ -257,7 +266,7 @@ impl OpContext {
                 let Command::Return(returned) = command else { unreachable!("a return") };
                 (Command::Return(Return { reason: label("came back"), ..returned }), *key)
             }
-            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version } => {
+            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected } => {
                 let setting = |asked: &Option<u32>| match *asked {
                     None => Patch::Keep,
                     Some(0) => Patch::Clear,
@@ -268,19 +277,23 @@ impl OpContext {
                     safety_stock: safety_stock.map(u64::from),
                     default_ttl: setting(default_ttl),
                     max_hold: setting(max_hold),
-                    expected: version.map(|version| Precondition::version(version.into())),
+                    expected: expected.map(precondition),
                     ..maker::stock_of(self.item(*item), 0)
                 };
                 (Command::SetStock(set), None)
             }
-            Op::AdjustStock { item, delta, version, key } => {
+            Op::AdjustStock { item, delta, expected, key } => {
                 let adjust = AdjustStock {
                     item: self.item(*item).clone(),
                     delta: if *delta == 0 { 1 } else { i64::from(*delta) },
                     reason: label("count"),
-                    expected: version.map(|version| Precondition::version(version.into())),
+                    expected: expected.map(precondition),
                 };
                 (Command::AdjustStock(adjust), *key)
+            }
+            Op::DeleteItem { item, expected, key } => {
+                let item = self.item(*item).clone();
+                (Command::DeleteItem(DeleteItem { item, expected: expected.map(precondition) }), *key)
             }
             Op::SetSale { scope, paused } => {
                 let scope = match scope % 6 {
@@ -339,6 +352,15 @@ impl OpContext {
             Some(id) if hold % (UNKNOWN + 1) != UNKNOWN => *id,
             _ => self.maker.no_reservation(),
         }
+    }
+}
+
+/// What a change may expect of its item. No item has this version: conformance cases have those that they were told.
+fn precondition(number: u8) -> Precondition {
+    match number % 4 {
+        0 | 1 => Precondition::Exists,
+        2 => Precondition::Absent,
+        _ => Precondition::version(number.into()),
     }
 }
 
@@ -412,7 +434,7 @@ impl Op {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(24) {
+        match random.below(25) {
             0..=7 => Self::Reserve {
                 lines: lines(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
@@ -429,14 +451,19 @@ impl Op {
                 safety_stock: random.one_in(3).then(|| random.byte() % 4),
                 default_ttl: random.one_in(3).then(|| if random.one_in(4) { 0 } else { ttl }),
                 max_hold: random.one_in(3).then(|| if random.one_in(4) { 0 } else { random.pick(&TTLS) }),
-                version: random.one_in(4).then(|| random.byte() % 8),
+                expected: random.one_in(4).then(|| random.byte()),
             },
             18..=19 => Self::Extend { hold, ttl, key },
             20..=21 => Self::Return { hold, lines: random.one_in(2).then(|| lines(random)), key },
             22 => Self::AdjustStock {
                 item: random.byte(),
                 delta: random.byte().cast_signed() % 6,
-                version: random.one_in(4).then(|| random.byte() % 8),
+                expected: random.one_in(4).then(|| random.byte()),
+                key,
+            },
+            23 => Self::DeleteItem {
+                item: random.byte(),
+                expected: random.one_in(4).then(|| random.byte()),
                 key,
             },
             _ => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },

@@ -83,6 +83,10 @@ impl State for NaiveState {
                 }
                 self.holds.insert(hold.id, hold.clone());
             }
+            Transition::Stock { change: StockChange::Deleted, item } => {
+                self.items.remove(&item.key);
+                self.pools.remove(&item.key);
+            }
             Transition::Stock { change, item } => {
                 self.items.insert(item.key.clone(), item.clone());
                 match change {
@@ -94,7 +98,7 @@ impl State for NaiveState {
                             pool.retire(unit);
                         }
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }
             }
             Transition::Sale { scope: Scope::Item(key), paused, .. } => {

@@ -2,8 +2,8 @@
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    AdjustStock, Instant, ItemKey, Mode, Patch, Precondition, Rejection, Reply, Scope, SetSale, SetStock,
-    Settings, limits,
+    AdjustStock, DeleteItem, Instant, ItemKey, Mode, Patch, Precondition, Rejection, Reply, Scope, SetSale,
+    SetStock, Settings, limits,
 };
 
 impl Model {
@@ -31,7 +31,7 @@ impl Model {
                 total,
                 seats: Vec::new(),
                 settings: settings(&Settings::default(), asked),
-                version: 1,
+                version: now.micros().max(1).cast_unsigned(),
                 sequence: u64::from(mode == Mode::Counted),
                 at: now,
                 created_at: now,
@@ -68,6 +68,27 @@ impl Model {
         record.version += 1;
         self.turn(&asked.item, now);
         Ok(self.item_reply(&asked.item, false))
+    }
+
+    pub(super) fn delete_item(&mut self, asked: &DeleteItem, now: Instant) -> Result<Reply, Rejection> {
+        self.expect(&asked.item, asked.expected.as_ref())?;
+        if self.item(&asked.item).is_none() {
+            return Err(Rejection::UnknownItem(vec![asked.item.clone()]));
+        }
+        for (deadline, id) in self.active(&asked.item) {
+            if deadline <= now {
+                self.expire(id, now);
+            }
+        }
+        let item = self.item(&asked.item).expect("an item that exists");
+        let units = self.record(&asked.item).seats.len() as u64;
+        let (confirmed_sold, held) = (item.figures.confirmed_sold, item.figures.held);
+        if confirmed_sold + held + units > 0 {
+            return Err(Rejection::ItemInUse { confirmed_sold, held, units });
+        }
+        self.records.retain(|record| record.key != asked.item);
+        self.paused.retain(|scope| *scope != Scope::Item(asked.item.clone()));
+        Ok(Reply::ItemDeleted)
     }
 
     pub(super) fn set_sale(&mut self, asked: &SetSale) -> Result<Reply, Rejection> {

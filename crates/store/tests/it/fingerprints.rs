@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, Extend,
-    Fulfilment, ItemKey, Label, Mode, NewUnit, OptionalTerms, Patch, Precondition, Release, RequestedLine,
-    ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, SetSale, SetStock,
-    UnitSelection,
+    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem,
+    Extend, Fulfilment, ItemKey, Label, Mode, NewUnit, OptionalTerms, Patch, Precondition, Release,
+    RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, SetSale,
+    SetStock, UnitSelection,
 };
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
@@ -229,6 +229,15 @@ fn stock(table: &mut Table) {
             ("delta", &|asked| asked.delta = 2),
             ("the other way", &|asked| asked.delta = -1),
             ("reason", &|asked| asked.reason = label("b")),
+            ("version", &|asked| asked.expected = Some(Precondition::version(1))),
+        ],
+    );
+    table.add(
+        "delete",
+        &DeleteItem { item: key.clone(), expected: None },
+        Command::DeleteItem,
+        &[
+            ("item", &|asked| asked.item = item("default", "b")),
             ("version", &|asked| asked.expected = Some(Precondition::version(1))),
         ],
     );

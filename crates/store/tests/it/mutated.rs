@@ -26,8 +26,8 @@ fn records_are_read_or_refused_and_have_one_form() {
     let (mut context, mut random, mut state) = (OpContext::new(3, ""), Random::new(3), NaiveState::default());
     let mut effects = Effects::default();
     let stock = (0..3).map(|item| {
-        let (safety_stock, default_ttl, max_hold, version) = (None, None, None, None);
-        Op::SetStock { item, total: Some(60), safety_stock, default_ttl, max_hold, version }
+        let (safety_stock, default_ttl, max_hold, expected) = (None, None, None, None);
+        Op::SetStock { item, total: Some(60), safety_stock, default_ttl, max_hold, expected }
     });
     let random = std::iter::repeat_with(|| Op::random(&mut random)).take(STEPS);
     for op in stock.chain(random) {

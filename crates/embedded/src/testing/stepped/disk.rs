@@ -197,6 +197,7 @@ impl IndexImage {
     /// Writes a chunk. Fails if the chunk contradicts the active reservations of the index.
     fn write(&mut self, chunk: Chunk, (indexed, sum): (u64, u32), keyed: u64) -> Result<(), String> {
         self.items.extend(chunk.items.into_iter().map(|item| (item.key.clone(), item)));
+        chunk.deleted_items.iter().for_each(|key| drop(self.items.remove(key)));
         for (scope, paused) in chunk.pauses {
             if paused {
                 self.pauses.insert(scope);

@@ -22,8 +22,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 use stockhold_domain::{
-    Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status, StockChange,
-    StockCounters, Transition,
+    CounterEffect, Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status,
+    StockChange, StockCounters, Transition,
 };
 use stockhold_store::{ledger, unit_transitions};
 
@@ -192,7 +192,7 @@ struct Recount {
     /// The units that confirmed reservations sold and that were not returned.
     sold: Map<ItemKey, i128>,
     /// Items of the index that differ from the log at the batch of the index. They may match the log a moment later.
-    unmatched: Map<ItemKey, Item>,
+    unmatched: Map<ItemKey, Option<Item>>,
 }
 
 /// The part of a closed reservation that later checks need.
@@ -282,6 +282,10 @@ impl Recount {
         after: StockCounters,
     ) {
         let Some(before) = self.items.get(&line.item).map(|item| item.figures) else {
+            // A line that came back before its item was deleted.
+            if change.effect(line, at) == CounterEffect::default() {
+                return;
+            }
             self.find(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
             return;
         };
@@ -329,13 +333,16 @@ impl Recount {
     }
 
     fn stock(&mut self, change: &StockChange, item: &Item) {
-        let before = self.items.insert(item.key.clone(), item.clone());
+        let before = match change {
+            StockChange::Deleted => self.items.remove(&item.key),
+            _ => self.items.insert(item.key.clone(), item.clone()),
+        };
         let step = u64::from(item.mode == Mode::Counted);
         let right = match &before {
             None => {
                 *change == StockChange::Set
-                    && (item.version, item.figures.sequence, item.figures.held, item.figures.confirmed_sold)
-                        == (1, step, 0, 0)
+                    && item.version == Item::first_version(item.created_at)
+                    && (item.figures.sequence, item.figures.held, item.figures.confirmed_sold) == (step, 0, 0)
             }
             Some(before) => {
                 let delta = match change {
@@ -343,9 +350,11 @@ impl Recount {
                     StockChange::Adjusted { delta, .. } => Some(*delta),
                     StockChange::UnitsAdded(units) => i64::try_from(units.len()).ok(),
                     StockChange::UnitRetired(_) => Some(-1),
+                    StockChange::Deleted => Some(0),
                 };
                 let total = |delta| before.figures.total_units.checked_add_signed(delta);
-                item.version == before.version + 1
+                (*change != StockChange::Deleted || ledger::deletable(before))
+                    && item.version == before.version + 1
                     && item.figures.sequence == before.figures.sequence + step
                     && item.mode == before.mode
                     && item.figures.held == before.figures.held
@@ -363,13 +372,10 @@ impl Recount {
     /// Compares the index with the log at the last batch of the index.
     fn compare(&mut self, index: &IndexView) {
         let mut found = Vec::new();
-        for (key, item) in &self.items {
-            match index.items.get(key) {
-                Some(indexed) if indexed == item => {}
-                Some(indexed) => {
-                    self.unmatched.insert(key.clone(), indexed.clone());
-                }
-                None => found.push(format!("index: {key:?} is missing")),
+        for key in self.items.keys().chain(index.items.keys()) {
+            let indexed = index.items.get(key);
+            if self.items.get(key) != indexed {
+                self.unmatched.insert(key.clone(), indexed.cloned());
             }
         }
         for (id, hold) in &self.active {
@@ -407,15 +413,18 @@ impl Recount {
             Transition::Sale { .. } => Vec::new(),
         });
         for key in touched {
-            if self.unmatched.get(&key).is_some_and(|indexed| self.items.get(&key) == Some(indexed)) {
+            if self.unmatched.get(&key).is_some_and(|indexed| self.items.get(&key) == indexed.as_ref()) {
                 self.unmatched.remove(&key);
             }
         }
     }
 
     fn unmatched_items(&mut self) {
-        for (key, item) in std::mem::take(&mut self.unmatched) {
-            self.find(format!("index: {key:?} is {item:?}, which it never was"));
+        for (key, indexed) in std::mem::take(&mut self.unmatched) {
+            self.find(match indexed {
+                Some(item) => format!("index: {key:?} is {item:?}, which it never was"),
+                None => format!("index: {key:?} is missing"),
+            });
         }
     }
 

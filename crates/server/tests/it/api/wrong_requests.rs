@@ -110,7 +110,7 @@ fn queries() {
         check(wire, &Call::delete(format!("/v1/reservations/{UNKNOWN}?{query}")), &["/reason"]);
     }
     let item = server.item("tea");
-    assert_eq!((&item["version"], &item["held_units"]), (&json!(1), &json!(0)), "{item}");
+    assert_eq!((&item["sequence"], &item["held_units"]), (&json!(1), &json!(0)), "{item}");
 }
 
 fn basket(lines: usize) -> Value {

@@ -7,7 +7,7 @@ use crate::engine::plan::{BatchLockPlan, PlannedCommand, RetryPlan};
 use crate::engine::state::LoadedState;
 use std::collections::{BTreeSet, HashMap};
 use stockhold_domain::{
-    Command, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Outcome, Resource, State,
+    Command, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Mode, Outcome, Resource, State,
     decide, footprint,
 };
 
@@ -63,31 +63,32 @@ fn check_footprints(
         plan.expect_unit_items(state.without_counters.iter().cloned());
         lacks = true;
     }
-    lacks |= plan.lock_item_rows(items_to_lock(batch, lock_plan, state));
+    lacks |= plan.lock_item_rows(items_to_lock(batch, lock_plan, state).into_iter());
     lacks |= plan.expect_expiries(asked_too_much(batch, state), state, now);
     if lacks { Err(AttemptError::NotLoaded) } else { Ok(()) }
 }
 
-/// Items with a safety stock. The number of units left is a sum over rows that are not locked, so a batch that reserves such an
-/// item has to lock the row of the item.
-fn items_to_lock(
-    batch: &[&PlannedCommand],
-    lock_plan: &BatchLockPlan,
-    state: &LoadedState,
-) -> impl Iterator<Item = ItemKey> {
+/// Items that were only read and have to be locked. Some have a safety stock: the number of units left is a sum over rows that are
+/// not locked, so a batch that reserves such an item has to lock the row of the item. Others had units with ids, were deleted
+/// and created again as counted stock.
+fn items_to_lock(batch: &[&PlannedCommand], lock_plan: &BatchLockPlan, state: &LoadedState) -> Vec<ItemKey> {
     let lock_set = batch.iter().filter_map(|planned| match &planned.envelope.command {
         Command::Reserve(reserve) => Some(reserve.basket.lines()),
         _ => None,
     });
-    lock_set
+    let kept = lock_set
         .flatten()
         .map(|line| &line.item)
         .filter(|key| lock_plan.lock_set.seen.contains(*key))
         .filter(|key| {
             let item = state.item(key).ok().flatten();
             item.is_some_and(|item| item.settings.safety_stock > 0)
-        })
-        .cloned()
+        });
+    let counted = lock_plan.lock_set.seen.iter().filter(|key| {
+        let item = state.item(key).ok().flatten();
+        item.is_some_and(|item| item.mode == Mode::Counted)
+    });
+    kept.chain(counted).cloned().collect()
 }
 
 /// Items of which more is requested than is available, and how much more. Reservations of them may have to be expired.

@@ -35,9 +35,14 @@ impl BatchLockPlan {
             let command = &planned.envelope.command;
             lock_plan.lock_set.sets_pauses |= command.kind() == CommandKind::SetSale;
             // The row of the item is locked even if its units have ids.
-            lock_plan.lock_set.items.extend(command.changed_item().cloned());
+            let changes_item = command.changed_item().is_some();
             for name in &names {
-                lock_plan.add(name, plan);
+                match name {
+                    Resource::Item(key) if changes_item => {
+                        lock_plan.lock_set.items.insert(key.clone());
+                    }
+                    name => lock_plan.add(name, plan),
+                }
             }
             lock_plan.of_command.push(names);
         }

@@ -30,6 +30,8 @@ pub(crate) struct LoadedState {
     pub(crate) without_counters: BTreeSet<ItemKey>,
     /// Items with units that have ids, whose own rows have to be written as well.
     rewritten: BTreeSet<ItemKey>,
+    /// Items that were deleted by this batch, even if it created them again.
+    deleted: BTreeSet<ItemKey>,
     /// A contradiction between an event and the state. Nothing may be committed after it.
     pub(crate) violated_invariant: Option<&'static str>,
 }
@@ -41,16 +43,22 @@ pub(crate) struct LoadedEntry<T> {
     pub(crate) before: Option<T>,
     /// The current value, if it was changed.
     pub(crate) after: Option<T>,
+    /// Whether it is not there any more.
+    pub(crate) is_deleted: bool,
 }
 
 impl<T> LoadedEntry<T> {
     /// An entry that was not changed.
     pub(crate) fn loaded(before: Option<T>) -> Self {
-        Self { before, after: None }
+        Self { before, after: None, is_deleted: false }
     }
 
     fn now(&self) -> Option<&T> {
-        self.after.as_ref().or(self.before.as_ref())
+        self.after.as_ref().or(self.before.as_ref().filter(|_| !self.is_deleted))
+    }
+
+    fn delete(&mut self) {
+        (self.after, self.is_deleted) = (None, true);
     }
 }
 
@@ -151,6 +159,10 @@ impl LoadedState {
         new_items.sort_by(by_key);
         changed_items.sort_by(by_key);
         changed_items.retain(|item| item.mode == Mode::Counted || self.rewritten.contains(&item.key));
+        let is_gone = |entry: &LoadedEntry<Item>| entry.before.is_some() && entry.now().is_none();
+        let mut deleted_items: Vec<&ItemKey> =
+            self.items.iter().filter(|(_, entry)| is_gone(entry)).map(|(key, _)| key).collect();
+        deleted_items.sort_by_key(|key| (bucket_of(key), *key));
         let (mut new_holds, mut changed_holds) = split(self.holds.values());
         let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
         new_holds.sort_by_key(by_id);
@@ -172,6 +184,8 @@ impl LoadedState {
         Changes {
             new_items,
             changed_items,
+            deleted_items,
+            deleted_figures: self.deleted.iter().collect(),
             new_units,
             changed_units,
             gone_units,
@@ -194,7 +208,7 @@ impl LoadedState {
     fn moved_lines(&self) -> (Vec<LineRow<'_>>, Vec<LineRow<'_>>) {
         let (mut gone, mut come) = (Vec::new(), Vec::new());
         let queued = |hold: &&Hold| hold.status == Status::Active;
-        for LoadedEntry { before, after } in self.holds.values() {
+        for LoadedEntry { before, after, .. } in self.holds.values() {
             let Some(after) = after else { continue };
             let before = before.as_ref().filter(queued);
             let after = Some(after).filter(queued);
@@ -344,7 +358,7 @@ fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
 fn split<'a, T: 'a>(entries: impl Iterator<Item = &'a LoadedEntry<T>>) -> (Vec<&'a T>, Vec<&'a T>) {
     let mut new = Vec::new();
     let mut changed = Vec::new();
-    for LoadedEntry { before, after } in entries {
+    for LoadedEntry { before, after, .. } in entries {
         if let Some(after) = after {
             let list = if before.is_some() { &mut changed } else { &mut new };
             list.push(after);
@@ -437,6 +451,13 @@ impl State for LoadedState {
                 self.move_deadline(before, hold);
                 self.move_units(change, hold, event.at);
             }
+            Transition::Stock { change: StockChange::Deleted, item } => {
+                self.deleted.insert(item.key.clone());
+                if let Some(unit_item) = self.unit_items.get_mut(&item.key) {
+                    unit_item.forget_figures();
+                }
+                self.items.entry(item.key.clone()).or_insert_with(|| LoadedEntry::loaded(None)).delete();
+            }
             Transition::Stock { change, item } => {
                 self.rewritten.insert(item.key.clone());
                 match change {
@@ -446,7 +467,7 @@ impl State for LoadedState {
                     StockChange::UnitRetired(id) => {
                         self.unit_items.entry(item.key.clone()).or_default().retire(id, event.at);
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }
                 let entry = self.items.entry(item.key.clone()).or_insert_with(|| LoadedEntry::loaded(None));
                 entry.after = Some(item.clone());

@@ -159,6 +159,11 @@ impl UnitItemState {
         moves
     }
 
+    /// Drops the counters of an item that was deleted.
+    pub(crate) fn forget_figures(&mut self) {
+        self.moves = None;
+    }
+
     /// Records a transition at an instant by which `active` more reservations are active.
     pub(crate) fn touch(&mut self, active: i64, at: Instant) {
         self.moves(at).active += active;

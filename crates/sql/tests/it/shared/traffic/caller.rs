@@ -163,7 +163,10 @@ impl<'a> Caller<'a> {
         let Command::AdjustStock(adjust) = maker::adjust(&self.some_item(), self.random.pick(&DELTAS)) else {
             unreachable!("an adjustment")
         };
-        let expected = self.random.one_in(4).then(|| Precondition::version(1));
+        let expected = self
+            .random
+            .one_in(4)
+            .then(|| if self.random.one_in(2) { Precondition::Exists } else { Precondition::version(1) });
         Command::AdjustStock(AdjustStock { expected, ..adjust })
     }
 
