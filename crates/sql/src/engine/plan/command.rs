@@ -77,6 +77,7 @@ pub(crate) fn lines_of(
         }
         Command::SetStock(_)
         | Command::AdjustStock(_)
+        | Command::DeleteItem(_)
         | Command::RetireUnit(_)
         | Command::SetSale(_)
         | Command::Sweep => 1,
