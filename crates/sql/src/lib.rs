@@ -132,7 +132,10 @@ pub fn import_from(
     mut progress: impl FnMut(ImportSummary) + Send,
 ) -> Result<ImportSummary, AuditError> {
     migrate(url, options.clone())?;
-    with_audit_session!(url, options, |session| take(session, options, &mut source, &mut progress).await)
+    with_audit_session!(url, options, |session| {
+        // Boxed, because the copy of a whole store has a large future.
+        Box::pin(take(session, options, &mut source, &mut progress)).await
+    })
 }
 
 /// Sends a snapshot of a database, for another database to import. Stop the servers before: what they commit after the snapshot is

@@ -129,7 +129,7 @@ async fn requests_go_out_as_the_routes_want_them() {
         reservation(),
         answer(204, |_| {}),
         answer(200, |out| {
-            encode::sale(out, &encode::SaleState { paused: true, ..encode::SaleState::default() })
+            encode::sale(out, &encode::SaleState { paused: true, ..encode::SaleState::default() });
         }),
         answer(200, |out| encode::sale(out, &encode::SaleState::default())),
         answer(200, |out| encode::sale(out, &encode::SaleState::default())),

@@ -63,7 +63,7 @@ fn gone(world: &mut dyn World) -> Checked {
         ensure_eq!(case.world.item(&item), None, "a deleted item, restarted: {restarted}");
         ensure_eq!(
             first_page(case.world, location.as_str())?,
-            [kept.clone()],
+            std::slice::from_ref(&kept),
             "the page of items, restarted: {restarted}"
         );
         ensure_eq!(case.expect_refused(reserve(&[(&item, 1)]))?, unknown(&item), "a reserve");
@@ -218,8 +218,8 @@ fn keys_of_deleted_items(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let item = case.create_item("a", 9)?;
     let adjusted = case.maker.keyed("adjust", adjust(&item, 1));
-    let held = case.maker.keyed("reserve", reserve(&[(&item, 2)]));
-    let outcomes = case.submit(vec![adjusted.clone(), held.clone()])?;
+    let reserved = case.maker.keyed("reserve", reserve(&[(&item, 2)]));
+    let outcomes = case.submit(vec![adjusted.clone(), reserved.clone()])?;
     let Outcome::Done(Reply::Reservation(hold)) = &outcomes[1] else { return Err(format!("{outcomes:?}")) };
     let released = case.hold(release(hold.id))?;
     expect_deleted(&mut case, &item)?;
@@ -229,7 +229,7 @@ fn keys_of_deleted_items(world: &mut dyn World) -> Checked {
         }
         let again = case.maker.again(&adjusted);
         ensure_eq!(case.submit_one(again)?, Outcome::Refused(unknown(&item)), "its adjustment");
-        let again = case.maker.again(&held);
+        let again = case.maker.again(&reserved);
         let expected = Outcome::Replayed(Reply::Reservation(released.clone()));
         ensure_eq!(case.submit_one(again)?, expected, "its reservation");
     }
