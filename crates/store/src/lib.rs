@@ -7,6 +7,7 @@
 
 mod job;
 mod query;
+mod start_progress;
 mod store;
 mod unit_history;
 
@@ -32,5 +33,6 @@ pub use query::{
     Cursor, ItemPageRequest, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
     ReservationPage, SeatMap, UnitFilter, UnitPage, UnitState,
 };
+pub use start_progress::{StartProgress, StartStatus, StartStep};
 pub use store::{EventRow, Store};
 pub use unit_history::{UNIT_HISTORY_LIMIT, UnitHistory, for_each_unit};
