@@ -225,10 +225,13 @@ fn the_admin_listener() {
     let one = Call::post("/v1/inventory/s3cret-sku/reserve").json(&json!({ "owner_id": "o" }));
     assert_eq!(server.ask(&one).status, 200);
 
-    for (path, body) in [("/livez", "ok\n"), ("/startupz", "ok\n"), ("/readyz", "ready\n")] {
+    let (text, json) = ("text/plain; charset=utf-8", "application/json");
+    for (path, kind, body) in
+        [("/livez", text, "ok\n"), ("/startupz", json, "{\"started\":true}"), ("/readyz", text, "ready\n")]
+    {
         let answer = server.ask_admin(&Call::get(path));
         assert_eq!((answer.status, &*answer.text()), (200, body), "{path}");
-        assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
+        assert_eq!(answer.header("content-type"), Some(kind));
         assert_eq!(server.ask_admin(&Call::new("HEAD", path)).status, 200);
         let answer = server.ask_admin(&Call::post(path));
         assert_eq!(answer.header("allow"), Some("GET, HEAD"), "{path}");
