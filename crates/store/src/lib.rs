@@ -5,6 +5,7 @@
 //! Reading order: [`Store`], [`Job`] and [`Query`]; [`codec`], the bytes of events; [`digest`], the hash of idempotency keys;
 //! [`model`], the naive reference model; [`conformance`], the suite that every adapter passes.
 
+mod closed_reservations;
 mod job;
 mod query;
 mod start_progress;
@@ -28,6 +29,7 @@ pub mod mutate;
 #[cfg(feature = "testing")]
 pub mod parsers;
 
+pub use closed_reservations::ClosedReservationCounters;
 pub use job::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 pub use query::{
     Cursor, ItemPageRequest, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,

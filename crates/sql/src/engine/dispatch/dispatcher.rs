@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::hash::RandomState;
 use std::sync::Arc;
 use stockhold_domain::Envelope;
-use stockhold_store::{Answer, Failure, Job, Request};
+use stockhold_store::{Answer, ClosedReservationCounters, Failure, Job, Request};
 use tokio::task::{Id, JoinSet};
 
 /// Connections that commands leave to everything else.
@@ -138,12 +138,14 @@ impl<D: Dialect> Dispatcher<D> {
         status: Arc<StoreStatus>,
     ) -> Result<Self, OpenError> {
         let first = dialect.open().await?;
+        let closed = ClosedReservationCounters::default();
         let limits = random_counter_shards().map(|counter_shard| {
             Arc::new(AttemptLimits {
                 counter_shard,
                 rules: options.rules.clone(),
                 batch_deadline: options.batch_deadline,
                 commit_deadline: options.commit_deadline,
+                closed: closed.clone(),
             })
         });
         Ok(Self {

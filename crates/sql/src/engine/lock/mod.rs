@@ -8,6 +8,7 @@ use core::future::Future;
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use stockhold_domain::{Command, HoldLimits, ItemKey, Mode, RequestedLine, Resource, footprint};
+use stockhold_store::ClosedReservationCounters;
 
 /// What bounds an attempt.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct AttemptLimits {
     pub(crate) batch_deadline: Duration,
     /// The commit.
     pub(crate) commit_deadline: Duration,
+    /// Count what commits close.
+    pub(crate) closed: ClosedReservationCounters,
 }
 
 /// Why an attempt stopped. Except for `Unknown`, nothing of it was committed.
