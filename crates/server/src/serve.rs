@@ -4,7 +4,6 @@ use crate::backend::Backend;
 use crate::http::{self, Admin, Http};
 use crate::logging;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use rustix::time::{ClockId, clock_gettime};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use stockhold_config::{Config, exit};
 use stockhold_domain::Label;
 use stockhold_embedded::Options;
+use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::{StartProgress, StartStatus};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -43,6 +43,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(metrics) => metrics,
         Err(error) => return exit::because(exit::FAILED, error),
     };
+    http::describe_process(SteadyClock::start().now());
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
@@ -257,12 +258,6 @@ fn record_server_info(config: &Config) {
     metrics::gauge!("stockhold_info", &labels).set(1.0);
 }
 
-/// Processor time that this process has used, in seconds.
-pub(crate) fn cpu_seconds() -> f64 {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::try_from(used).unwrap_or_default().as_secs_f64()
-}
-
 fn metrics() -> Result<PrometheusHandle, String> {
     let built = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
@@ -297,6 +292,5 @@ fn metrics() -> Result<PrometheusHandle, String> {
         "stockhold_start_seconds",
         "Time from the start of the process until the API listened"
     );
-    metrics::describe_gauge!("stockhold_cpu_seconds", "Processor time used since the start");
     Ok(built)
 }

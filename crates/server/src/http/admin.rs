@@ -2,6 +2,7 @@
 //! the main runtime, so that it answers while the workers are busy.
 
 use super::metrics::WorkerGauges;
+use super::process_metrics;
 use crate::backend::Backend;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -177,7 +178,7 @@ impl Admin {
             store.gauge();
             gauges.set();
         }
-        metrics::gauge!("stockhold_cpu_seconds").set(crate::serve::cpu_seconds());
+        process_metrics::set();
         self.metrics.render()
     }
 }

@@ -27,12 +27,14 @@ mod worker;
 
 mod admin;
 mod metrics;
+mod process_metrics;
 
 #[cfg(test)]
 mod contract;
 
 pub(crate) use admin::Admin;
 pub(crate) use metrics::{WorkerGauges, describe};
+pub(crate) use process_metrics::describe as describe_process;
 
 use event_tailer::EventTailer;
 use memory_budget::MemoryBudget;
