@@ -1,7 +1,7 @@
 //! Why the rules refuse, each reason with the figures that tell its caller what to do. Never the failure of a store.
 
 use crate::id::ReservationId;
-use crate::item::ItemKey;
+use crate::item::{ItemKey, Mode};
 use crate::label::Label;
 use crate::state::Scope;
 use crate::time::{Instant, Seconds};
@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Why a command was refused, with the figures that tell the caller what to do. For reserve the first six stand in
+/// Why a command was refused, with the figures that tell the caller what to do. For reserve the first seven stand in
 /// order: the first that applies is the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
@@ -20,6 +20,13 @@ pub enum Rejection {
     TtlTooLong {
         /// The longest hold: of the reserved items, or of the reservation that is extended.
         max: Seconds,
+    },
+    /// The request does not fit how the units of the item are told apart.
+    ModeMismatch {
+        /// Which item.
+        item: ItemKey,
+        /// Its mode.
+        mode: Mode,
     },
     /// Items that do not exist.
     UnknownItem(Vec<ItemKey>),
@@ -138,6 +145,8 @@ pub struct Shortage {
     pub available: u64,
     /// When its earliest hold falls due.
     pub next_expiry_at: Option<Instant>,
+    /// Sections that were asked for and do not exist.
+    pub unknown_sections: Vec<Label>,
 }
 
 impl Rejection {

@@ -159,7 +159,7 @@ fn what_is_no_http() {
         let shown = request.chars().take(80).collect::<String>();
         let answer = wire.next_answer(true).unwrap_or_else(|| panic!("no answer to {shown:?}"));
         let (status, reason) =
-            if request.len() > 1_000 { (413, "too_large") } else { (400, "invalid_request") };
+            if request.len() > 1_000 { (431, "headers_too_large") } else { (400, "invalid_request") };
         assert_problem(&mut server.connect(), &answer, status, reason);
         assert!(wire.is_closed(), "{shown:?}");
     }

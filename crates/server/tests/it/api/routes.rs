@@ -237,7 +237,7 @@ fn locations_are_apart_on_every_inventory_route() {
 #[test]
 fn pages_and_heads() {
     /// What a server of this version can answer with.
-    const REASONS: [&str; 24] = [
+    const REASONS: [&str; 26] = [
         "invalid_request",
         "forbidden",
         "unknown_item",
@@ -258,6 +258,8 @@ fn pages_and_heads() {
         "unsupported_media_type",
         "idempotency_mismatch",
         "quantity_limit",
+        "mode_mismatch",
+        "headers_too_large",
         "internal",
         "overloaded",
         "unavailable",
