@@ -37,6 +37,10 @@ const KEEP: usize = 16 * 1024;
 /// A body that is longer is sent from where it is.
 const TOGETHER: usize = 16 * 1024;
 
+/// What a client that speaks HTTP/2 without asking first begins with (RFC 9113, section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
+const HTTP2: &str = "is HTTP/2, which this server does not speak: send HTTP/1.1, or put a proxy in front";
+
 /// What is left of a connection.
 pub(super) enum FastPathEnd {
     /// Nothing: it has ended.
@@ -82,6 +86,10 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream)
                     }
                     Err(_) => return FastPathEnd::Closed,
                 }
+            }
+            Err(_) if read.starts_with(HTTP2_PREFACE) => {
+                reject_connection(worker, stream, &Problem::unreadable(HTTP2)).await;
+                return FastPathEnd::Closed;
             }
             Err(_) => return FastPathEnd::HandOver(stream, read),
         };
@@ -240,6 +248,9 @@ pub(super) fn put_head(out: &mut Vec<u8>, reply: &Reply, request_id: &RequestId,
     }
     if let Some((name, value)) = &reply.extra {
         line([name, ": ", value]);
+    }
+    if let Some(encoding) = reply.encoding {
+        line(["content-encoding", ": ", encoding]);
     }
     if reply.replayed {
         line(["idempotent-replayed: true", "", ""]);

@@ -16,6 +16,7 @@ mod request_head;
 mod route;
 
 mod commands;
+mod document;
 mod event_tailer;
 mod lists;
 mod pending_replies;
