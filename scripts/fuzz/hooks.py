@@ -112,7 +112,7 @@ def known(error):
 
 
 # Reasons that the state explains, whatever the schema allows.
-OF_THE_STATE = ["position_out_of_range", "ttl_too_long", "quantity_limit", "idempotency_mismatch"]
+OF_THE_STATE = ["position_out_of_range", "mode_mismatch", "ttl_too_long", "quantity_limit", "idempotency_mismatch"]
 
 
 @schemathesis.check

@@ -1,7 +1,7 @@
 //! An item: its key, its counters and its settings. These are plain values. The rules in `decide` change them.
 
 use crate::event::CounterEffect;
-use crate::label::Label;
+use crate::label::{Label, LabelError};
 use crate::time::{Instant, Seconds};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,6 +17,13 @@ impl ItemKey {
     /// From two labels.
     pub fn new(location: &Label, sku: &Label) -> Self {
         Self(Arc::new((location.as_str().into(), sku.as_str().into())))
+    }
+
+    /// From two texts, which are checked as labels are.
+    pub fn from_texts(location: &str, sku: &str) -> Result<Self, LabelError> {
+        Label::check(location)?;
+        Label::check(sku)?;
+        Ok(Self(Arc::new((location.into(), sku.into()))))
     }
 
     /// Where it is stocked.

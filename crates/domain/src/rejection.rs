@@ -1,7 +1,7 @@
 //! Refusals by the rules, each with the figures that its caller needs. A failure of a store is never one of them.
 
 use crate::id::ReservationId;
-use crate::item::ItemKey;
+use crate::item::{ItemKey, Mode};
 use crate::label::Label;
 use crate::state::Scope;
 use crate::time::{Instant, Seconds};
@@ -20,6 +20,13 @@ pub enum Rejection {
     TtlTooLong {
         /// The longest hold: of the reserved items, or of the reservation that is extended.
         max: Seconds,
+    },
+    /// The request does not fit how the units of the item are told apart.
+    ModeMismatch {
+        /// Which item.
+        item: ItemKey,
+        /// Its mode.
+        mode: Mode,
     },
     /// Items that do not exist.
     UnknownItem(Vec<ItemKey>),
@@ -147,6 +154,8 @@ pub struct Shortage {
     pub available: u64,
     /// Deadline of its earliest hold.
     pub next_expiry_at: Option<Instant>,
+    /// Sections that were asked for and do not exist.
+    pub unknown_sections: Vec<Label>,
 }
 
 impl Rejection {

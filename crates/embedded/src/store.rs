@@ -27,7 +27,7 @@ use stockhold_domain::{HoldLimits, Item, ItemKey, Label};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
-use stockhold_store::{Job, Query, Request, Store};
+use stockhold_store::{Job, Query, Request, StartProgress, Store};
 
 /// The options of a store.
 #[derive(Clone)]
@@ -44,6 +44,8 @@ pub struct Options {
     pub sweeps: bool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// Where the progress of the start is written to.
+    pub start_progress: StartProgress,
 }
 
 impl Options {
@@ -64,6 +66,7 @@ impl Default for Options {
             wal_preallocation: Self::WAL_PREALLOCATION,
             sweeps: true,
             clock: Arc::new(SteadyClock::start()),
+            start_progress: StartProgress::default(),
         }
     }
 }
@@ -89,7 +92,7 @@ impl EmbeddedStore {
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let retire_before = retire_before(options.clock.now(), options.key_retention);
         let RecoveredStore { lock, log, marker, backlog, memory, published, head } =
-            recover(dir, retire_before, options.wal_preallocation)?;
+            recover(dir, retire_before, options.wal_preallocation, &options.start_progress)?;
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let (lists, list_queue) = sync_channel(reader::QUERY_QUEUE);
         let shared = Arc::new(Shared::new(

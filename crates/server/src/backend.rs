@@ -4,9 +4,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 use stockhold_config::{Config, exit, not_opened, sql_options};
-use stockhold_embedded::{EmbeddedStore, OpenError};
+use stockhold_embedded::{EmbeddedStore, OpenError, Options};
 use stockhold_store::Store;
-use stockhold_store::clock::Clock;
 
 /// The store that is served.
 #[derive(Clone)]
@@ -19,21 +18,21 @@ pub(crate) enum Backend {
 
 impl Backend {
     /// Opens the store that the configuration names. An error was written to standard error already.
-    pub(crate) fn open(config: &Config) -> Result<(Self, Arc<dyn Clock>), ExitCode> {
-        let options = config.options().map_err(|error| exit::because(exit::USAGE, error))?;
-        let clock = Arc::clone(&options.clock);
+    pub(crate) fn open(config: &Config, options: Options) -> Result<Self, ExitCode> {
         if config.store.is_embedded() && config.replica.is_some() {
             return Err(exit::because(exit::USAGE, config.lone_replica()));
         }
         if config.store.is_embedded() {
             return match EmbeddedStore::open(&config.data_dir, options) {
-                Ok(store) => Ok((Self::Embedded(Arc::new(store)), clock)),
+                Ok(store) => Ok(Self::Embedded(Arc::new(store))),
                 Err(error @ OpenError::Io { .. }) => Err(exit::because(exit::FAILED, error)),
                 Err(error) => Err(exit::because(exit::DATA, error)),
             };
         }
-        match sql_options(config).and_then(|options| open_sql(config, options)) {
-            Ok(store) => Ok((Self::Sql(store), clock)),
+        let start_progress = options.start_progress;
+        let options = sql_options(config).map(|options| stockhold_sql::Options { start_progress, ..options });
+        match options.and_then(|options| open_sql(config, options)) {
+            Ok(store) => Ok(Self::Sql(store)),
             Err((code, why)) => Err(exit::because(code, why)),
         }
     }

@@ -4,20 +4,26 @@ use crate::backend::Backend;
 use crate::http::{self, Admin, Http};
 use crate::logging;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use rustix::time::{ClockId, clock_gettime};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stockhold_config::{Config, exit};
 use stockhold_domain::Label;
+use stockhold_embedded::Options;
+use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::{StartProgress, StartStatus};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// The caller of every request, as long as there are no credentials.
 const PRINCIPAL: &str = "anonymous";
 /// How often the store is checked for a failure.
 const FAILURE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How often the log says how far a start is.
+const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(5);
 /// Most connections that wait to be accepted.
 const BACKLOG: u32 = 4_096;
 /// How long a server with a failed store continues, so that its last answers are sent.
@@ -28,7 +34,7 @@ const SECONDS: [f64; 14] =
 /// Bounds of the histogram of batch sizes.
 const ANSWERS: [f64; 12] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0, 16384.0];
 
-/// Serves until told to stop or until the store fails.
+/// Serves until a signal or until the store fails.
 pub(crate) fn serve(config: &Config) -> ExitCode {
     if let Err(error) = logging::start(&config.log_level, config.log_format) {
         return exit::because(exit::USAGE, error);
@@ -37,10 +43,15 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(metrics) => metrics,
         Err(error) => return exit::because(exit::FAILED, error),
     };
+    http::describe_process(SteadyClock::start().now());
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     record_server_info(config);
+    let options = match config.options() {
+        Ok(options) => options,
+        Err(error) => return exit::because(exit::USAGE, error),
+    };
     let sockets = bind(config.listen).and_then(|api| Ok((api, bind(config.admin_listen)?)));
     // Do not create a data directory when the addresses are in use. An existing one may be in use by a server that has
     // the addresses too, and that error says more.
@@ -49,62 +60,116 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
     {
         return exit::because(exit::FAILED, error);
     }
-    let (store, clock) = match Backend::open(config) {
-        Ok(opened) => opened,
-        Err(code) => return code,
-    };
-    let sockets = match sockets {
-        Ok(sockets) => sockets,
-        Err(error) => return exit::because(exit::FAILED, error),
-    };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::because(exit::FAILED, format!("starting the runtime: {error}")),
     };
-    let principal = match Label::new(PRINCIPAL) {
-        Ok(principal) => principal,
-        Err(error) => return exit::because(exit::FAILED, error),
-    };
-    let http = match Http::start(config.workers(), store.store(), Arc::clone(&clock), principal) {
-        Ok(http) => http,
-        Err(error) => return exit::because(exit::FAILED, format!("starting the workers: {error}")),
-    };
-    let admin = match Admin::new(store.clone(), metrics, http.gauges(), clock) {
-        Ok(admin) => admin,
-        Err(error) => return exit::because(exit::FAILED, format!("starting the admin listener: {error}")),
-    };
-    let ended = runtime.block_on(run(config, sockets, http, admin, &store));
+    let mut store = None;
+    let ended = runtime.block_on(start_and_run(config, options, metrics, sockets, &mut store));
     drop(runtime);
     // This is the last reference to the store. Its threads end, and everything that waits for the index is written.
     drop(store);
-    ended
+    ended.unwrap_or_else(|code| code)
 }
 
-async fn run(
+/// Answers on the admin listener, opens the store meanwhile, and serves from it. The caller drops the store.
+async fn start_and_run(
     config: &Config,
-    (api, admin_api): (TcpSocket, TcpSocket),
-    http: Http,
-    admin: Admin,
-    store: &Backend,
-) -> ExitCode {
-    let listening = (listen(api, config.listen), listen(admin_api, config.admin_listen));
-    let (api, admin_api) = match listening {
-        (Ok(api), Ok(admin)) => (api, admin),
-        (Err(error), _) | (_, Err(error)) => return exit::because(exit::FAILED, error),
+    options: Options,
+    metrics: PrometheusHandle,
+    sockets: Result<(TcpSocket, TcpSocket), String>,
+    opened: &mut Option<Backend>,
+) -> Result<ExitCode, ExitCode> {
+    let failed = |error: String| exit::because(exit::FAILED, error);
+    let begun = Instant::now();
+    let (clock, progress) = (Arc::clone(&options.clock), options.start_progress.clone());
+    let admin = Admin::new(metrics, Arc::clone(&clock), progress.clone())
+        .map_err(|error| failed(format!("starting the admin listener: {error}")))?;
+    let mut signals =
+        StopSignals::new().map_err(|error| failed(format!("listening for signals: {error}")))?;
+    let mut admin_task = None;
+    let api = match sockets {
+        Ok((api, admin_api)) => {
+            let listener = listen(admin_api, config.admin_listen).map_err(failed)?;
+            admin_task = Some(tokio::spawn(admin.clone().serve(listener)));
+            Ok(api)
+        }
+        Err(error) => Err(error),
     };
-    let (mut terminate, mut interrupt) =
-        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-            (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-            (Err(error), _) | (_, Err(error)) => {
-                return exit::because(exit::FAILED, format!("listening for signals: {error}"));
-            }
-        };
+    let store = tokio::select! {
+        store = open_store(config, options) => store?,
+        name = signals.received() => {
+            // The thread that opens the store ends with the process, as it does at a crash: a start can be cut at any step.
+            tracing::info!("{name} during the start: ending");
+            return Ok(ExitCode::from(exit::DONE));
+        }
+        never = log_progress(&progress) => match never {},
+    };
+    let store = opened.insert(store);
+    let api = api.map_err(failed)?;
+    let principal = Label::new(PRINCIPAL).map_err(|error| failed(error.to_string()))?;
+    let http = Http::start(config.workers(), store.store(), clock, principal)
+        .map_err(|error| failed(format!("starting the workers: {error}")))?;
+    let api = listen(api, config.listen).map_err(failed)?;
+    admin.start_ended(store.clone(), http.gauges());
+    metrics::gauge!("stockhold_start_seconds").set(begun.elapsed().as_secs_f64());
     log_start(config, store);
-    let admin = tokio::spawn(admin.serve(admin_api));
+    let ended = run(api, http, &mut signals, store).await;
+    if let Some(task) = admin_task {
+        task.abort();
+    }
+    Ok(ended)
+}
+
+/// Opens the store on a thread of its own, which no end of the runtime waits for.
+async fn open_store(config: &Config, options: Options) -> Result<Backend, ExitCode> {
+    let (sender, receiver) = oneshot::channel();
+    let config = config.clone();
+    let open = move || {
+        // Nobody takes it when the process is ending.
+        let _ = sender.send(Backend::open(&config, options));
+    };
+    std::thread::Builder::new()
+        .name("start".to_owned())
+        .spawn(open)
+        .map_err(|error| exit::because(exit::FAILED, format!("starting the store: {error}")))?;
+    receiver.await.unwrap_or_else(|_| Err(exit::because(exit::FAILED, "opening the store panicked")))
+}
+
+/// Writes the progress of the start into the log, for as long as it is asked to.
+async fn log_progress(progress: &StartProgress) -> Infallible {
+    loop {
+        tokio::time::sleep(PROGRESS_LOG_INTERVAL).await;
+        let StartStatus { step, done, total } = progress.status();
+        tracing::info!(step = step.name(), done, total, "starting");
+    }
+}
+
+/// The signals that end a server.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for one of them: its name.
+    async fn received(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Serves until a signal or until the store fails.
+async fn run(api: TcpListener, http: Http, signals: &mut StopSignals, store: &Backend) -> ExitCode {
     tokio::select! {
         () = http.accept(&api) => {}
-        _ = terminate.recv() => tracing::info!("SIGTERM: draining"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
+        name = signals.received() => tracing::info!("{name}: draining"),
         why = failure(store) => {
             tracing::error!(why, "the store has failed: ending, so that a restart recovers it");
             tokio::time::sleep(LAST_ANSWERS).await;
@@ -113,7 +178,6 @@ async fn run(
     }
     http.accept_last_connections(api).await;
     http.drain().await;
-    admin.abort();
     if let Some(why) = store.failure() {
         return exit::because(exit::STORE_FAILED, why);
     }
@@ -195,12 +259,6 @@ fn record_server_info(config: &Config) {
     metrics::gauge!("stockhold_info", &labels).set(1.0);
 }
 
-/// Processor time that this process has used, in seconds.
-pub(crate) fn cpu_seconds() -> f64 {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::try_from(used).unwrap_or_default().as_secs_f64()
-}
-
 fn metrics() -> Result<PrometheusHandle, String> {
     let built = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
@@ -231,6 +289,9 @@ fn metrics() -> Result<PrometheusHandle, String> {
         "stockhold_info",
         "Version, store, durability and address of this server, as labels; always 1"
     );
-    metrics::describe_gauge!("stockhold_cpu_seconds", "Processor time used since the start");
+    metrics::describe_gauge!(
+        "stockhold_start_seconds",
+        "Time from the start of the process until the API listened"
+    );
     Ok(built)
 }

@@ -18,7 +18,7 @@ pub use engine::{OpenError, Options, Replica, SqlStore};
 
 use audit::{run_archive, send, take, verify_all};
 use std::sync::Arc;
-use stockhold_store::Store;
+use stockhold_store::{StartStep, Store};
 
 /// The prefixes that an address may have.
 const KNOWN: &str = "postgres:// or mysql:// (postgresql:// and mariadb:// mean the same)";
@@ -43,8 +43,10 @@ fn kind(url: &str) -> Result<Kind, OpenError> {
 /// Blocks until the first connection is open and the schema is up to date.
 pub fn open(url: &str, options: Options) -> Result<Arc<dyn Store>, OpenError> {
     let of_primary = kind(url)?;
+    options.start_progress.begin(StartStep::ConnectToDatabase, None);
     let Some(replica) = options.replica.clone() else { return primary(of_primary, url, options) };
     let primary = primary(of_primary, url, options.clone())?;
+    options.start_progress.begin(StartStep::ConnectToReplica, None);
     match (of_primary, kind(&replica.url)?) {
         (Kind::Postgres, Kind::Postgres) => {
             Ok(Arc::new(postgres::open_with_replica(primary, url, &replica, &options)?))

@@ -23,7 +23,7 @@ use stockhold_domain::{
     Command, Envelope, EventId, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, HoldTerms, Instant,
     Item, ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
     ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, UnavailableUnits,
-    limits,
+    UnitSelection, limits,
 };
 
 /// An item in the model. Held and sold units are not stored, because they are counted from the reservations.
@@ -247,7 +247,8 @@ impl Model {
             if asked.basket.selection(n).is_some()
                 && record_of(self, &requested_line.item).is_some_and(counts)
             {
-                return Err(invalid(""));
+                let item = requested_line.item.clone();
+                return Err(Rejection::ModeMismatch { item, mode: Mode::Counted });
             }
         }
         let unknown: Vec<ItemKey> = requested_lines
@@ -348,6 +349,7 @@ impl Model {
                     requested: requested_line.quantity,
                     available: offered.quantity,
                     next_expiry_at: self.active(&requested_line.item).first().map(|(deadline, _)| *deadline),
+                    unknown_sections: unknown_sections(record, asked.basket.selection(n)),
                 });
             }
             if offered.quantity > 0 {
@@ -387,6 +389,13 @@ impl Model {
         }
         record.settings.max_hold.unwrap_or(nearest)
     }
+}
+
+/// The requested sections that no unit of the item is in.
+fn unknown_sections(record: &Record, choice: Option<&UnitSelection>) -> Vec<Label> {
+    let Some(UnitSelection::BestAvailable(best)) = choice else { return Vec::new() };
+    let is_there = |name: &Label| record.seats.iter().any(|seat| seat.place.section.as_ref() == Some(name));
+    best.sections.iter().filter(|name| !is_there(name)).cloned().collect()
 }
 
 /// The model makes no events, and [`same`] ignores their ids.

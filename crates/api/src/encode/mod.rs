@@ -65,18 +65,20 @@ fn text_of(object: &mut Object<'_>, key: &ItemKey) {
     object.text("location", key.location());
 }
 
+/// A mode as requests and answers name it.
+pub(crate) fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Counted => "counted",
+        Mode::Units => "units",
+    }
+}
+
 /// An item. Its `ETag` is [`etag`] of its version.
 pub fn item(out: &mut Vec<u8>, item: &Item) {
     let mut object = Object::open(out);
     object.text("sku", item.key.sku());
     object.text("location", item.key.location());
-    object.word(
-        "mode",
-        match item.mode {
-            Mode::Counted => "counted",
-            Mode::Units => "units",
-        },
-    );
+    object.word("mode", mode_name(item.mode));
     object.number("total_units", item.figures.total_units);
     object.number("confirmed_sold", item.figures.confirmed_sold);
     object.number("held_units", item.figures.held);

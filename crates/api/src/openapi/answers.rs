@@ -6,7 +6,7 @@ use super::schema::{
     time, units, uuid, word,
 };
 use serde_json::Value;
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION, SECTIONS};
 
 /// All of them, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -335,6 +335,10 @@ fn shortage() -> Value {
             maybe(
                 "next_expiry_at",
                 time("The deadline of the earliest hold on the item. Absent if there is none."),
+            ),
+            maybe(
+                "unknown_sections",
+                array(label("A section."), 1, SECTIONS, "Requested sections that do not exist."),
             ),
         ],
     )

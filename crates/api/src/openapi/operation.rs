@@ -213,6 +213,8 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::TooLarge,
         Reason::UnsupportedMediaType,
         Reason::IdempotencyMismatch,
+        Reason::ModeMismatch,
+        Reason::HeadersTooLarge,
         Reason::Internal,
         Reason::Overloaded,
     ];
@@ -325,6 +327,14 @@ pub(super) fn headers() -> Value {
         "NoStore": {
             "required": true, "schema": { "type": "string", "const": "no-store" },
             "description": "Proxies must not store the response.",
+        },
+        "Vary": {
+            "required": true, "schema": { "type": "string", "const": "accept-encoding" },
+            "description": "The response depends on the `Accept-Encoding` of the request.",
+        },
+        "ContentEncoding": {
+            "required": false, "schema": { "type": "string", "const": "gzip" },
+            "description": "`gzip` if the response is compressed, for a request whose `Accept-Encoding` takes it.",
         },
         "RetryAfter": {
             "required": true, "schema": { "type": "integer", "minimum": 1 },

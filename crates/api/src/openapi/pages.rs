@@ -5,6 +5,7 @@ use super::schema::word;
 use crate::problem::Reason;
 use crate::routes::RouteId;
 use serde_json::{Value, json};
+use stockhold_store::StartStep;
 
 /// The tag of the admin listener.
 pub(super) const ADMIN: &str = "Admin";
@@ -53,7 +54,10 @@ pub(super) fn admin() -> Vec<(&'static str, Value)> {
     let none = json!({});
     vec![
         ("/livez", one("get_livez", "Is it alive", "The process answers.", none.clone())),
-        ("/startupz", one("get_startupz", "Has it started", "It has started.", none.clone())),
+        (
+            "/startupz",
+            one("get_startupz", "Has it started", "The store is open, and the API listens.", startup()),
+        ),
         (
             "/readyz",
             one(
@@ -62,12 +66,49 @@ pub(super) fn admin() -> Vec<(&'static str, Value)> {
                 "The server takes commands. When the disk is nearly full, only new reservations are refused; the body says \
                  so.",
                 json!({
-                    "503": plain(PLAIN, "The server takes no commands: it is stopping, or its store can't work. The body says why."),
+                    "503": plain(PLAIN, "The server takes no commands: it is starting or stopping, or its store can't work. The body says why."),
                 }),
             ),
         ),
         ("/metrics", one("get_metrics", "Read the metrics", "Metrics in Prometheus' text format.", none)),
     ]
+}
+
+/// The answers of the startup probe, with the progress of the start.
+fn startup() -> Value {
+    let steps = StartStep::ALL.map(StartStep::name);
+    let answer = |description: &str, example: Value| {
+        let schema = json!({
+            "type": "object",
+            "required": ["started"],
+            "properties": {
+                "started": { "type": "boolean", "description": "Whether the start has ended." },
+                "step": word(&steps, "What the start does now."),
+                "done": {
+                    "type": "integer", "format": "int64", "minimum": 0,
+                    "description": "Records of the step that are done.",
+                },
+                "total": {
+                    "type": "integer", "format": "int64", "minimum": 0,
+                    "description": "Records that the step has. Missing if that is not known.",
+                },
+            },
+        });
+        json!({
+            "description": description,
+            "content": { "application/json": {
+                "schema": schema,
+                "examples": { "progress": { "summary": description, "value": example } },
+            } },
+        })
+    };
+    json!({
+        "200": answer("The store is open, and the API listens.", json!({ "started": true })),
+        "503": answer(
+            "The store is being opened. The body says how far it is.",
+            json!({ "started": false, "step": "load_items", "done": 120_000, "total": 1_000_000 }),
+        ),
+    })
 }
 
 fn plain(kind: &str, description: &str) -> Value {

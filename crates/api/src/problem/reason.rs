@@ -75,8 +75,10 @@ reasons! {
     TooLarge "too_large" 413 false "The request is too large"
     UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
     IdempotencyMismatch "idempotency_mismatch" 422 false "The idempotency key was used for another request"
+    ModeMismatch "mode_mismatch" 422 false "The item has the other mode"
     TtlTooLong "ttl_too_long" 422 false "The time to live is too long"
     QuantityLimit "quantity_limit" 422 false "More than one reservation may hold"
+    HeadersTooLarge "headers_too_large" 431 false "The headers are too large"
     Internal "internal" 500 true "Internal error"
     Overloaded "overloaded" 503 true "The server is overloaded"
     Unavailable "unavailable" 503 true "The store can't work now"
@@ -106,6 +108,7 @@ impl Reason {
         match rejection {
             Rejection::InvalidRequest(_) => Self::InvalidRequest,
             Rejection::TtlTooLong { .. } => Self::TtlTooLong,
+            Rejection::ModeMismatch { .. } => Self::ModeMismatch,
             Rejection::UnknownItem(_) => Self::UnknownItem,
             Rejection::SalePaused(_) => Self::SalePaused,
             Rejection::QuantityLimit { .. } => Self::QuantityLimit,

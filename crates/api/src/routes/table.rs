@@ -63,6 +63,8 @@ pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 const REPLAYED: (&str, &str) = ("Idempotent-Replayed", "Replayed");
 const ETAG: (&str, &str) = ("ETag", "ETag");
 const MAP_ETAG: (&str, &str) = ("ETag", "MapETag");
+/// Those of a document that is compressed for clients that take gzip.
+const COMPRESSED: &[(&str, &str)] = &[("Vary", "Vary"), ("Content-Encoding", "ContentEncoding")];
 
 const fn required(schema: &'static str) -> Body {
     Body::Required { schema, limit: BODY_BYTES }
@@ -97,6 +99,7 @@ const RESERVE_REASONS: &[Reason] = &[
     Reason::SalePaused,
     Reason::QuantityLimit,
     Reason::TtlTooLong,
+    Reason::ModeMismatch,
     Reason::InsufficientInventory,
     Reason::UnitsUnavailable,
 ];
@@ -114,7 +117,7 @@ routes! {
         preconditions: Preconditions::IfMatchOrAbsent,
         access: Access::Write,
         responses: &[item(201, "The new item."), item(200, "The item, which existed before.")],
-        own_reasons: &[Reason::BelowCommitted],
+        own_reasons: &[Reason::ModeMismatch, Reason::BelowCommitted],
     }
     ListItems Get "/v1/inventory" "list_items" {
         metric: "inventory",
@@ -163,7 +166,7 @@ routes! {
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
         responses: &[Response { headers: &[ETAG, REPLAYED], ..json(200, "The item.", "Item") }],
-        own_reasons: &[Reason::UnknownItem, Reason::BelowCommitted],
+        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch, Reason::BelowCommitted],
     }
     DeleteItem Delete "/v1/inventory/{sku}" "delete_item" {
         metric: "delete_item",
@@ -190,7 +193,7 @@ routes! {
         body: Body::Required { schema: "UnitsRequest", limit: UNITS_BODY_BYTES },
         access: Access::Write,
         responses: &[json(200, "How many units were added.", "UnitsAnswer")],
-        own_reasons: &[Reason::UnknownItem],
+        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
     }
     ListUnits Get "/v1/inventory/{sku}/units" "list_units" {
         metric: "units",
@@ -199,7 +202,7 @@ routes! {
         description: "Units in the order in which they are claimed, each with its status and its reservation.",
         access: Access::Read,
         responses: &[json(200, "A page of units.", "UnitPage")],
-        own_reasons: &[Reason::UnknownItem],
+        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
     }
     GetUnit Get "/v1/inventory/{sku}/units/{unit_id}" "get_unit" {
         metric: "unit",
@@ -208,7 +211,7 @@ routes! {
         description: "The unit's status and its reservation.",
         access: Access::Read,
         responses: &[json(200, "The unit.", "Unit")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
     }
     GetSeatMap Get "/v1/inventory/{sku}/seat-map" "get_seat_map" {
         metric: "seat_map",
@@ -223,7 +226,7 @@ routes! {
             Response { headers: &[MAP_ETAG], ..json(200, "The map.", "SeatMap") },
             Response { headers: &[MAP_ETAG], ..empty(304, "The map has not changed.") },
         ],
-        own_reasons: &[Reason::UnknownItem],
+        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
     }
     RetireUnit Delete "/v1/inventory/{sku}/units/{unit_id}" "retire_unit" {
         metric: "retire_unit",
@@ -232,7 +235,7 @@ routes! {
         description: "Removes a unit that is neither held nor sold.",
         access: Access::Write,
         responses: &[empty(204, "The unit is removed.")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::UnitInUse],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch, Reason::UnitInUse],
     }
     Reserve Post "/v1/inventory/{sku}/reserve" "reserve" {
         metric: "reserve",
@@ -458,7 +461,7 @@ routes! {
             schema kept histories.",
         access: Access::Read,
         responses: &[json(200, "The unit's events.", "UnitHistory")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
     }
     GetOpenApi Get "/openapi.json" "get_openapi" {
         metric: "page",
@@ -468,14 +471,14 @@ routes! {
             status: 200,
             description: "An OpenAPI 3.1 document.",
             content: Content::OpenApi,
-            headers: &[],
+            headers: COMPRESSED,
         }],
     }
     GetDocs Get "/docs" "get_docs" {
         metric: "page",
         summary: "Browse the API",
         description: "The OpenAPI document as a page for a browser. It works offline.",
-        responses: &[text("A page.", HTML)],
+        responses: &[Response { headers: COMPRESSED, ..text("A page.", HTML) }],
     }
     GetProblem Get "/problems/{reason}" "get_problem" {
         metric: "page",

@@ -56,7 +56,7 @@ impl Measurements {
             let (commits, busy) =
                 (rise("stockhold_commit_seconds_count"), rise("stockhold_commit_seconds_sum"));
             ServerMetrics {
-                processors: rise("stockhold_cpu_seconds") / seconds,
+                processors: rise("process_cpu_seconds_total") / seconds,
                 committing: busy / seconds,
                 commits_per_second: commits / seconds,
                 mean_commit_ms: 1_000.0 * busy / commits.max(1.0),

@@ -304,7 +304,10 @@ fn refused(row: &ItemRow, problem: &Problem) -> RowError {
                 ""
             };
             let what = format!("{}: {}{advice}", problem.reason, problem.detail);
-            RowError { line, column: "total_units".to_owned(), what }
+            let other_mode =
+                problem.reason == Reason::ModeMismatch.name() && row.settings.contains_key("mode");
+            let column = if other_mode { "mode" } else { "total_units" };
+            RowError { line, column: column.to_owned(), what }
         }
     }
 }

@@ -53,8 +53,7 @@ fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejec
     if let (Some(mode), Some(asked)) = (mode, command.mode)
         && mode != asked
     {
-        let detail = "must stay as it is once the item exists: make another item".to_string();
-        return Err(Rejection::invalid("/mode", detail));
+        return Err(Rejection::ModeMismatch { item: command.item.clone(), mode });
     }
     let mode = mode.or(command.mode).unwrap_or(Mode::Counted);
     let there = before.map(|item| item.figures.total_units);
@@ -65,14 +64,16 @@ fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejec
             Err(Rejection::invalid("/total_units", detail))
         }
         (Mode::Units, asked) => {
-            let there = there.unwrap_or_default();
-            if asked.is_some_and(|asked| asked != there) {
-                let detail = format!(
-                    "must be left out, or be the number of units that exist, which is {there}: units are added and retired one by one"
-                );
-                return Err(Rejection::invalid("/total_units", detail));
+            let there_now = there.unwrap_or_default();
+            if asked.is_none_or(|asked| asked == there_now) {
+                return Ok((mode, there_now));
             }
-            Ok((mode, there))
+            Err(if there.is_some() {
+                Rejection::ModeMismatch { item: command.item.clone(), mode }
+            } else {
+                let detail = "must be left out if units have ids: they are added one by one".to_string();
+                Rejection::invalid("/total_units", detail)
+            })
         }
     }
 }
@@ -125,9 +126,7 @@ pub(super) fn adjust<S: State>(
         return Ok(Outcome::Refused(Rejection::UnknownItem(vec![command.item.clone()])));
     };
     if before.mode == Mode::Units {
-        let detail = "is for items that count their units: those with ids are added and retired one by one"
-            .to_string();
-        return Ok(Outcome::Refused(Rejection::invalid("/delta", detail)));
+        return Ok(Outcome::Refused(Rejection::ModeMismatch { item: before.key, mode: before.mode }));
     }
     let total = before.figures.total_units.checked_add_signed(command.delta);
     let total = match total {

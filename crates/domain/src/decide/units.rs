@@ -17,7 +17,6 @@ use crate::unit::{LineUnit, Place, Unit, UnitStatus};
 use crate::unit_selection::UnitSelection;
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -32,6 +31,8 @@ pub(super) struct Offer {
     pub(super) taken: Vec<Label>,
     /// Those of `taken` that do not exist.
     pub(super) unknown: Vec<Label>,
+    /// Sections that were asked for and do not exist, if there is less than was asked for.
+    pub(super) unknown_sections: Vec<Label>,
 }
 
 /// What is available now for a line of an item whose units have ids.
@@ -44,15 +45,23 @@ pub(super) fn offer<S: State>(
     let most = item.available().min(want.quantity);
     let count =
         usize::try_from(most).map_err(|_| DecideError::InvariantViolated("more units than memory has"))?;
-    let (mut taken, mut unknown) = (Vec::new(), Vec::new());
+    let (mut taken, mut unknown, mut unknown_sections) = (Vec::new(), Vec::new(), Vec::new());
     let found: Vec<&Unit> = match selection {
         None => context.state.free_units(&item.key, u32::try_from(most).unwrap_or(u32::MAX))?,
         Some(UnitSelection::BestAvailable(best)) => match context.state.pool(&item.key)? {
             Some(pool) => {
                 let wanted = usize::try_from(want.quantity).unwrap_or(usize::MAX);
-                pool.best(best, wanted, count)
+                let found = pool.best(best, wanted, count);
+                if found.len() < wanted {
+                    let sections = best.sections.iter();
+                    unknown_sections.extend(sections.filter(|name| !pool.has_section(name)).cloned());
+                }
+                found
             }
-            None => Vec::new(),
+            None => {
+                unknown_sections.clone_from(&best.sections);
+                Vec::new()
+            }
         },
         Some(UnitSelection::Named(ids)) => {
             let mut found = Vec::with_capacity(ids.len());
@@ -80,7 +89,7 @@ pub(super) fn offer<S: State>(
         let version = next_version(unit.version)?;
         units.push(LineUnit { id: unit.id.clone(), version, returned: false });
     }
-    Ok(Offer { quantity: units.len() as u64, units: Some(units), taken, unknown })
+    Ok(Offer { quantity: units.len() as u64, units: Some(units), taken, unknown, unknown_sections })
 }
 
 /// The next version.
@@ -238,8 +247,7 @@ fn item_with_ids<S: State>(
     Ok(match context.state.item(key)? {
         None => Err(Rejection::UnknownItem(vec![key.clone()])),
         Some(item) if item.mode != Mode::Units => {
-            let detail = "must be an item whose units have ids: this one counts them".to_string();
-            Err(Rejection::invalid("/sku", detail))
+            Err(Rejection::ModeMismatch { item: key.clone(), mode: item.mode })
         }
         Some(item) => Ok(item.clone()),
     })

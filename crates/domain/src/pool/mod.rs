@@ -108,6 +108,13 @@ impl Pool {
         rest.filter(|(at, _)| !self.retired.has(*at)).map(|(_, unit)| unit)
     }
 
+    /// Whether a unit is in a section of this name.
+    pub fn has_section(&self, name: &Label) -> bool {
+        let seats = self.seats();
+        let there = |seat| !self.retired.has(seats.place(seat));
+        seats.section(name).is_some_and(|stretch| stretch.seats.clone().any(there))
+    }
+
     /// The first free units, at most `most`.
     pub fn first_free(&self, most: usize) -> impl Iterator<Item = &Unit> {
         self.free_places().filter_map(|at| self.units.get(at)).take(most)

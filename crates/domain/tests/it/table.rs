@@ -423,6 +423,10 @@ fn said_rejection(rejection: &Rejection) -> String {
             assert!(!detail.ends_with('.'), "{detail}");
             format!("invalid_request {}", error.pointer).trim_end().to_owned()
         }
+        Rejection::ModeMismatch { item, mode } => {
+            let mode = if *mode == Mode::Units { "units" } else { "counted" };
+            format!("mode_mismatch {} {mode}", said_item(item))
+        }
         Rejection::UnknownItem(items) => {
             format!("unknown_item {}", items.iter().map(said_item).collect::<Vec<_>>().join(","))
         }
@@ -440,6 +444,10 @@ fn said_rejection(rejection: &Rejection) -> String {
                 write!(words, " {item}={asked}>{left}").unwrap();
                 if let Some(at) = line.next_expiry_at {
                     write!(words, "@{}", since_start(at)).unwrap();
+                }
+                if !line.unknown_sections.is_empty() {
+                    let unknown: Vec<&str> = line.unknown_sections.iter().map(Label::as_str).collect();
+                    write!(words, " unknown=[{}]", unknown.join("+")).unwrap();
                 }
             }
             words

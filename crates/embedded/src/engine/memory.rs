@@ -6,6 +6,7 @@ use crate::engine::active::{ActiveHolds, DeadlinesByItem, EarliestDeadlines, Ite
 use crate::engine::recent_keys::{KeyMap, RecentKeys};
 use crate::index::filter::{BloomFilter, KeyProbe};
 use foldhash::fast::RandomState;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{
@@ -19,7 +20,8 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    items: Map<ItemKey, ItemSlot>,
+    /// In boxes: a table has up to twice as many places as entries, and moves its entries when it grows.
+    items: Map<ItemKey, Box<ItemSlot>>,
     active: ActiveHolds,
     earliest: EarliestDeadlines,
     paused_all: bool,
@@ -63,12 +65,16 @@ impl Memory {
         self.filters = filters;
     }
 
+    /// Makes room for the items of a start.
+    pub(crate) fn reserve_items(&mut self, items: usize) {
+        self.items.reserve(items);
+    }
+
     pub(crate) fn put_item(&mut self, item: Item) {
-        match self.items.get_mut(&item.key) {
-            Some(slot) => slot.item = item,
-            None => {
-                let slot = ItemSlot { item, deadlines: ItemDeadlines::default(), pool: None };
-                self.items.insert(slot.item.key.clone(), slot);
+        match self.items.entry(item.key.clone()) {
+            Entry::Occupied(mut slot) => slot.get_mut().item = item,
+            Entry::Vacant(place) => {
+                place.insert(Box::new(ItemSlot { item, deadlines: ItemDeadlines::default(), pool: None }));
             }
         }
     }
@@ -135,6 +141,7 @@ impl Memory {
         self.batch = number;
     }
 
+    #[cfg(feature = "stepped")]
     pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
         self.items.values().map(|slot| &slot.item)
     }

@@ -21,6 +21,38 @@ pub(crate) struct PublishedItems {
     newest: AtomicU64,
 }
 
+/// The items of an index, as they are loaded in the order of their keys.
+#[derive(Debug)]
+pub(crate) struct LoadedItems {
+    slots: Slots,
+    keys: Vec<ItemKey>,
+}
+
+impl LoadedItems {
+    /// Room for so many items.
+    pub(crate) fn with_capacity(items: usize) -> Self {
+        Self {
+            slots: Slots::with_capacity_and_hasher(items, RandomState::default()),
+            keys: Vec::with_capacity(items),
+        }
+    }
+
+    pub(crate) fn add(&mut self, item: Item) {
+        self.keys.push(item.key.clone());
+        self.slots.insert(item.key.clone(), Arc::new(Mutex::new(item)));
+    }
+
+    /// A tree that is built at once from sorted keys is compact, and costs no search for each key.
+    pub(crate) fn publish(self) -> PublishedItems {
+        let order = self.keys.into_iter().collect();
+        PublishedItems {
+            slots: RwLock::new(self.slots),
+            order: RwLock::new(order),
+            newest: AtomicU64::default(),
+        }
+    }
+}
+
 impl PublishedItems {
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         self.slot(key).map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone())

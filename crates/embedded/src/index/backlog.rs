@@ -355,7 +355,6 @@ impl EventFold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::item_key_interner::ItemKeyInterner;
     use crate::log::is_retryable;
     use rusqlite::ErrorCode;
     use std::sync::atomic::Ordering;
@@ -389,7 +388,7 @@ mod tests {
     }
 
     fn open(dir: &TempDir) -> IndexBacklog {
-        IndexBacklog::new(Index::open(&dir.path().join("index.db"), &ItemKeyInterner::default()).unwrap().0)
+        IndexBacklog::new(Index::open_in_test(&dir.path().join("index.db")))
     }
 
     /// What the state row of the index says, and the number of its rows.
@@ -493,7 +492,7 @@ mod tests {
     fn what_is_given_up_half_way_is_done_anew_and_a_merge_goes_on_where_it_stood() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("index.db");
-        let mut backlog = IndexBacklog::new(Index::open(&file, &ItemKeyInterner::default()).unwrap().0);
+        let mut backlog = IndexBacklog::new(Index::open_in_test(&file));
         let mut maker = Maker::new(1, "");
         let flag = Arc::clone(&backlog.index.throttle.cancelled);
         let cancel = |up| flag.store(up, Ordering::Relaxed);
@@ -538,6 +537,6 @@ mod tests {
         }
         drop(read);
         drop(backlog);
-        assert_eq!(Index::open(&file, &ItemKeyInterner::default()).unwrap().0.keys.all.len(), 1);
+        assert_eq!(Index::open_in_test(&file).keys.all.len(), 1);
     }
 }

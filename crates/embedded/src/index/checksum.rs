@@ -25,9 +25,13 @@ impl TableTotals {
 
 /// The checksum of a row, over its key and its data.
 pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
+    row_sum_of(&[key, data])
+}
+
+/// The checksum of a row whose key and data are in several parts.
+pub(crate) fn row_sum_of(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(key);
-    hasher.update(data);
+    parts.iter().for_each(|part| hasher.update(part));
     hasher.finalize()
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod segments;
 pub(crate) mod throttle;
 pub(crate) mod units;
 
-use self::checksum::{TableTotals, check_totals, row_sum};
+use self::checksum::{TableTotals, check_totals, row_sum, row_sum_of};
 use self::chunk::Chunk;
 use self::item_key_interner::ItemKeyInterner;
 use self::keys::KeyRuns;
@@ -29,10 +29,12 @@ use crate::log::injected_error;
 use crate::log::{check_format, open_reader, open_sqlite};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
-use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, ReservationId};
-use stockhold_store::codec::{self, Reader};
+use std::sync::Arc;
+use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, ReservationId, Settings};
+use stockhold_store::codec::{self, KnownKeys, Reader};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
+use stockhold_store::{StartProgress, StartStep};
 
 const FORMAT: i64 = 1;
 /// The bytes of a page of a new index. An existing index keeps its page size. Each page costs two system calls to write
@@ -147,7 +149,11 @@ pub(crate) struct Index {
 impl Index {
     /// Opens the index for writing, and creates an empty one if there is none. Also returns the active reservations,
     /// whose lines use interned keys.
-    pub(crate) fn open(file: &Path, keys: &ItemKeyInterner) -> Result<(Self, Vec<Hold>), OpenError> {
+    pub(crate) fn open(
+        file: &Path,
+        keys: &ItemKeyInterner,
+        progress: &StartProgress,
+    ) -> Result<(Self, Vec<Hold>), OpenError> {
         let schema = [
             SCHEMA,
             segments::SCHEMA,
@@ -158,10 +164,21 @@ impl Index {
         .concat();
         // The log restores what a power cut takes away, so transactions are not synced.
         let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), &schema, "NORMAL")?;
-        Self::read(db, file, keys).map_err(|damage| damage.into_open_error(file))
+        Self::read(db, file, keys, progress).map_err(|damage| damage.into_open_error(file))
     }
 
-    fn read(db: Connection, file: &Path, keys: &ItemKeyInterner) -> Result<(Self, Vec<Hold>), IndexError> {
+    /// Opens the index for a test, which looks at no active reservations.
+    #[cfg(test)]
+    pub(crate) fn open_in_test(file: &Path) -> Self {
+        Self::open(file, &ItemKeyInterner::default(), &StartProgress::default()).unwrap().0
+    }
+
+    fn read(
+        db: Connection,
+        file: &Path,
+        keys: &ItemKeyInterner,
+        progress: &StartProgress,
+    ) -> Result<(Self, Vec<Hold>), IndexError> {
         let mut state = read_state(&db)?;
         if state == IndexState::default() {
             // The index is new. Its first write stores this key.
@@ -169,7 +186,8 @@ impl Index {
                 .map_err(|error| OpenError::io("asking for random bytes", error.to_string()))?
                 .random();
         }
-        let mut loaded = segments::load(&db, state.active.stored, keys)?;
+        progress.begin(StartStep::LoadReservations, Some(state.active.stored));
+        let mut loaded = segments::load(&db, state.active.stored, keys, progress)?;
         let active = loaded.take_holds(state.active)?;
         let index = Self {
             keys: RunSet::load::<KeyRuns>(&db)?,
@@ -294,11 +312,12 @@ impl Index {
     }
 }
 
-/// Calls back for every item and every paused location, and checks that none is missing. Items use interned keys.
+/// Calls back for every item and every paused location, and checks that none is missing. Items come in the order of their keys,
+/// and use interned keys.
 pub(crate) fn load_items_and_pauses(
     db: &Connection,
     state: IndexState,
-    keys: &ItemKeyInterner,
+    keys: &dyn KnownKeys,
     item: impl FnMut(Item),
     pause: impl FnMut(&str),
 ) -> Result<(), IndexError> {
@@ -372,8 +391,8 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn item_row_key(location: &str, sku: &str) -> Vec<u8> {
-    [location.as_bytes(), &[0], sku.as_bytes()].concat()
+fn item_row_sum(location: &str, sku: &str, data: &[u8]) -> u32 {
+    row_sum_of(&[location.as_bytes(), &[0], sku.as_bytes(), data])
 }
 
 fn write_items(
@@ -390,7 +409,7 @@ fn write_items(
         let (location, sku) = (item.key.location(), item.key.sku());
         data.clear();
         codec::put_item(&mut data, item);
-        let sum = row_sum(&item_row_key(location, sku), &data);
+        let sum = item_row_sum(location, sku, &data);
         let before = find.query_row([location, sku], |row| row.get(0)).optional()?;
         put.execute(params![location, sku, data, sum])?;
         totals.replace(before, Some(sum));
@@ -410,23 +429,35 @@ fn delete_items(db: &Connection, items: &[ItemKey], totals: &mut TableTotals) ->
 
 fn load_items(
     db: &Connection,
-    keys: &ItemKeyInterner,
+    keys: &dyn KnownKeys,
     mut each: impl FnMut(Item),
 ) -> Result<TableTotals, IndexError> {
     let mut totals = TableTotals::default();
-    let mut statement = db.prepare("SELECT location, sku, data, sum FROM items")?;
+    let mut settings = Arc::<Settings>::default();
+    let mut statement = db.prepare("SELECT location, sku, data, sum FROM items ORDER BY location, sku")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (location, sku, data, sum): (String, String, Vec<u8>, u32) =
-            (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-        if row_sum(&item_row_key(&location, &sku), &data) != sum {
+        let text = |column| {
+            let found = row.get_ref(column)?.as_str();
+            found.map_err(|error| IndexError::Damaged(format!("the name of an item is not text: {error}")))
+        };
+        let (location, sku, sum) = (text(0)?, text(1)?, row.get(3)?);
+        let data = row.get_ref(2)?.as_blob().unwrap_or_default();
+        if item_row_sum(location, sku, data) != sum {
             return Err(IndexError::Damaged(format!(
                 "the checksum of item {sku:?} at {location:?} does not fit"
             )));
         }
-        let mut reader = Reader::sharing(&data, keys);
-        each(codec::item(&mut reader)?);
+        let mut reader = Reader::sharing(data, keys);
+        let mut item = codec::item(&mut reader)?;
         reader.finish()?;
+        // Neighbours often have the same settings, and then share them.
+        if item.settings == settings {
+            item.settings = Arc::clone(&settings);
+        } else {
+            settings = Arc::clone(&item.settings);
+        }
+        each(item);
         totals.replace(None, Some(sum));
     }
     Ok(totals)

@@ -13,6 +13,7 @@ use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{HashMap, HashSet};
 use stockhold_domain::{Hold, ReservationId};
+use stockhold_store::StartProgress;
 use stockhold_store::codec::{self, Reader};
 
 pub(crate) const SCHEMA: &str = "
@@ -274,6 +275,7 @@ pub(crate) fn load(
     db: &Connection,
     stored: u64,
     keys: &ItemKeyInterner,
+    progress: &StartProgress,
 ) -> Result<LoadedSegments, IndexError> {
     let (ended, lists) = load_ended(db)?;
     let mut totals = TableTotals::default();
@@ -286,6 +288,7 @@ pub(crate) fn load(
         // hash table would not.
         let segment = Segment::read(row, keys, |id, _| ended.binary_search(&id).is_ok())?;
         totals.replace(None, Some(segment.sum));
+        progress.add(segment.count);
         found.extend(segment.holds);
     }
     // Of several versions, the newest one comes first and stays.
@@ -416,7 +419,9 @@ mod tests {
         }
 
         fn restart(&mut self) {
-            let mut loaded = load(&self.db, self.at.stored, &ItemKeyInterner::default()).unwrap();
+            let progress = StartProgress::default();
+            let mut loaded = load(&self.db, self.at.stored, &ItemKeyInterner::default(), &progress).unwrap();
+            assert_eq!(progress.status().done, self.at.stored);
             let found = loaded.take_holds(self.at).unwrap();
             assert!(found.iter().eq(self.model.values()), "what a start finds is what is active");
             self.segments = loaded.segments_memory;
@@ -471,7 +476,7 @@ mod tests {
             }
             bench.restart();
             assert!(bench.db.execute(change, []).unwrap() > 0, "{change}");
-            let found = load(&bench.db, 0, &ItemKeyInterner::default())
+            let found = load(&bench.db, 0, &ItemKeyInterner::default(), &StartProgress::default())
                 .and_then(|mut loaded| loaded.take_holds(bench.at));
             assert!(found.is_err(), "{change}");
         }

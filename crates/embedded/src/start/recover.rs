@@ -2,11 +2,11 @@
 //! checked before the store accepts requests.
 
 use crate::engine::memory::Memory;
-use crate::engine::published::PublishedItems;
+use crate::engine::published::{LoadedItems, PublishedItems};
 use crate::error::OpenError;
 use crate::files;
 use crate::index::backlog::IndexBacklog;
-use crate::index::item_key_interner::ItemKeyInterner;
+use crate::index::item_key_interner::{FrozenInterner, ItemKeyInterner};
 use crate::index::{Index, PAUSE_EVERYTHING};
 use crate::limits::RUN_KEYS;
 use crate::log::batch::Batch;
@@ -19,13 +19,16 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::{Hold, ItemKey, State, Transition};
-use stockhold_store::fault;
+use stockhold_store::{StartProgress, StartStep, fault};
 
 /// The weight beyond the index that a start writes into the index before it reads on. A smaller weight is left to the
 /// indexer, so a usual start writes nothing. A start without an index does not need memory for the whole log.
 const CHUNK_WEIGHT: u64 = if fault::ENABLED { 50 } else { 200_000 };
 /// The keys beyond the index that a start writes into the index as a run.
 const START_KEYS: usize = if fault::ENABLED { 16 } else { RUN_KEYS };
+
+/// Room is made for at most this many items before they are read: the number comes from a file.
+const MAX_PREALLOCATED_ITEMS: u64 = 16_000_000;
 
 /// The result of a recovery.
 pub(crate) struct RecoveredStore {
@@ -45,8 +48,9 @@ pub(crate) fn recover(
     dir: &Path,
     retire_before: i64,
     wal_preallocation: u64,
+    progress: &StartProgress,
 ) -> Result<RecoveredStore, OpenError> {
-    recover_in(dir, retire_before, wal_preallocation, CHUNK_WEIGHT)
+    recover_in(dir, retire_before, wal_preallocation, CHUNK_WEIGHT, progress)
 }
 
 fn recover_in(
@@ -54,11 +58,13 @@ fn recover_in(
     retire_before: i64,
     wal_preallocation: u64,
     chunk_weight: u64,
+    progress: &StartProgress,
 ) -> Result<RecoveredStore, OpenError> {
     create_dir(dir)?;
     let lock = lock(dir)?;
     incomplete_copy::refuse(dir)?;
     fault!("start.locked" => injected_error());
+    progress.begin(StartStep::OpenFiles, None);
     let log_file = dir.join(files::LOG);
     // The write-ahead log of the index is not checked. It is not synced with each transaction, so a power cut may keep
     // any of its newest frames. SQLite reads the frames up to the first broken one, and the log restores the rest.
@@ -66,7 +72,7 @@ fn recover_in(
     let log = Log::open(&log_file)?;
     fault!("start.log_opened" => injected_error());
     let keys = ItemKeyInterner::default();
-    let (index, active) = Index::open(&dir.join(files::INDEX), &keys)?;
+    let (index, active) = Index::open(&dir.join(files::INDEX), &keys, progress)?;
     fault!("start.index_opened" => injected_error());
     let acked_file = dir.join(files::SYNC_MARKER);
     let (marker, mark) = SyncMarker::open(&acked_file)
@@ -76,7 +82,8 @@ fn recover_in(
 
     fault!("start.end_checked" => injected_error());
     let mut memory = Memory::default();
-    load(&index, active, &keys, &mut memory).map_err(|damage| damage.into_open_error(&index.file))?;
+    let published = load(&index, active, &keys, &mut memory, progress)
+        .map_err(|damage| damage.into_open_error(&index.file))?;
     let state = index.state;
     let (indexed, keyed) = (state.indexed, state.keyed);
     let filters = index.keys.all.iter().map(|run| Arc::clone(&run.filter)).collect();
@@ -93,9 +100,15 @@ fn recover_in(
     let (mut room, mut failed) = (true, None);
     let mut head = indexed_head;
     let from = log.head(indexed.min(keyed))?;
+    let last = log.last()?.map_or(0, |(number, _)| number);
+    progress.begin(StartStep::ApplyLog, Some(last.saturating_sub(from.number)));
     log.for_each_batch(from.number, from.sum, |mut batch, sum| {
         fault!("start.applying" => "a fault point".to_owned());
         replay(&mut memory, &mut head, indexed_head, keyed, &mut batch, sum);
+        if batch.number > indexed_head.number {
+            published.publish(&batch.events);
+        }
+        progress.add(1);
         backlog.add_batch(batch, sum);
         let large = backlog.weight() >= chunk_weight || backlog.keys() >= START_KEYS;
         if large && room {
@@ -116,6 +129,7 @@ fn recover_in(
     }
 
     fault!("start.log_read" => injected_error());
+    progress.begin(StartStep::CheckpointLog, None);
     // After this checkpoint the next commit writes the write-ahead log from its beginning, in place.
     match log.checkpoint_between_batches() {
         Ok(_) => {}
@@ -131,10 +145,6 @@ fn recover_in(
     }
 
     fault!("start.room_made" => injected_error());
-    let published = PublishedItems::default();
-    for item in memory.items() {
-        published.put(item.clone());
-    }
     published.set_newest(head.next_position - 1);
     sync_dir(dir)?;
     Ok(RecoveredStore { lock, log, marker, backlog, memory, published, head })
@@ -199,26 +209,42 @@ fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<SyncedBatch
     }
 }
 
+/// Loads the index into memory. Returns its items for publication.
 fn load(
     index: &Index,
     active: Vec<Hold>,
     keys: &ItemKeyInterner,
     memory: &mut Memory,
-) -> Result<(), crate::error::IndexError> {
+    progress: &StartProgress,
+) -> Result<PublishedItems, crate::error::IndexError> {
+    let items = index.state.items.rows;
+    progress.begin(StartStep::LoadItems, Some(items));
+    let room = usize::try_from(items.min(MAX_PREALLOCATED_ITEMS)).unwrap_or(0);
+    let mut loaded = LoadedItems::with_capacity(room);
+    memory.reserve_items(room);
     let mut pauses = Vec::new();
     crate::index::load_items_and_pauses(
         &index.db,
         index.state,
-        keys,
-        |item| memory.put_item(item),
+        // Each item has one row.
+        &FrozenInterner(keys),
+        |item| {
+            loaded.add(item.clone());
+            memory.put_item(item);
+            progress.add(1);
+        },
         |scope| pauses.push(scope.to_owned()),
     )?;
-    crate::index::units::load(&index.db, index.state.units, |item, units| memory.put_units(&item, units))?;
+    progress.begin(StartStep::LoadUnits, Some(index.state.units.rows));
+    crate::index::units::load(&index.db, index.state.units, |item, units| {
+        progress.add(units.len() as u64);
+        memory.put_units(&item, units);
+    })?;
     for scope in pauses {
         memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);
     }
     memory.load_active(active);
-    Ok(())
+    Ok(loaded.publish())
 }
 
 #[cfg(test)]
@@ -226,6 +252,7 @@ mod tests {
     use super::*;
     use std::fs;
     use stockhold_domain::{Fingerprint, Instant, KeyHash, KeyRecord, KeyTarget, Outcome, Reply};
+    use stockhold_store::StartStatus;
     use stockhold_store::conformance::Maker;
     use stockhold_store::conformance::maker::{reserve, set_stock};
 
@@ -247,7 +274,7 @@ mod tests {
             } else {
                 bench.crash();
             }
-            let found = recover(&bench.dir(), 0, 0).unwrap();
+            let found = recover(&bench.dir(), 0, 0, &StartProgress::default()).unwrap();
             let text = |id| found.memory.find_hold(id).unwrap().lines[0].item.sku().as_ptr();
             assert!(ids.iter().all(|id| text(*id) == text(ids[0])), "stopped: {stopped}");
         }
@@ -285,7 +312,7 @@ mod tests {
             log.append(&batch, before.sum).unwrap();
         }
         drop(log);
-        let mut found = recover(&bench.dir(), 3 * DAY, 0).unwrap();
+        let mut found = recover(&bench.dir(), 3 * DAY, 0, &StartProgress::default()).unwrap();
         assert_eq!(found.memory.key(KeyHash(1)), Ok(Some(&used(1, 4))));
         found.backlog.write_runs().unwrap();
         let db = &found.backlog.index.db;
@@ -300,6 +327,39 @@ mod tests {
     }
 
     #[test]
+    fn a_start_counts_what_it_has_read() {
+        let mut bench = crate::testing::Bench::new();
+        let mut maker = Maker::new(1, "");
+        for sku in ["sash", "shirt", "shoe", "sock"] {
+            let item = maker.item(sku);
+            bench.run(maker.wrap(set_stock(&item, 9))).unwrap();
+        }
+        bench.stop();
+        let progress = StartProgress::default();
+        let index = bench.dir().join(files::INDEX);
+        let status = |step, done, total| StartStatus { step, done, total };
+        drop(recover(&bench.dir(), 0, 0, &progress).unwrap());
+        assert_eq!(progress.status(), status(StartStep::CheckpointLog, 0, None));
+        // A start that stops at an item has counted the items before it.
+        let db = rusqlite::Connection::open(&index).unwrap();
+        db.execute("UPDATE items SET sum = sum + 1 WHERE sku = (SELECT max(sku) FROM items)", []).unwrap();
+        drop(db);
+        assert!(recover(&bench.dir(), 0, 0, &progress).is_err());
+        assert_eq!(progress.status(), status(StartStep::LoadItems, 3, Some(4)));
+        // Without an index it applies the log.
+        for end in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX)));
+        }
+        let log = bench.dir().join(files::LOG);
+        let (last, _) = Log::open(&log).unwrap().last().unwrap().unwrap();
+        let db = rusqlite::Connection::open(&log).unwrap();
+        db.execute("UPDATE batches SET sum = sum + 1 WHERE number = ?1", [last.cast_signed() - 2]).unwrap();
+        drop(db);
+        assert!(recover(&bench.dir(), 0, 0, &progress).is_err());
+        assert_eq!(progress.status(), status(StartStep::ApplyLog, last - 3, Some(last)));
+    }
+
+    #[test]
     fn a_start_without_an_index_makes_it_on_the_way() {
         let mut bench = crate::testing::Bench::new();
         crate::testing::sell(&mut bench, &mut Maker::new(1, ""), 100);
@@ -307,7 +367,7 @@ mod tests {
         for end in ["", "-wal", "-shm"] {
             fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX))).unwrap();
         }
-        let found = recover_in(&bench.dir(), 0, 0, 50).unwrap();
+        let found = recover_in(&bench.dir(), 0, 0, 50, &StartProgress::default()).unwrap();
         assert!(found.backlog.weight() < 50, "{} wait", found.backlog.weight());
         assert!(
             found.memory.unindexed_records() < 50,

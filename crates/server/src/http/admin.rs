@@ -1,7 +1,8 @@
-//! The admin listener: liveness, readiness and metrics. It runs on the main runtime, so it answers while the workers
-//! are busy.
+//! The admin listener: liveness, the progress of the start, readiness and metrics. It answers while the store is opened. It runs on
+//! the main runtime, so it answers while the workers are busy.
 
 use super::metrics::WorkerGauges;
+use super::process_metrics;
 use crate::backend::Backend;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,14 +13,16 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::json;
 use std::convert::Infallible;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use stockhold_api::problem::{self, ADMIN_PATHS, Problem, Reason, page_html};
 use stockhold_domain::{EventId, RequestId};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
+use stockhold_store::{StartProgress, StartStatus};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -28,6 +31,7 @@ const CONNECTIONS: usize = 64;
 /// Longest wait for a request's headers, and longest rest between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 /// The exposition format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -37,22 +41,34 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// The admin listener.
 #[derive(Clone)]
 pub(crate) struct Admin {
-    store: Backend,
     metrics: PrometheusHandle,
-    gauges: WorkerGauges,
     clock: Arc<dyn Clock>,
     ids: Arc<Mutex<IdSource>>,
+    progress: StartProgress,
+    /// Empty until the start has ended.
+    started: Arc<OnceLock<StartedServer>>,
+}
+
+/// What there is once the start has ended.
+struct StartedServer {
+    store: Backend,
+    gauges: WorkerGauges,
 }
 
 impl Admin {
     pub(crate) fn new(
-        store: Backend,
         metrics: PrometheusHandle,
-        gauges: WorkerGauges,
         clock: Arc<dyn Clock>,
+        progress: StartProgress,
     ) -> io::Result<Self> {
         let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(Self { store, metrics, gauges, clock, ids: Arc::new(Mutex::new(ids)) })
+        Ok(Self { metrics, clock, ids: Arc::new(Mutex::new(ids)), progress, started: Arc::default() })
+    }
+
+    /// The store is open and the workers take requests.
+    pub(crate) fn start_ended(&self, store: Backend, gauges: WorkerGauges) {
+        // A start ends once.
+        let _ = self.started.set(StartedServer { store, gauges });
     }
 
     /// Serves until dropped.
@@ -107,13 +123,8 @@ impl Admin {
         }
         match (page, path) {
             (Some(reason), _) => body(StatusCode::OK, HTML, page_html(reason)),
-            (None, "/readyz") => match self.not_ready() {
-                None => match self.store.store().degraded_reason() {
-                    None => body(StatusCode::OK, TEXT, "ready\n"),
-                    Some(what) => body(StatusCode::OK, TEXT, format!("ready, but {what}\n")),
-                },
-                Some(why) => body(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("not ready: {why}\n")),
-            },
+            (None, "/readyz") => self.readiness(),
+            (None, "/startupz") => self.startup(),
             (None, "/metrics") => body(StatusCode::OK, METRICS, self.scrape()),
             (None, _) => body(StatusCode::OK, TEXT, "ok\n"),
         }
@@ -132,17 +143,42 @@ impl Admin {
         response
     }
 
-    fn not_ready(&self) -> Option<String> {
-        if self.gauges.draining() {
-            return Some("the server is stopping".to_owned());
+    fn readiness(&self) -> Response<Full<Bytes>> {
+        let not_ready =
+            |why: &str| body(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("not ready: {why}\n"));
+        let Some(StartedServer { store, gauges }) = self.started.get() else {
+            return not_ready("the server is starting; /startupz says how far it is");
+        };
+        if gauges.draining() {
+            return not_ready("the server is stopping");
         }
-        self.store.fatal_error()
+        if let Some(why) = store.fatal_error() {
+            return not_ready(&why);
+        }
+        match store.store().degraded_reason() {
+            None => body(StatusCode::OK, TEXT, "ready\n"),
+            Some(what) => body(StatusCode::OK, TEXT, format!("ready, but {what}\n")),
+        }
+    }
+
+    fn startup(&self) -> Response<Full<Bytes>> {
+        if self.started.get().is_some() {
+            return body(StatusCode::OK, JSON, json!({ "started": true }).to_string());
+        }
+        let StartStatus { step, done, total } = self.progress.status();
+        let mut status = json!({ "started": false, "step": step.name(), "done": done });
+        if let Some(total) = total {
+            status["total"] = total.into();
+        }
+        body(StatusCode::SERVICE_UNAVAILABLE, JSON, status.to_string())
     }
 
     fn scrape(&self) -> String {
-        self.store.gauge();
-        metrics::gauge!("stockhold_cpu_seconds").set(crate::serve::cpu_seconds());
-        self.gauges.set();
+        if let Some(StartedServer { store, gauges }) = self.started.get() {
+            store.gauge();
+            gauges.set();
+        }
+        process_metrics::set();
         self.metrics.render()
     }
 }

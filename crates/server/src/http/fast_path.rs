@@ -39,6 +39,10 @@ const KEEP: usize = 16 * 1024;
 /// A longer body is sent without copying it behind the head.
 const TOGETHER: usize = 16 * 1024;
 
+/// The beginning of an HTTP/2 connection without negotiation (RFC 9113, section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
+const HTTP2: &str = "is HTTP/2, which this server does not speak: send HTTP/1.1, or put a proxy in front";
+
 /// How the fast path ends a connection.
 pub(super) enum FastPathEnd {
     /// The connection has ended.
@@ -84,6 +88,10 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream)
                     }
                     Err(_) => return FastPathEnd::Closed,
                 }
+            }
+            Err(_) if read.starts_with(HTTP2_PREFACE) => {
+                reject_connection(worker, stream, &Problem::unreadable(HTTP2)).await;
+                return FastPathEnd::Closed;
             }
             Err(_) => return FastPathEnd::HandOver(stream, read),
         };
@@ -242,6 +250,9 @@ pub(super) fn put_head(out: &mut Vec<u8>, reply: &Reply, request_id: &RequestId,
     }
     if let Some((name, value)) = &reply.extra {
         line([name, ": ", value]);
+    }
+    if let Some(encoding) = reply.encoding {
+        line(["content-encoding", ": ", encoding]);
     }
     if reply.replayed {
         line(["idempotent-replayed: true", "", ""]);

@@ -13,7 +13,9 @@ use super::worker::Worker;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version};
@@ -154,6 +156,9 @@ fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
     let headers = response.headers_mut();
     if let Some(kind) = reply.kind {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    if let Some(encoding) = reply.encoding {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     if reply.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));

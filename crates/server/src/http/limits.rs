@@ -23,6 +23,6 @@ pub(super) fn send_timeout(bytes: usize) -> Duration {
 /// the last answer could be lost.
 pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest request line and headers together, in bytes.
-pub(super) const MAX_HEAD_BYTES: usize = 16 * 1024;
+pub(super) const MAX_HEAD_BYTES: usize = stockhold_api::problem::HEAD_BYTES;
 /// Requests of one connection that are answered before other connections get their turn.
 pub(super) const MAX_CONSECUTIVE_REQUESTS: u32 = 32;

@@ -10,9 +10,7 @@ use super::worker::{HandlerResult, Worker};
 use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
-use stockhold_domain::{
-    FieldError, Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition,
-};
+use stockhold_domain::{Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition};
 use stockhold_store::{
     Answer, EventRow, ItemPageRequest, Query, QueryResult, Request, ReservationFilter, UnitFilter,
 };
@@ -183,10 +181,8 @@ impl Worker {
             (Ok(item), Some(unit)) if item.mode == Mode::Units => {
                 Problem::from(Rejection::UnknownUnit { item: item.key, unit }).into()
             }
-            (Ok(_), _) => {
-                let detail = "is an item that counts its units: only those of mode units have any to show";
-                let error = FieldError { pointer: "/sku".into(), detail: detail.to_owned() };
-                Problem::from(Rejection::InvalidRequest(error)).into()
+            (Ok(item), _) => {
+                Problem::from(Rejection::ModeMismatch { item: item.key, mode: item.mode }).into()
             }
         }
     }

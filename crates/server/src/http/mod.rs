@@ -16,6 +16,7 @@ mod request_head;
 mod route;
 
 mod commands;
+mod document;
 mod event_tailer;
 mod lists;
 mod pending_replies;
@@ -27,12 +28,14 @@ mod worker;
 
 mod admin;
 mod metrics;
+mod process_metrics;
 
 #[cfg(test)]
 mod contract;
 
 pub(crate) use admin::Admin;
 pub(crate) use metrics::{WorkerGauges, describe};
+pub(crate) use process_metrics::describe as describe_process;
 
 use event_tailer::EventTailer;
 use memory_budget::MemoryBudget;

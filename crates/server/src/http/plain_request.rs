@@ -42,6 +42,7 @@ pub(super) struct PlainRequest {
     if_none_match: Option<Range<usize>>,
     traceparent: Option<Range<usize>>,
     host: Option<Range<usize>>,
+    accept_encoding: Option<Range<usize>>,
     origin: Option<Range<usize>>,
 }
 
@@ -89,6 +90,7 @@ impl PlainRequest {
                 10 if is("connection") => header.value.eq_ignore_ascii_case(b"keep-alive").then_some(())?,
                 4 if is("host") => once(&mut plain.host)?,
                 15 if is("idempotency-key") => once(&mut plain.idempotency_key)?,
+                15 if is("accept-encoding") => plain.accept_encoding = Some(place(header.value)),
                 12 if is("x-request-id") => once(&mut plain.request_id)?,
                 11 if is("traceparent") => once(&mut plain.traceparent)?,
                 8 if is("if-match") => once(&mut plain.if_match)?,
@@ -132,6 +134,7 @@ impl PlainRequest {
             if_none_match: once(&self.if_none_match),
             traceparent: self.traceparent.as_ref().and_then(text),
             host: once(&self.host),
+            accept_encoding: self.accept_encoding.as_ref().map(part),
             origin: once(&self.origin),
             last_event_id: SingleHeader::Absent,
             needs_host: true,

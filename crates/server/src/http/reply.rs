@@ -24,6 +24,8 @@ pub(super) struct Reply {
     pub(super) extra: Option<(&'static str, Cow<'static, str>)>,
     /// Whether it replays the answer of an idempotency key.
     pub(super) replayed: bool,
+    /// The body's compression, if it is compressed.
+    pub(super) encoding: Option<&'static str>,
     pub(super) body: Cow<'static, [u8]>,
     /// An event stream instead of a body. Only connections of the general path have one.
     pub(super) stream: Option<Box<EventStream>>,
@@ -33,7 +35,16 @@ pub(super) struct Reply {
 
 impl Reply {
     fn new(status: u16, kind: Option<&'static str>, body: impl Into<Cow<'static, [u8]>>) -> Self {
-        Self { status, kind, extra: None, replayed: false, body: body.into(), stream: None, budget: None }
+        Self {
+            status,
+            kind,
+            extra: None,
+            replayed: false,
+            encoding: None,
+            body: body.into(),
+            stream: None,
+            budget: None,
+        }
     }
 }
 
@@ -181,6 +192,11 @@ pub(super) fn page(body: impl Into<Cow<'static, str>>, kind: &'static str) -> Re
         Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     };
     Reply::new(200, Some(kind), body)
+}
+
+/// 200 and a page that is compressed with gzip.
+pub(super) fn compressed(body: &'static [u8], kind: &'static str) -> Reply {
+    Reply { encoding: Some("gzip"), ..Reply::new(200, Some(kind), body) }
 }
 
 fn empty(status: u16) -> Reply {

@@ -15,6 +15,8 @@ pub(super) struct RequestHead<'a> {
     pub(super) if_none_match: SingleHeader<'a>,
     pub(super) traceparent: Option<&'a str>,
     pub(super) host: SingleHeader<'a>,
+    /// Of several, the last one counts.
+    pub(super) accept_encoding: Option<&'a [u8]>,
     pub(super) origin: SingleHeader<'a>,
     pub(super) last_event_id: SingleHeader<'a>,
     /// Whether exactly one `Host` header is required, as in HTTP/1.1 (RFC 9112, 3.2).
@@ -64,6 +66,8 @@ impl<'a> RequestHead<'a> {
             self.if_none_match.add(value);
         } else if name.eq_ignore_ascii_case("traceparent") {
             self.traceparent = text();
+        } else if name.eq_ignore_ascii_case("accept-encoding") {
+            self.accept_encoding = Some(value);
         } else if name.eq_ignore_ascii_case("host") {
             self.host.add(value);
         } else if name.eq_ignore_ascii_case("origin") {

@@ -1,5 +1,6 @@
 //! The steps of one request: route, body, command, store, response.
 
+use super::document;
 use super::event_tailer::EventTailer;
 use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, MemoryBudget};
 use super::metrics::RouteMetrics;
@@ -19,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant as Monotonic, UNIX_EPOCH};
 use stockhold_api::decode::{self, Invalid, Keyed, Match};
-use stockhold_api::openapi;
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::routes::{Preconditions, RouteId};
 use stockhold_domain::{EventId, Instant, Label, RequestId};
@@ -254,8 +254,8 @@ impl Worker {
                 Some(reason) => Ok(reply::page(page_html(reason), HTML)),
                 None => Err(Problem::unknown_route(&format!("/problems/{name}")).into()),
             },
-            RouteId::GetOpenApi => Ok(reply::page(openapi::text(), openapi::CONTENT_TYPE)),
-            RouteId::GetDocs => Ok(reply::page(openapi::docs_html(), HTML)),
+            RouteId::GetOpenApi => Ok(document::openapi(head.accept_encoding)),
+            RouteId::GetDocs => Ok(document::docs(head.accept_encoding)),
             RouteId::GetIndex => Ok(reply::page(INDEX, "text/plain; charset=utf-8")),
         }
     }

@@ -316,7 +316,11 @@ fn a_hall_from_a_shell() {
     refused(&server, &["units", "events", "concert", "Z-1"], &["unknown_unit"]);
     assert!(done(&server, &["units", "retire", "concert", &seat]).contains("retired"));
     refused(&server, &["units", "retire", "concert", "A-1"], &["unit_in_use"]);
-    refused(&server, &["stock", "set", "concert", "--mode", "counted"], &["must stay as it is"]);
+    refused(
+        &server,
+        &["stock", "set", "concert", "--mode", "counted"],
+        &["mode_mismatch", "The mode never changes"],
+    );
     let wrong = ctl(&server, &["reserve", "concert", "--owner", "o", "--unit", "A-1", "--section", "stalls"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", said(&wrong));
 }

@@ -12,5 +12,6 @@ mod import;
 mod replay;
 mod resume;
 mod sim;
+mod start;
 mod support;
 mod tools;

@@ -1,9 +1,10 @@
 //! A server process of a test's own that comes back on its own ports, and commands that run beside it.
 
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use stockhold_api::client::{At, Client};
@@ -69,17 +70,39 @@ impl Server {
         Self::begin(made.path().to_owned(), "data", Some(store.to_owned()), Some(made))
     }
 
+    /// One over a database that may not answer yet. It is not waited for.
+    pub(crate) fn starting_over(store: &str) -> Self {
+        let made = tempfile::tempdir().unwrap();
+        Self::spawned(made.path().to_owned(), "data", Some(store.to_owned()), Some(made))
+    }
+
+    /// One on data that is there, which is not waited for.
+    pub(crate) fn starting_on(dir: &Path, data: &str) -> Self {
+        Self::spawned(dir.to_owned(), data, None, None)
+    }
+
     /// One on data that is there, below a directory that is there.
     pub(crate) fn on(dir: &Path, data: &str) -> Self {
         Self::begin(dir.to_owned(), data, None, None)
     }
 
     fn begin(dir: PathBuf, data: &str, store: Option<String>, made: Option<tempfile::TempDir>) -> Self {
-        let ports = [free_port(), free_port()];
-        let child = Self::spawn(&dir, data, store.as_deref(), ports);
-        let server = Self { dir, data: data.to_owned(), store, ports, child, _made: made };
+        let server = Self::spawned(dir, data, store, made);
         server.wait_until_ready();
         server
+    }
+
+    fn spawned(dir: PathBuf, data: &str, store: Option<String>, made: Option<tempfile::TempDir>) -> Self {
+        let ports = [free_port(), free_port()];
+        let child = Self::spawn(&dir, data, store.as_deref(), ports);
+        Self { dir, data: data.to_owned(), store, ports, child, _made: made }
+    }
+
+    /// Tells it to end as an operator does, and waits: its exit status.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        wait_for("the server's end", || self.child.try_wait().unwrap())
     }
 
     /// Kills it as kill -9 does.
@@ -99,13 +122,25 @@ impl Server {
     }
 
     pub(crate) fn metrics(&self) -> String {
+        self.admin("/metrics").expect("the admin listener answers").1
+    }
+
+    /// The status and the body of an answer of the admin listener, if it answers.
+    pub(crate) fn admin(&self, path: &str) -> Option<(u16, String)> {
         let admin = Client::new(&self.admin_url()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        text(&runtime.block_on(admin.send_raw("GET", "/metrics", b"")).unwrap().body)
+        let raw = runtime.block_on(admin.send_raw("GET", path, b"")).ok()?;
+        Some((raw.status, text(&raw.body)))
     }
 
     pub(crate) fn admin_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports[1])
+    }
+
+    /// The answer of the startup probe once there is one, with its status.
+    pub(crate) fn startup(&self) -> (u16, Value) {
+        let (status, body) = wait_for("the admin listener", || self.admin("/startupz"));
+        (status, serde_json::from_str(&body).unwrap())
     }
 
     /// Those of the API and of health and metrics.
@@ -148,12 +183,9 @@ impl Server {
         std::fs::read_to_string(self.dir.join("server.log")).unwrap()
     }
 
-    fn wait_until_ready(&self) {
-        let admin = Client::new(&format!("http://127.0.0.1:{}", self.ports[1])).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    pub(crate) fn wait_until_ready(&self) {
         wait_for("the server to be ready", || {
-            let answer = runtime.block_on(admin.send_raw("GET", "/readyz", b""));
-            answer.is_ok_and(|raw| raw.status == 200).then_some(())
+            self.admin("/readyz").is_some_and(|(status, _)| status == 200).then_some(())
         });
     }
 }

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 use stockhold_domain::{HoldLimits, limits};
+use stockhold_store::StartProgress;
 
 /// Most commands in one batch: past it a batch gets longer faster than it gets cheaper.
 pub(crate) const BATCH_COMMANDS: usize = 256;
@@ -47,6 +48,8 @@ pub struct Options {
     pub clock: Option<String>,
     /// A read replica that answers queries for availability.
     pub replica: Option<Replica>,
+    /// Where the progress of the start is written to.
+    pub start_progress: StartProgress,
 }
 
 /// A read replica.
@@ -131,6 +134,7 @@ impl Default for Options {
             key_retention: Self::KEY_RETENTION,
             clock: None,
             replica: None,
+            start_progress: StartProgress::default(),
         }
     }
 }

@@ -151,7 +151,8 @@ impl<'a> Reader<'a> {
             *self = after;
             return Ok(known);
         }
-        let key = ItemKey::new(&self.label()?, &self.label()?);
+        let (location, sku) = (self.text()?, self.text()?);
+        let key = ItemKey::from_texts(location, sku).map_err(|_| self.bad("label"))?;
         if let Some(keys) = keys {
             keys.learn(&key);
         }

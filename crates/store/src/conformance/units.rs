@@ -439,13 +439,13 @@ fn added_once(world: &mut dyn World) -> Checked {
     let shown: Vec<_> = units.iter().map(|unit| (unit.id.as_str(), unit.place.position)).collect();
     ensure_eq!(shown, [("a", 1), ("b", 2), ("c", 3)], "nothing was added with it");
     let counted = SetStock { mode: Some(Mode::Counted), total_units: None, ..stock_of(&hall, 0) };
-    for (wrong, pointer) in [
-        (Command::SetStock(counted), "/mode"),
-        (maker::set_stock(&hall, 4), "/total_units"),
-        (maker::adjust(&hall, 1), "/delta"),
+    let mismatch = |item: &ItemKey, mode| Rejection::ModeMismatch { item: item.clone(), mode };
+    for (wrong, what) in [
+        (Command::SetStock(counted), "another mode"),
+        (maker::set_stock(&hall, 4), "another total"),
+        (maker::adjust(&hall, 1), "a delta"),
     ] {
-        let refused = case.expect_refused(wrong)?;
-        ensure_matches!(refused, Rejection::InvalidRequest(error) if &*error.pointer == pointer, "{pointer}");
+        ensure_eq!(case.expect_refused(wrong)?, mismatch(&hall, Mode::Units), "{what}");
     }
     let before = case.read_item(&hall)?;
     let same = case.item(maker::set_stock(&hall, 3))?;
@@ -456,9 +456,14 @@ fn added_once(world: &mut dyn World) -> Checked {
     );
     let tins = case.create_item("tins", 3)?;
     let wrong = case.expect_refused(add_units(&tins, row("s", "A", &["a"])))?;
-    ensure_matches!(wrong, Rejection::InvalidRequest(_), "units of counted stock");
+    ensure_eq!(wrong, mismatch(&tins, Mode::Counted), "units of counted stock");
     let wrong = case.expect_refused(reserve_named(60, &tins, &["a"]))?;
-    ensure_matches!(wrong, Rejection::InvalidRequest(_), "named units of counted stock");
+    ensure_eq!(wrong, mismatch(&tins, Mode::Counted), "named units of counted stock");
+    let wrong = case.expect_refused(retire(&tins, "a"))?;
+    ensure_eq!(wrong, mismatch(&tins, Mode::Counted), "a unit of counted stock");
+    let total = SetStock { mode: Some(Mode::Units), ..stock_of(&case.maker.item("new hall"), 3) };
+    let wrong = case.expect_refused(Command::SetStock(total))?;
+    ensure_matches!(wrong, Rejection::InvalidRequest(error) if &*error.pointer == "/total_units", "a new hall");
     let nobody = case.maker.item("never set");
     let unknown = case.expect_refused(add_units(&nobody, row("s", "A", &["a"])))?;
     ensure_eq!(unknown, Rejection::UnknownItem(vec![nobody]), "no item");

@@ -15,13 +15,16 @@ impl Model {
         let before = self.item(&asked.item);
         let mode = before.as_ref().map_or(asked.mode.unwrap_or(Mode::Counted), |item| item.mode);
         if asked.mode.is_some_and(|asked| asked != mode) {
-            return Err(invalid("/mode"));
+            return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode });
         }
         let there = before.as_ref().map_or(0, |item| item.figures.total_units);
         let total = match (mode, asked.total_units) {
             (Mode::Counted, Some(total)) => i128::from(total),
             (Mode::Counted, None) if before.is_some() => i128::from(there),
             (Mode::Units, total) if total.is_none_or(|total| total == there) => i128::from(there),
+            (Mode::Units, _) if before.is_some() => {
+                return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode });
+            }
             _ => return Err(invalid("/total_units")),
         };
         let Some(before) = before else {
@@ -56,7 +59,7 @@ impl Model {
             return Err(Rejection::UnknownItem(vec![asked.item.clone()]));
         };
         if before.mode == Mode::Units {
-            return Err(invalid("/delta"));
+            return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode: before.mode });
         }
         let total = i128::from(before.figures.total_units) + i128::from(asked.delta);
         if total > i128::from(limits::TOTAL_UNITS) {

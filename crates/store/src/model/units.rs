@@ -145,7 +145,9 @@ impl Model {
     fn expect_named(&self, key: &ItemKey) -> Result<(), Rejection> {
         match self.records.iter().find(|record| record.key == *key) {
             None => Err(Rejection::UnknownItem(vec![key.clone()])),
-            Some(record) if record.mode == Mode::Counted => Err(invalid("/sku")),
+            Some(record) if record.mode == Mode::Counted => {
+                Err(Rejection::ModeMismatch { item: key.clone(), mode: record.mode })
+            }
             Some(_) => Ok(()),
         }
     }

@@ -295,6 +295,7 @@ fn histories_get_everywhere() {
         "Replayed(Reservation(Hold",
         "Replayed(Item",
         "Refused(InvalidRequest(FieldError",
+        "Refused(ModeMismatch",
         "Refused(UnknownItem(",
         "Refused(SalePaused(",
         "Refused(QuantityLimit",

@@ -25,7 +25,7 @@ use stockhold_domain::{
     CounterEffect, Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status,
     StockChange, StockCounters, Transition,
 };
-use stockhold_store::{ledger, unit_transitions};
+use stockhold_store::{StartProgress, ledger, unit_transitions};
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -158,7 +158,8 @@ impl IndexView {
         index_units::load(&snapshot, view.state.units, |item, units| {
             view.units.entry(item).or_default().add(units);
         })?;
-        let mut active = segments::load(&snapshot, view.state.active.stored, &keys)?;
+        let mut active =
+            segments::load(&snapshot, view.state.active.stored, &keys, &StartProgress::default())?;
         let active = active.take_holds(view.state.active)?;
         let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
         let mut closed = Map::default();

@@ -7,7 +7,6 @@ use crate::index::Index;
 use crate::index::checksum::row_sum;
 use crate::index::chunk::Chunk;
 use crate::index::filter::BloomFilter;
-use crate::index::item_key_interner::ItemKeyInterner;
 use crate::index::runs;
 use crate::index::units::UnitChange;
 use crate::log::Log;
@@ -229,7 +228,7 @@ fn an_item_that_the_index_took_in_the_middle_of_a_later_batch_adds_up() {
         })
     });
     let Transition::Stock { item: between, .. } = &first.transition else { panic!("{first:?}") };
-    let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
+    let mut index = Index::open_in_test(&copy.path().join(files::INDEX));
     let chunk = Chunk { items: vec![between.clone()], ..Chunk::default() };
     let at = (index.state.indexed, index.state.indexed_sum);
     index.write(&chunk, at, 0).unwrap();
@@ -395,8 +394,7 @@ fn what_the_index_has_otherwise_than_the_log_is_found() {
         let copy = shop.copy();
         // The index has wrong content for this batch.
         let at = append(copy.path(), Vec::new(), |_| ());
-        let (mut index, _) =
-            Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
+        let mut index = Index::open_in_test(&copy.path().join(files::INDEX));
         let mut chunk = Chunk::default();
         turn(&shop, &mut index, &mut chunk);
         index.write(&chunk, at, 0).unwrap();
@@ -404,7 +402,7 @@ fn what_the_index_has_otherwise_than_the_log_is_found() {
         expect(copy.path(), finding);
     }
     let copy = shop.copy();
-    let (mut index, _) = Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
+    let mut index = Index::open_in_test(&copy.path().join(files::INDEX));
     let at = (index.state.indexed + 3, index.state.indexed_sum);
     index.write(&Chunk::default(), at, 0).unwrap();
     expect(copy.path(), "the log ends at");
@@ -461,7 +459,7 @@ fn pages_that_no_request_asks_for_are_read_all_the_same() {
     let shop = Shop::new();
     let expect = |forge: &dyn Fn(&Index), finding: &str| {
         let copy = shop.copy();
-        let (index, _) = Index::open(&copy.path().join(files::INDEX), &ItemKeyInterner::default()).unwrap();
+        let index = Index::open_in_test(&copy.path().join(files::INDEX));
         forge(&index);
         drop(index);
         let error = verify(copy.path(), |_, _| ()).unwrap_err();
@@ -481,7 +479,7 @@ fn keys_that_were_forgotten_are_not_missed_and_those_that_were_not_are() {
     let shop = Shop::new();
     let copy = shop.copy();
     let file = copy.path().join(files::INDEX);
-    let (mut index, _) = Index::open(&file, &ItemKeyInterner::default()).unwrap();
+    let mut index = Index::open_in_test(&file);
     assert_eq!(index.state.dropped_before, Instant::default());
     let keys = runs::count::<crate::index::keys::KeyRuns>(&index.db);
     assert!(keys > 100, "{keys}");
@@ -490,7 +488,7 @@ fn keys_that_were_forgotten_are_not_missed_and_those_that_were_not_are() {
     assert_eq!(recount(copy.path()).findings, Vec::<String>::new());
     drop(index);
     // Without the time of dropped keys, the keys are missing.
-    let (mut index, _) = Index::open(&file, &ItemKeyInterner::default()).unwrap();
+    let mut index = Index::open_in_test(&file);
     assert!(index.state.dropped_before > Instant::default(), "it is kept");
     index.state.dropped_before = Instant::default();
     let at = (index.state.indexed, index.state.indexed_sum);

@@ -277,7 +277,7 @@ fn locations_are_apart_on_every_inventory_route() {
 #[test]
 fn pages_and_heads() {
     /// What a server of this version can answer with.
-    const REASONS: [&str; 25] = [
+    const REASONS: [&str; 27] = [
         "invalid_request",
         "forbidden",
         "unknown_item",
@@ -299,6 +299,8 @@ fn pages_and_heads() {
         "unsupported_media_type",
         "idempotency_mismatch",
         "quantity_limit",
+        "mode_mismatch",
+        "headers_too_large",
         "internal",
         "overloaded",
         "unavailable",

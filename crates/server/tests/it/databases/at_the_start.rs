@@ -1,7 +1,12 @@
 //! Databases that a server can't start on: it says why and what to do, and never says the password.
 
 use super::{Database, PASSWORD};
-use crate::support::{Server, free_port, said, stockhold, text};
+use crate::support::{Server, free_port, said, stockhold, text, wait_for};
+use serde_json::json;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 
 /// Runs a command that has to end by itself with this exit code: what it said.
 fn refused(arguments: &[&str], url: &str, code: i32) -> String {
@@ -99,4 +104,71 @@ pub(super) fn a_newer_schema_is_left_alone<D: Database>(database: &mut D) {
             "{told}"
         );
     }
+}
+
+/// A port in front of a database that passes nothing on until it is opened. Connections wait meanwhile, as they do for a database
+/// that does not answer.
+struct Gate {
+    port: u16,
+    open: Sender<()>,
+}
+
+impl Gate {
+    fn before(database: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (open, opened) = channel();
+        // Ends with the process of the tests.
+        thread::spawn(move || pass_on(&listener, &opened, database));
+        Self { port, open }
+    }
+}
+
+fn pass_on(listener: &TcpListener, opened: &Receiver<()>, database: u16) {
+    if opened.recv().is_err() {
+        return;
+    }
+    for client in listener.incoming().flatten() {
+        let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, database)) else { continue };
+        for (mut from, mut to) in [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))]
+            .map(|(a, b)| (a.unwrap(), b.unwrap()))
+        {
+            thread::spawn(move || {
+                // What ends a connection at one end ends it at the other one.
+                let _ = io::copy(&mut from, &mut to);
+                let _ = to.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    }
+}
+
+pub(super) fn a_start_that_waits_for_the_database_says_so<D: Database>(database: &mut D) {
+    let gate = Gate::before(database.port());
+    let url = database.url().replace(&format!(":{}/", database.port()), &format!(":{}/", gate.port));
+    let server = Server::starting_over(&url);
+    let waits = json!({ "started": false, "step": "connect_to_database", "done": 0 });
+    wait_for("the step", || {
+        let (status, body) = server.startup();
+        assert_eq!(status, 503, "{body}");
+        (body == waits).then_some(())
+    });
+    assert_eq!(server.admin("/livez"), Some((200, "ok\n".to_owned())));
+    let (status, body) = server.admin("/readyz").unwrap();
+    assert!(status == 503 && body.contains("is starting"), "{status} {body}");
+    assert!(server.metrics().contains("stockhold_info{"));
+
+    gate.open.send(()).unwrap();
+    server.wait_until_ready();
+    assert_eq!(server.startup(), (200, json!({ "started": true })));
+    assert!(server.metrics().contains("\nstockhold_start_seconds "));
+}
+
+pub(super) fn a_start_that_waits_for_the_database_ends_when_it_is_told<D: Database>(database: &mut D) {
+    let gate = Gate::before(database.port());
+    let url = database.url().replace(&format!(":{}/", database.port()), &format!(":{}/", gate.port));
+    let mut server = Server::starting_over(&url);
+    assert_eq!(server.startup().0, 503);
+    // A database that does not answer in time would end it with 1.
+    assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
+    assert!(server.log().contains("SIGTERM during the start"), "{}", server.log());
 }

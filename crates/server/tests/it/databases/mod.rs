@@ -259,7 +259,9 @@ for_every_database! {
         who_may_not_make_the_schema_is_told_what_to_do
         a_read_only_server_is_no_store
         nobody_there_is_said_with_the_place
-        a_newer_schema_is_left_alone;
+        a_newer_schema_is_left_alone
+        a_start_that_waits_for_the_database_says_so
+        a_start_that_waits_for_the_database_ends_when_it_is_told;
     database_errors:
         a_server_that_restarts_under_load_loses_nothing_that_was_answered
         a_server_that_becomes_read_only_is_waited_for

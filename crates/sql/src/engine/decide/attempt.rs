@@ -187,6 +187,7 @@ pub(crate) async fn commit<S: Session>(
     match committed {
         Ok(Ok(CommitOutcome::Durable)) => {
             crate::engine::meters::committed(begun.elapsed());
+            limits.closed.count(changes.events);
             Ok(())
         }
         Ok(Ok(CommitOutcome::InDoubt(why))) => Err(AttemptError::OutcomeUnknown(why)),

@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::hash::RandomState;
 use std::sync::Arc;
 use stockhold_domain::Envelope;
-use stockhold_store::{Answer, Failure, Job, Request};
+use stockhold_store::{Answer, ClosedReservationCounters, Failure, Job, Request};
 use tokio::task::{Id, JoinSet};
 
 /// Connections that batches leave free for reads and periodic jobs.
@@ -138,6 +138,7 @@ impl<D: Dialect> Dispatcher<D> {
             rules: options.rules.clone(),
             batch_deadline: options.batch_deadline,
             commit_deadline: options.commit_deadline,
+            closed: ClosedReservationCounters::default(),
         });
         Ok(Self {
             dialect: Arc::new(dialect),

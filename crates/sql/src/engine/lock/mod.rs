@@ -8,6 +8,7 @@ use core::future::Future;
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use stockhold_domain::{Command, HoldLimits, ItemKey, Mode, RequestedLine, Resource, footprint};
+use stockhold_store::ClosedReservationCounters;
 
 /// Limits and settings of an attempt.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct AttemptLimits {
     pub(crate) batch_deadline: Duration,
     /// The deadline of the commit.
     pub(crate) commit_deadline: Duration,
+    /// Count what commits close.
+    pub(crate) closed: ClosedReservationCounters,
 }
 
 /// Why an attempt ended without an outcome. Except for `OutcomeUnknown`, nothing was committed.
