@@ -267,6 +267,7 @@ impl BenchReport {
 }
 
 impl Display for BenchReport {
+    #[expect(clippy::too_many_lines, reason = "one line of the report after the other")]
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (&self.version, &self.store, &self.durability, &self.durability_unknown) {
             (Some(version), Some(store), Some(durability), _) => {

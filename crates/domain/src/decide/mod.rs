@@ -116,11 +116,11 @@ fn known_key<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>
                 .ok_or(DecideError::InvariantViolated("a key refers to a reservation that does not exist"))?;
             Reply::Reservation(hold.clone())
         }
-        // Whatever has become of the name since.
+        // The item may have been created again since.
         KeyTarget::Item(_) if matches!(envelope.command, Command::DeleteItem(_)) => Reply::ItemDeleted,
         KeyTarget::Item(key) => match state.item(key)? {
             Some(item) => Reply::Item { item: item.clone(), created: false },
-            // It was deleted since: there is nothing that the key could show again.
+            // It was deleted since, so there is nothing to show.
             None => return Ok(Some(Outcome::Refused(Rejection::UnknownItem(vec![key.clone()])))),
         },
     };

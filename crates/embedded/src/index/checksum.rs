@@ -31,7 +31,9 @@ pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
 /// The checksum of a row whose key and data are in several parts.
 pub(crate) fn row_sum_of(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    parts.iter().for_each(|part| hasher.update(part));
+    for part in parts {
+        hasher.update(part);
+    }
     hasher.finalize()
 }
 

@@ -10,29 +10,25 @@ use stockhold_api::openapi;
 const HTML: &str = "text/html; charset=utf-8";
 
 /// 200 and the OpenAPI document. `accepted` is the request's `Accept-Encoding`.
-pub(super) fn openapi(accepted: Option<&[u8]>) -> Reply {
+pub(super) fn openapi(accepts_gzip: bool) -> Reply {
     static COMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| gzip(openapi::text()));
-    document(openapi::text(), openapi::CONTENT_TYPE, &COMPRESSED, accepted)
+    document(openapi::text(), openapi::CONTENT_TYPE, &COMPRESSED, accepts_gzip)
 }
 
 /// 200 and the page for people.
-pub(super) fn docs(accepted: Option<&[u8]>) -> Reply {
+pub(super) fn docs(accepts_gzip: bool) -> Reply {
     static COMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| gzip(openapi::docs_html()));
-    document(openapi::docs_html(), HTML, &COMPRESSED, accepted)
+    document(openapi::docs_html(), HTML, &COMPRESSED, accepts_gzip)
 }
 
 fn document(
     text: &'static str,
     kind: &'static str,
     compressed: &'static LazyLock<Vec<u8>>,
-    accepted: Option<&[u8]>,
+    accepts_gzip: bool,
 ) -> Reply {
-    let reply = if accepted.is_some_and(accepts_gzip) {
-        reply::compressed(compressed, kind)
-    } else {
-        reply::page(text, kind)
-    };
-    // Caches must not give the compressed form to somebody else.
+    let reply = if accepts_gzip { reply::compressed(compressed, kind) } else { reply::page(text, kind) };
+    // Caches must not give the compressed form to other clients.
     Reply { extra: Some(("vary", "accept-encoding".into())), ..reply }
 }
 
@@ -44,7 +40,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 /// Whether a value of `Accept-Encoding` takes gzip (RFC 9110, section 12.5.3).
-fn accepts_gzip(value: &[u8]) -> bool {
+pub(super) fn accepts_gzip(value: &[u8]) -> bool {
     let mut any = false;
     for item in value.split(|byte| *byte == b',') {
         let mut parts = item.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);

@@ -1,6 +1,7 @@
 //! Recognizes plain requests, and finds their parts in the bytes that were read. A request that is in any way
 //! ambiguous is not plain.
 
+use super::document::accepts_gzip;
 use super::request_head::{RequestHead, SingleHeader};
 use super::route::Route;
 use std::ops::Range;
@@ -134,7 +135,7 @@ impl PlainRequest {
             if_none_match: once(&self.if_none_match),
             traceparent: self.traceparent.as_ref().and_then(text),
             host: once(&self.host),
-            accept_encoding: self.accept_encoding.as_ref().map(part),
+            accepts_gzip: self.accept_encoding.as_ref().is_some_and(|range| accepts_gzip(part(range))),
             origin: once(&self.origin),
             last_event_id: SingleHeader::Absent,
             needs_host: true,

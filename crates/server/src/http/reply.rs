@@ -140,7 +140,7 @@ fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
             json(|out| encode::added(out, item, *added, *unchanged))
         }
         (Made::Sale { paused }, _) => json(|out| {
-            encode::sale(out, &encode::SaleState { paused: *paused, ..encode::SaleState::default() })
+            encode::sale(out, &encode::SaleState { paused: *paused, ..encode::SaleState::default() });
         }),
     }
 }

@@ -1,5 +1,6 @@
 //! The parts of a request's head that the answer depends on. Both paths fill it, so both give the same answers.
 
+use super::document::accepts_gzip;
 use stockhold_api::decode::Invalid;
 use stockhold_domain::{Instant, Label, RequestId, Trace};
 
@@ -15,12 +16,12 @@ pub(super) struct RequestHead<'a> {
     pub(super) if_none_match: SingleHeader<'a>,
     pub(super) traceparent: Option<&'a str>,
     pub(super) host: SingleHeader<'a>,
-    /// Of several, the last one counts.
-    pub(super) accept_encoding: Option<&'a [u8]>,
     pub(super) origin: SingleHeader<'a>,
     pub(super) last_event_id: SingleHeader<'a>,
     /// Whether exactly one `Host` header is required, as in HTTP/1.1 (RFC 9112, 3.2).
     pub(super) needs_host: bool,
+    /// Whether the last `Accept-Encoding` header allows gzip.
+    pub(super) accepts_gzip: bool,
     /// The time when it was read. The clock is read once for each request.
     pub(super) now: Instant,
 }
@@ -67,7 +68,7 @@ impl<'a> RequestHead<'a> {
         } else if name.eq_ignore_ascii_case("traceparent") {
             self.traceparent = text();
         } else if name.eq_ignore_ascii_case("accept-encoding") {
-            self.accept_encoding = Some(value);
+            self.accepts_gzip = accepts_gzip(value);
         } else if name.eq_ignore_ascii_case("host") {
             self.host.add(value);
         } else if name.eq_ignore_ascii_case("origin") {

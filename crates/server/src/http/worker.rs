@@ -147,6 +147,7 @@ impl Worker {
         if budget.grow(bytes) { Ok(budget) } else { Err(RequestError::from_store(&Failure::Overloaded)) }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each route")]
     async fn serve(
         self: &Rc<Self>,
         route: Route<'_>,
@@ -254,8 +255,8 @@ impl Worker {
                 Some(reason) => Ok(reply::page(page_html(reason), HTML)),
                 None => Err(Problem::unknown_route(&format!("/problems/{name}")).into()),
             },
-            RouteId::GetOpenApi => Ok(document::openapi(head.accept_encoding)),
-            RouteId::GetDocs => Ok(document::docs(head.accept_encoding)),
+            RouteId::GetOpenApi => Ok(document::openapi(head.accepts_gzip)),
+            RouteId::GetDocs => Ok(document::docs(head.accepts_gzip)),
             RouteId::GetIndex => Ok(reply::page(INDEX, "text/plain; charset=utf-8")),
         }
     }

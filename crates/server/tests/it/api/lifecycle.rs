@@ -213,6 +213,8 @@ fn verify_on_a_directory() {
 }
 
 #[test]
+#[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
+#[expect(clippy::too_many_lines, reason = "one request after the other")]
 fn the_admin_listener() {
     let server = Server::start();
     server.stock("s3cret-sku", 10);
