@@ -2,7 +2,7 @@
 
 use super::lists::{limit, starting_after};
 use super::operation::{Operation, in_query};
-use super::reservations::{at_location, example, example_at, sku};
+use super::reservations::{at_location, example, example_at, sku, sku_like};
 use super::samples::{at, item, label as made_label, written};
 use super::schema::label;
 use crate::encode;
@@ -12,7 +12,7 @@ use stockhold_domain::Scope;
 
 /// Those on items.
 pub(super) fn operations() -> Vec<Operation> {
-    vec![set(), one(), list(), adjust(), on_one(RouteId::DeleteItem), available()]
+    vec![set(), one(), list(), adjust(), delete(), available()]
 }
 
 /// A path under one item.
@@ -72,6 +72,7 @@ fn set() -> Operation {
                 json!({ "sku": "concert" }),
                 json!({ "mode": "units" }),
             ),
+            "mistake": example_at("A mistyped SKU", json!({ "sku": "shrit" }), json!({ "total_units": 1 })),
             "slots": example_at("Slots of a day", json!({ "sku": "room-1" }), json!({ "mode": "units" })),
             "cleared": example("Clear the item's own time to live", json!({
                 "total_units": 100, "default_ttl_seconds": null,
@@ -105,6 +106,10 @@ fn adjust() -> Operation {
             "broken": example("Units left", json!({ "delta": -1, "reason": "broken" })),
         }))
         .responds(shown())
+}
+
+fn delete() -> Operation {
+    Operation::of(RouteId::DeleteItem).parameter(sku_like("shrit")).parameter(at_location())
 }
 
 /// Those on the sale of items.

@@ -242,7 +242,12 @@ async fn send(caller: &RetryClient, request: &ApiRequest) -> Result<Raw, CallErr
         None => String::new(),
     };
     let tag = request.if_match.map(stockhold_api::encode::etag);
-    let headers: Vec<(&str, &str)> = tag.iter().map(|tag| ("if-match", tag.as_str())).collect();
+    // A request with a body has its key there.
+    let key = request.key.as_ref().filter(|_| request.body.is_none());
+    let key = key.map(|key| format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\"")));
+    let tag = tag.iter().map(|tag| ("if-match", tag.as_str()));
+    let headers: Vec<(&str, &str)> =
+        tag.chain(key.iter().map(|key| ("idempotency-key", key.as_str()))).collect();
     caller.send_with(request.method, &request.path, &headers, body.as_bytes()).await
 }
 

@@ -249,7 +249,8 @@ fn stock_that_is_promised_or_was_changed() {
     let first = server.item("tea")["version"].as_u64().unwrap();
     let in_use = json!({ "confirmed_sold": 2, "held_units": 3, "unit_count": 0 });
     check(wire, &Call::delete("/v1/inventory/tea"), 409, "item_in_use", &in_use);
-    check(wire, &Call::delete("/v1/inventory/none"), 404, "unknown_item", &json!({}));
+    let none = json!({ "items": [{ "sku": "none", "location": "default" }] });
+    check(wire, &Call::delete("/v1/inventory/none"), 404, "unknown_item", &none);
     for call in [set(9), adjust(-1)] {
         check(
             wire,

@@ -227,5 +227,20 @@ fn every_command(store: &dyn Store, maker: &mut Maker, name: &str) -> Traces {
     run(store, maker.wrap(maker::pause(&Scope::Item(c.clone())))).unwrap();
     let place = Scope::Location(maker.location("elsewhere"));
     run(store, maker.wrap(maker::pause(&place))).unwrap();
+    // One item is deleted for good, and one is made again; one that had a unit with an id goes as well.
+    let hall = maker.item(&format!("{name}hall"));
+    let [gone, again] = ["gone", "again"].map(|n| stock(store, maker, &format!("{name}{n}"), 9));
+    for command in [
+        maker::create_unit_item(&hall),
+        maker::add_units(&hall, maker::row("stalls", "A", &["a"])),
+        maker::retire(&hall, "a"),
+        maker::delete(&hall),
+        maker::delete(&gone),
+        maker::delete(&again),
+        maker::set_stock(&again, 4),
+    ] {
+        let told = run(store, maker.wrap(command));
+        assert!(matches!(told, Ok(Outcome::Done(_))), "{told:?}");
+    }
     Traces { items, active, confirmed, returned, cancelled }
 }

@@ -25,7 +25,7 @@ pub(super) fn whatever_callers_did_adds_up<S: Shop>(shop: &mut S) {
     let mut maker = Maker::new(62, "traces-");
     every_command(&*stores[0], &mut maker, "");
     let verdict = adds_up(shop);
-    assert_eq!((verdict.items, verdict.archived), (9, 0));
+    assert_eq!((verdict.items, verdict.archived), (10, 0));
     assert!(verdict.batches > 20 && verdict.events > verdict.batches && verdict.keys > 20, "{verdict:?}");
     assert!(verdict.reservations.iter().take(3).all(|count| *count > 0), "{verdict:?}");
     let newest = super::newest(&*stores[0]);
