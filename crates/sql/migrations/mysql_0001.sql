@@ -6,7 +6,7 @@
 -- transactional, and what was cut off is begun again.
 
 -- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
--- changes, and the columns that change have a fixed size, so an update is made in place. Kept for good.
+-- changes, and the columns that change have a fixed size, so an update is made in place. Removed with its item only.
 CREATE TABLE IF NOT EXISTS stockhold_items (
     location VARBINARY(128) NOT NULL,
     sku VARBINARY(128) NOT NULL,
@@ -137,7 +137,7 @@ CREATE TABLE IF NOT EXISTS stockhold_archived (
 INSERT IGNORE INTO stockhold_archived (one, position, at) VALUES (1, 0, 0);
 
 -- The items as the archived events left them, and the units that archived reservations have sold.
--- Kept for good.
+-- Removed with its item only.
 CREATE TABLE IF NOT EXISTS stockhold_archived_items (
     location VARBINARY(128) NOT NULL,
     sku VARBINARY(128) NOT NULL,
@@ -182,7 +182,7 @@ CREATE TABLE IF NOT EXISTS stockhold_units (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- What an item's units and its active reservations come to, in shards: instances add to different shards, so that they seldom wait
--- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Kept for good.
+-- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Removed with its item only.
 CREATE TABLE IF NOT EXISTS stockhold_unit_counters (
     location VARBINARY(128) NOT NULL,
     sku VARBINARY(128) NOT NULL,

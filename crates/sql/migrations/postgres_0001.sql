@@ -3,7 +3,7 @@
 -- rules, never rules: one that fires is a bug. There are no foreign keys: the rules guarantee the references at a lower cost on the hot path.
 
 -- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
--- changes, and room is left on the page, so an update writes one row version and no index. Kept for good.
+-- changes, and room is left on the page, so an update writes one row version and no index. Removed with its item only.
 CREATE TABLE stockhold.items (
     bucket smallint NOT NULL,
     location text COLLATE "C" NOT NULL,
@@ -146,7 +146,7 @@ CREATE TABLE stockhold.archived (
 INSERT INTO stockhold.archived (position, at) VALUES (0, 0);
 
 -- The items as the archived events left them, and the units that archived reservations have sold.
--- Kept for good.
+-- Removed with its item only.
 CREATE TABLE stockhold.archived_items (
     bucket smallint NOT NULL,
     location text COLLATE "C" NOT NULL,
@@ -195,7 +195,7 @@ CREATE TABLE stockhold.units (
 CREATE INDEX units_in_order ON stockhold.units (status, bucket, location, sku, position, id);
 
 -- What an item's units and its active reservations come to, in shards: instances add to different shards, so that they seldom wait
--- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Kept for good.
+-- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Removed with its item only.
 CREATE TABLE stockhold.unit_counters (
     bucket smallint NOT NULL,
     location text COLLATE "C" NOT NULL,

@@ -59,8 +59,8 @@ const DELETE_ITEMS: Bulk<Step> = Bulk {
 const DELETE_FIGURES: Bulk<Step> = Bulk {
     between: " UNION ALL SELECT ",
     ..write(
-        "DELETE stockhold_unit_figures FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
-        ") AS gone STRAIGHT_JOIN stockhold_unit_figures FORCE INDEX (PRIMARY) USING (location,sku)",
+        "DELETE stockhold_unit_counters FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
+        ") AS gone STRAIGHT_JOIN stockhold_unit_counters FORCE INDEX (PRIMARY) USING (location,sku)",
         None,
     )
 };

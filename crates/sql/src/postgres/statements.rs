@@ -432,7 +432,7 @@ statements! {
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     delete_figures: "
-        DELETE FROM stockhold.unit_figures f
+        DELETE FROM stockhold.unit_counters f
         USING unnest($1::smallint[], $2::text[], $3::text[]) AS o (bucket, location, sku)
         WHERE f.bucket = o.bucket AND f.location = o.location AND f.sku = o.sku";
     delete_lines: "
