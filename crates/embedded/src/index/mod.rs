@@ -14,7 +14,7 @@ pub(crate) mod segments;
 pub(crate) mod throttle;
 pub(crate) mod units;
 
-use self::checksum::{TableTotals, check_totals, row_sum, row_sum_of};
+use self::checksum::{TableTotals, check_neighbours, check_totals, row_sum, row_sum_of};
 use self::chunk::Chunk;
 use self::item_key_interner::ItemKeyInterner;
 use self::keys::KeyRuns;
@@ -27,7 +27,7 @@ use crate::error::OpenError;
 #[cfg(feature = "faults")]
 use crate::log::injected_error;
 use crate::log::{check_format, open_reader, open_sqlite};
-use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, ReservationId, Settings};
@@ -573,30 +573,6 @@ pub(crate) fn find_closed_hold(
             Ok((None, as_of))
         }
     }
-}
-
-/// Checks the rows on both sides of the place of an absent row. A row whose key was damaged is not found by its key,
-/// but it stands there.
-pub(crate) fn check_neighbours(
-    db: &Connection,
-    queries: &[&str],
-    place: &[&dyn ToSql],
-) -> Result<(), IndexError> {
-    for query in queries {
-        let row = db
-            .prepare_cached(query)?
-            .query_row(place, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .optional()?;
-        if let Some((key, data, sum)) = row {
-            let (key, data): (Vec<u8>, Vec<u8>) = (key, data);
-            if row_sum(&key, &data) != sum {
-                return Err(IndexError::Damaged(
-                    "the checksum of a row beside the one looked for does not fit".to_owned(),
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Finds a used key. Also returns the batch up to which the index was complete.
