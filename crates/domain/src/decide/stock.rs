@@ -2,9 +2,9 @@
 
 use super::hold::expire;
 use super::{CommandContext, DecideError, add, next_sequence};
-use crate::command::{AdjustStock, DeleteItem, SetSale, SetStock};
+use crate::command::{AdjustStock, DeleteItem, Precondition, SetSale, SetStock};
 use crate::event::{KeyTarget, StockChange, Transition};
-use crate::item::{Item, Mode, Settings, StockCounters};
+use crate::item::{Item, ItemKey, Mode, Settings, StockCounters};
 use crate::limits::TOTAL_UNITS;
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
@@ -24,13 +24,10 @@ pub(super) fn set<S: State>(
         let detail = format!("must be at most {TOTAL_UNITS}");
         return Ok(Outcome::Refused(Rejection::invalid("/total_units", detail)));
     }
-    let before = context.state.item(&command.item)?.cloned();
-    if let Some(expected) = &command.expected {
-        let version = before.as_ref().map(|item| item.version);
-        if !expected.is_met(version) {
-            return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
-        }
-    }
+    let before = match expected_item(context, &command.item, command.expected.as_ref())? {
+        Ok(before) => before,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
     let (mode, total) = match total(before.as_ref(), command) {
         Ok(figures) => figures,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
@@ -45,6 +42,30 @@ pub(super) fn set<S: State>(
     }
     let item = Item { settings: Arc::new(settings), ..before };
     changed(context, item, total, StockChange::Set, now)
+}
+
+/// The item that a command changes, if it exists, or the refusal of a precondition that it does not fulfil.
+fn expected_item<S: State>(
+    context: &CommandContext<'_, S>,
+    key: &ItemKey,
+    expected: Option<&Precondition>,
+) -> Result<Result<Option<Item>, Rejection>, DecideError> {
+    let item = context.state.item(key)?;
+    let version = item.map(|item| item.version);
+    Ok(match expected {
+        Some(expected) if !expected.is_met(version) => Err(Rejection::PreconditionFailed { version }),
+        _ => Ok(item.cloned()),
+    })
+}
+
+/// Like [`expected_item`], for commands that need an existing item.
+fn existing_item<S: State>(
+    context: &CommandContext<'_, S>,
+    key: &ItemKey,
+    expected: Option<&Precondition>,
+) -> Result<Result<Item, Rejection>, DecideError> {
+    let found = expected_item(context, key, expected)?;
+    Ok(found.and_then(|item| item.ok_or_else(|| Rejection::UnknownItem(vec![key.clone()]))))
 }
 
 /// The mode, which never changes, and the total that the command asks for.
@@ -115,15 +136,9 @@ pub(super) fn adjust<S: State>(
     command: &AdjustStock,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
-    let before = context.state.item(&command.item)?.cloned();
-    if let Some(expected) = &command.expected {
-        let version = before.as_ref().map(|item| item.version);
-        if !expected.is_met(version) {
-            return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
-        }
-    }
-    let Some(before) = before else {
-        return Ok(Outcome::Refused(Rejection::UnknownItem(vec![command.item.clone()])));
+    let before = match existing_item(context, &command.item, command.expected.as_ref())? {
+        Ok(before) => before,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
     if before.mode == Mode::Units {
         return Ok(Outcome::Refused(Rejection::ModeMismatch { item: before.key, mode: before.mode }));
@@ -154,15 +169,9 @@ pub(super) fn delete<S: State>(
     command: &DeleteItem,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
-    let before = context.state.item(&command.item)?.cloned();
-    if let Some(expected) = &command.expected {
-        let version = before.as_ref().map(|item| item.version);
-        if !expected.is_met(version) {
-            return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
-        }
-    }
-    let Some(mut item) = before else {
-        return Ok(Outcome::Refused(Rejection::UnknownItem(vec![command.item.clone()])));
+    let mut item = match existing_item(context, &command.item, command.expected.as_ref())? {
+        Ok(item) => item,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
     while item.figures.held > 0 {
         let at = now.max(item.figures.at);
