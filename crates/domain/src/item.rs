@@ -150,7 +150,7 @@ pub struct Item {
 
 impl Item {
     /// The version of an item that is created at this instant: its microseconds since 1970. An item that is deleted and
-    /// created again has a higher version than it ever had, so no caller confuses the two.
+    /// created again has a higher version than it ever had, if time has passed. Two items at one instant have the same version.
     pub fn first_version(created_at: Instant) -> u64 {
         u64::try_from(created_at.micros()).unwrap_or_default().max(1)
     }

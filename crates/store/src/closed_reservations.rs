@@ -9,7 +9,7 @@ const UNITS: &str = "stockhold_units_closed_total";
 /// The outcomes are the statuses of a closed reservation.
 const OUTCOMES: [&str; 3] = ["confirmed", "cancelled", "expired"];
 
-/// See the module.
+/// Counters of closed reservations and of their units, by outcome.
 #[derive(Clone, Debug)]
 pub struct ClosedReservationCounters {
     /// In the order of the outcomes.

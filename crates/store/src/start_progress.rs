@@ -70,7 +70,7 @@ pub struct StartStatus {
     pub total: Option<u64>,
 }
 
-/// See the module. Clones share the progress.
+/// The progress of a start. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct StartProgress(Arc<Counts>);
 

@@ -1,4 +1,4 @@
-//! The long documents of the API, compressed for whoever takes that. Each is compressed once, when it is first asked for.
+//! The long documents of the API, compressed for clients that accept gzip. Each is compressed once, at the first request for it.
 
 use super::reply::{self, Reply};
 use flate2::Compression;

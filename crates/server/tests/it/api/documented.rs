@@ -20,7 +20,7 @@ fn it_is_served_and_so_is_its_page() {
 
 /// On the path for plain requests, and, with `Connection: close`, on the other one.
 #[test]
-fn it_is_compressed_for_whoever_takes_that() {
+fn documents_are_compressed_for_clients_that_accept_gzip() {
     let server = Server::start();
     for (path, text) in [("/openapi.json", openapi::text()), ("/docs", openapi::docs_html())] {
         for connection in ["keep-alive", "close"] {
