@@ -4,7 +4,7 @@
 use super::Stock;
 use super::known_reservation::{KnownReservation, ReservationState, millis};
 use super::op::{Op, Reserve, own_item};
-use crate::clock::wall_millis;
+use crate::clock::{time_may_stand_still, wall_millis};
 use crate::http::{Answer, Connection, Request};
 use crate::rng::Rng;
 use crate::{Outcome, fail};
@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// What may happen besides answers and a server that goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,12 +135,6 @@ impl Counts {
         let kept = self.reserved + self.baskets + self.confirmed + self.extended;
         kept + self.released + self.returned + self.adjusted + self.made + self.deleted
     }
-}
-
-/// Microseconds since 1970.
-fn micros_of_the_wall_clock() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Client {
@@ -433,9 +427,8 @@ impl Client {
             Op::Make { total } if answer.status == 201 || (retry && answer.status == 200) => {
                 self.counts.made += 1;
                 let version = answer.json()["version"].as_u64().unwrap_or_default();
-                // Versions begin with the server's time. It stands still while it is ahead of the wall clock, and rises otherwise.
-                let stands_still = version > micros_of_the_wall_clock();
-                if version < self.own.0 || (version == self.own.0 && !stands_still) {
+                // Versions begin with the server's time, which never goes back.
+                if version < self.own.0 || (version == self.own.0 && !time_may_stand_still()) {
                     return Err(format!("an item that was made again follows version {}", self.own.0));
                 }
                 self.own = (version, Some(total));
