@@ -30,11 +30,13 @@ pub enum CommandKind {
     SetSale,
     /// See [`Command::Sweep`].
     Sweep,
+    /// See [`Command::SetRecord`].
+    SetRecord,
 }
 
 impl CommandKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Reserve,
         Self::Confirm,
         Self::Release,
@@ -46,6 +48,7 @@ impl CommandKind {
         Self::RetireUnit,
         Self::SetSale,
         Self::Sweep,
+        Self::SetRecord,
     ];
 
     /// The name in metrics and in the scope of idempotency keys.
@@ -62,6 +65,7 @@ impl CommandKind {
             Self::RetireUnit => "retire_unit",
             Self::SetSale => "set_sale",
             Self::Sweep => "sweep",
+            Self::SetRecord => "set_record",
         }
     }
 
@@ -73,7 +77,8 @@ impl CommandKind {
             | Self::Release
             | Self::Extend
             | Self::Return
-            | Self::AdjustStock => true,
+            | Self::AdjustStock
+            | Self::SetRecord => true,
             Self::SetStock | Self::AddUnits | Self::RetireUnit | Self::SetSale | Self::Sweep => false,
         }
     }
@@ -94,6 +99,7 @@ impl Command {
             Self::RetireUnit(_) => CommandKind::RetireUnit,
             Self::SetSale(_) => CommandKind::SetSale,
             Self::Sweep => CommandKind::Sweep,
+            Self::SetRecord(_) => CommandKind::SetRecord,
         }
     }
 
@@ -110,7 +116,8 @@ impl Command {
             | Self::AddUnits(_)
             | Self::RetireUnit(_)
             | Self::SetSale(_)
-            | Self::Sweep => None,
+            | Self::Sweep
+            | Self::SetRecord(_) => None,
         }
     }
 
@@ -130,7 +137,8 @@ impl Command {
             | Self::Release(_)
             | Self::Extend(_)
             | Self::Return(_)
-            | Self::Sweep => None,
+            | Self::Sweep
+            | Self::SetRecord(_) => None,
         }
     }
 }

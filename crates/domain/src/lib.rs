@@ -5,7 +5,7 @@
 //! is `no_std` and has no dependencies, which is how the compiler proves it.
 //!
 //! Reading order: the words ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), the things ([`Item`],
-//! [`Hold`], [`Unit`]), what is asked ([`Command`]) and answered ([`Outcome`], [`Rejection`]), what happened ([`Event`]),
+//! [`Hold`], [`Unit`], [`Record`]), what is asked ([`Command`]) and answered ([`Outcome`], [`Rejection`]), what happened ([`Event`]),
 //! how the rules see the world ([`Pool`], [`State`]), the rules ([`decide`]).
 #![no_std]
 
@@ -20,6 +20,7 @@ mod id;
 
 mod hold;
 mod item;
+mod record;
 mod unit;
 
 mod unit_selection;
@@ -40,7 +41,7 @@ mod decide;
 pub use command::{
     AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Extend, Fulfilment, GeneratedIds,
     IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve, RetireUnit,
-    Return, ReturnSelection, SetSale, SetStock, Trace,
+    Return, ReturnSelection, SetRecord, SetSale, SetStock, Trace,
 };
 pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};
@@ -52,6 +53,7 @@ pub use label::{Label, LabelError};
 pub use limits::HoldLimits;
 pub use outcome::{Outcome, Reply};
 pub use pool::{Pool, SeatStates, moved};
+pub use record::{Record, RecordChange, RecordKey, RecordKind, RecordValue, RecordValueError};
 pub use rejection::{FieldError, Rejection, Shortage, UnavailableUnits};
 pub use state::{Lookup, NotLoaded, Resource, Scope, State};
 pub use time::{Instant, Seconds, SecondsError};

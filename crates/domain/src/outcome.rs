@@ -2,6 +2,7 @@
 
 use crate::hold::Hold;
 use crate::item::Item;
+use crate::record::Record;
 use crate::rejection::Rejection;
 
 /// What became of a command.
@@ -48,4 +49,6 @@ pub enum Reply {
         /// By this command.
         expired: u32,
     },
+    /// The record as it is now, which has no value when it is deleted.
+    Record(Record),
 }

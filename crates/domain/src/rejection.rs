@@ -105,6 +105,11 @@ pub enum Rejection {
         /// Its version; absent when there is no such item.
         version: Option<u64>,
     },
+    /// The record is not at the version that was expected.
+    RecordChanged {
+        /// Its version; 0 when there is no such record.
+        version: u64,
+    },
 }
 
 /// What is wrong with one field.

@@ -2,6 +2,7 @@
 
 mod footprint;
 mod hold;
+mod record;
 mod reserve;
 mod returns;
 mod stock;
@@ -97,6 +98,7 @@ pub fn decide<S: State>(
         Command::RetireUnit(retire) => units::retire(&mut context, retire, now),
         Command::SetSale(set) => stock::set_sale(&mut context, set, now),
         Command::Sweep => hold::sweep(&mut context, now),
+        Command::SetRecord(set) => record::set(&mut context, set, now),
     }
 }
 
@@ -119,6 +121,12 @@ fn known_key<S: State>(state: &S, key: Option<IdempotencyKey>) -> Result<Option<
                 .item(key)?
                 .ok_or(DecideError::InvariantViolated("a key refers to an item that does not exist"))?;
             Reply::Item { item: item.clone(), created: false }
+        }
+        KeyTarget::Record(key) => {
+            let record = state
+                .record(key)?
+                .ok_or(DecideError::InvariantViolated("a key refers to a record that does not exist"))?;
+            Reply::Record(record.clone())
         }
     };
     Ok(Some(Outcome::Replayed(reply)))
