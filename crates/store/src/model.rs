@@ -11,6 +11,7 @@ mod audit;
 mod find;
 mod holds;
 mod naive_state;
+mod records;
 mod stock;
 mod units;
 
@@ -51,12 +52,21 @@ pub struct Model {
     holds: Vec<Hold>,
     used: Vec<(KeyHash, Fingerprint, KeyTarget)>,
     paused: Vec<Scope>,
+    /// The records of the service, deleted ones included.
+    service_records: Vec<stockhold_domain::Record>,
 }
 
 impl Model {
     /// An empty shop.
     pub fn new(rules: HoldLimits) -> Self {
-        Self { rules, records: Vec::new(), holds: Vec::new(), used: Vec::new(), paused: Vec::new() }
+        Self {
+            rules,
+            records: Vec::new(),
+            holds: Vec::new(),
+            used: Vec::new(),
+            paused: Vec::new(),
+            service_records: Vec::new(),
+        }
     }
 
     /// What a store answers to this command. Never [`Outcome::Later`]: a store runs such a command again by itself.
@@ -85,6 +95,7 @@ impl Model {
                 let target = match &reply {
                     Reply::Reservation(hold) => Some(KeyTarget::Reservation(hold.id)),
                     Reply::Item { item, .. } => Some(KeyTarget::Item(item.key.clone())),
+                    Reply::Record(record) => Some(KeyTarget::Record(record.key.clone())),
                     Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => None,
                 };
                 if let (Some(key), Some(target)) = (key, target) {
@@ -160,6 +171,7 @@ impl Model {
             Command::RetireUnit(retire) => self.retire_unit(retire, now),
             Command::SetSale(sale) => self.set_sale(sale),
             Command::Sweep => Ok(self.sweep(now)),
+            Command::SetRecord(set) => self.set_record(set),
         }
     }
 
@@ -169,6 +181,7 @@ impl Model {
             KeyTarget::Item(key) => {
                 Reply::Item { item: self.item(key).expect("a kept item"), created: false }
             }
+            KeyTarget::Record(key) => Reply::Record(self.record_or_rest(key).expect("a kept record")),
         }
     }
 

@@ -5,8 +5,8 @@ use super::maker::{self, Maker, label, seconds};
 use super::random::Random;
 use stockhold_domain::{
     AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, Envelope, Extend, Fulfilment,
-    ItemKey, Label, NewUnit, Patch, Precondition, Release, ReservationId, Reserve, Return, Scope, SetSale,
-    SetStock, UnitSelection, limits,
+    ItemKey, Label, NewUnit, Patch, Precondition, RecordChange, RecordKey, RecordKind, RecordValue, Release,
+    ReservationId, Reserve, Return, Scope, SetRecord, SetSale, SetStock, UnitSelection, limits,
 };
 
 /// One command to be. Small numbers choose among what exists; see [`OpContext::envelope`].
@@ -143,6 +143,19 @@ pub enum Op {
         /// How many such requests ago.
         sent: u8,
     },
+    /// Put or delete a record.
+    SetRecord {
+        /// Which of a few records.
+        record: u8,
+        /// The version expected.
+        version: u8,
+        /// What its value begins with; deleted when left out.
+        value: Option<u8>,
+        /// Which change the event shows.
+        change: u8,
+        /// Which of a few keys.
+        key: Option<u8>,
+    },
 }
 
 /// Rows of the hall, and the most seats of one: few, so that buyers meet.
@@ -152,6 +165,10 @@ const SEATS: u8 = 6;
 const RECENT: usize = 12;
 /// Keys in use: so few that they meet.
 const KEYS: u8 = 6;
+/// Records of a history: so few that versions are met.
+const RECORDS: u8 = 4;
+/// Versions that a change of a record may expect: 0 to this less 1. A history gets no further with most records.
+const RECORD_VERSIONS: u8 = 4;
 /// One command in so many names a reservation that never was.
 const UNKNOWN: u8 = 31;
 
@@ -193,6 +210,16 @@ impl OpContext {
     /// Ids that reserves were sent with, whatever became of them.
     pub fn holds(&self) -> &[ReservationId] {
         &self.holds
+    }
+
+    /// Its records, those that do not exist included.
+    pub fn records(&self) -> Vec<RecordKey> {
+        (0..RECORDS).map(|record| self.record(record)).collect()
+    }
+
+    fn record(&self, record: u8) -> RecordKey {
+        let kind = if record.is_multiple_of(2) { RecordKind::ApiKey } else { RecordKind::SigningKey };
+        self.maker.record(kind, &format!("record-{}", record / 2))
     }
 
     /// Wraps a command that is no op.
@@ -312,6 +339,21 @@ impl OpContext {
                 let ids: Vec<&str> = ids.iter().map(Label::as_str).collect();
                 (maker::return_units(self.hold(*hold), &ids), *key)
             }
+            Op::SetRecord { record, version, value, change, key } => {
+                let bytes = |value: u8| vec![value; usize::from(value)];
+                let set = SetRecord {
+                    key: self.record(record % RECORDS),
+                    expected_version: u64::from(version % RECORD_VERSIONS),
+                    value: value.map(|value| RecordValue::new(&bytes(value)).expect("a short value")),
+                    change: match change % 4 {
+                        0 => RecordChange::Silent,
+                        1 => RecordChange::KeyCreated,
+                        2 => RecordChange::KeyRolled,
+                        _ => RecordChange::KeyRevoked,
+                    },
+                };
+                (Command::SetRecord(set), *key)
+            }
             Op::Sweep | Op::Retry { .. } => (Command::Sweep, None),
         }
     }
@@ -412,7 +454,7 @@ impl Op {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(24) {
+        match random.below(26) {
             0..=7 => Self::Reserve {
                 lines: lines(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
@@ -439,7 +481,14 @@ impl Op {
                 version: random.one_in(4).then(|| random.byte() % 8),
                 key,
             },
-            _ => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
+            23 => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
+            _ => Self::SetRecord {
+                record: random.byte(),
+                version: random.byte(),
+                value: (!random.one_in(4)).then(|| random.byte()),
+                change: random.byte(),
+                key,
+            },
         }
     }
 }
