@@ -9,6 +9,7 @@ pub(crate) mod filter;
 pub(crate) mod item_key_interner;
 pub(crate) mod keys;
 pub(crate) mod postings;
+pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod segments;
 pub(crate) mod throttle;
@@ -71,6 +72,7 @@ pub(crate) struct IndexState {
     pub(crate) pauses: TableTotals,
     pub(crate) closed: TableTotals,
     pub(crate) units: TableTotals,
+    pub(crate) records: TableTotals,
     pub(crate) active: SegmentTotals,
 }
 
@@ -152,6 +154,7 @@ impl Index {
             SCHEMA,
             segments::SCHEMA,
             units::SCHEMA,
+            records::SCHEMA,
             &runs::schema::<KeyRuns>(),
             &runs::schema::<PostingRuns>(),
         ]
@@ -214,6 +217,7 @@ impl Index {
         write_items(&write, &chunk.items, &mut state.items, &mut throttle)?;
         write_pauses(&write, &chunk.pauses, &mut state.pauses, &mut throttle)?;
         units::write(&write, &chunk.units, &mut state.units, &mut throttle)?;
+        records::write(&write, &chunk.records, &mut state.records, &mut throttle)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
         self.segments.write(&write, &mut state.active, indexed, active, &mut throttle)?;
         fault!("index.half_written" => injected_error());
@@ -329,6 +333,7 @@ pub(crate) fn read_state(db: &Connection) -> Result<IndexState, IndexError> {
         &mut state.pauses,
         &mut state.closed,
         &mut state.units,
+        &mut state.records,
         &mut active.segments,
         &mut active.ended,
     ] {
@@ -352,6 +357,7 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         pauses,
         closed,
         units,
+        records,
         active,
     } = state;
     let mut data = Vec::new();
@@ -359,7 +365,7 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         codec::put_u64(&mut data, number);
     }
     data.extend(term_hash_key.to_be_bytes());
-    for TableTotals { rows, sums } in [items, pauses, closed, units, active.segments, active.ended] {
+    for TableTotals { rows, sums } in [items, pauses, closed, units, records, active.segments, active.ended] {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);
     }

@@ -214,6 +214,7 @@ fn load(
         |scope| pauses.push(scope.to_owned()),
     )?;
     crate::index::units::load(&index.db, index.state.units, |item, units| memory.put_units(&item, units))?;
+    crate::index::records::load(&index.db, index.state.records, |record| memory.put_record(record))?;
     for scope in pauses {
         memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);
     }
