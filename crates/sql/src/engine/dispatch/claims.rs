@@ -3,7 +3,7 @@
 use crate::engine::plan::PlannedCommand;
 use crate::engine::state::LoadedState;
 use std::collections::{HashMap, HashSet};
-use stockhold_domain::{ItemKey, KeyHash, Resource, footprint};
+use stockhold_domain::{ItemKey, KeyHash, RecordKey, Resource, footprint};
 
 /// Batches in flight that may claim units of one hall: they lock different ones, as those of two instances do, and while one
 /// is being written and synced the next is decided.
@@ -16,6 +16,7 @@ pub(super) const ALL_LANES: u8 = (1 << LANES) - 1;
 pub(super) struct Claims {
     pub(super) items: HashSet<ItemKey>,
     pub(super) keys: HashSet<KeyHash>,
+    pub(super) records: HashSet<RecordKey>,
     /// Those of the items that are halls of which units are claimed and nothing else is done: others may do the same,
     pub(super) shared: HashSet<ItemKey>,
     /// in another lane.
@@ -28,7 +29,9 @@ impl Claims {
             let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
             few.iter().any(|one| many.contains(one))
         }
-        shares(&self.items, &other.items) || shares(&self.keys, &other.keys)
+        shares(&self.items, &other.items)
+            || shares(&self.keys, &other.keys)
+            || shares(&self.records, &other.records)
     }
 
     /// Of one command, as far as the items of the reservation that it names are known.
@@ -44,6 +47,9 @@ impl Claims {
                 }
                 Resource::Key(hash) => {
                     claims.keys.insert(hash);
+                }
+                Resource::Record(key) => {
+                    claims.records.insert(key);
                 }
                 Resource::Hold(_)
                 | Resource::Due(_)
@@ -73,6 +79,7 @@ impl Claims {
             }
         }
         self.keys.extend(&other.keys);
+        self.records.extend(other.records.iter().cloned());
     }
 }
 
@@ -81,6 +88,7 @@ impl Claims {
 pub(super) struct ActiveClaims {
     pub(super) items: HashMap<ItemKey, Lanes>,
     pub(super) keys: HashSet<KeyHash>,
+    pub(super) records: HashSet<RecordKey>,
 }
 
 /// How an item is claimed.
@@ -93,7 +101,9 @@ pub(super) enum Lanes {
 impl ActiveClaims {
     /// The lanes that are free for all of the claims, as bits: none when something is in the way.
     pub(super) fn free_lanes(&self, claims: &Claims) -> u8 {
-        if claims.keys.iter().any(|key| self.keys.contains(key)) {
+        if claims.keys.iter().any(|key| self.keys.contains(key))
+            || claims.records.iter().any(|key| self.records.contains(key))
+        {
             return 0;
         }
         claims.items.iter().fold(ALL_LANES, |free, item| match self.items.get(item) {
@@ -112,6 +122,7 @@ impl ActiveClaims {
             }
         }
         self.keys.extend(&claims.keys);
+        self.records.extend(claims.records.iter().cloned());
     }
 
     pub(super) fn remove(&mut self, claims: &Claims) {
@@ -125,6 +136,9 @@ impl ActiveClaims {
         }
         for key in &claims.keys {
             self.keys.remove(key);
+        }
+        for key in &claims.records {
+            self.records.remove(key);
         }
     }
 }

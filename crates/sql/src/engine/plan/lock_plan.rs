@@ -99,6 +99,9 @@ impl BatchLockPlan {
             Resource::Key(hash) => {
                 self.lock_set.keys.insert(*hash);
             }
+            Resource::Record(key) => {
+                self.lock_set.records.insert(key.clone());
+            }
             Resource::AnyDue => self.lock_set.any_due = Some(DEEP),
             // Asked for only when stock falls short, which the plan says.
             Resource::Due(_) => {}

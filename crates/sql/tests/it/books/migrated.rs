@@ -7,13 +7,14 @@ use stockhold_sql::MigrationResult;
 use stockhold_store::conformance::{Maker, maker};
 
 /// What the first version keeps.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "items",
     "holds",
     "hold_skus",
     "active_lines",
     "keys",
     "pauses",
+    "records",
     "events",
     "sequencer",
     "archived",
