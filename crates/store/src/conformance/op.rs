@@ -167,7 +167,9 @@ const RECENT: usize = 12;
 const KEYS: u8 = 6;
 /// Records of a history: so few that versions are met.
 const RECORDS: u8 = 4;
-/// Versions that a change of a record may expect: 0 to this less 1. A history gets no further with most records.
+/// Commands after which others come into use: few, so that most versions stay below [`RECORD_VERSIONS`].
+const RECORD_COMMANDS: usize = 16;
+/// Versions that a change of a record may expect: 0 to this less 1.
 const RECORD_VERSIONS: u8 = 4;
 /// One command in so many names a reservation that never was.
 const UNKNOWN: u8 = 31;
@@ -179,6 +181,8 @@ pub struct OpContext {
     items: Vec<ItemKey>,
     holds: Vec<ReservationId>,
     sent: Vec<Envelope>,
+    /// Commands so far that were about records.
+    record_commands: usize,
 }
 
 impl OpContext {
@@ -192,7 +196,7 @@ impl OpContext {
             maker.item_at(hub.as_str(), "a"),
             maker.item_at(hub.as_str(), "b "),
         ];
-        Self { maker, items, holds: Vec::new(), sent: Vec::new() }
+        Self { maker, items, holds: Vec::new(), sent: Vec::new(), record_commands: 0 }
     }
 
     /// The same with an item whose units have ids, the last.
@@ -214,12 +218,13 @@ impl OpContext {
 
     /// Its records, those that do not exist included.
     pub fn records(&self) -> Vec<RecordKey> {
-        (0..RECORDS).map(|record| self.record(record)).collect()
+        let groups = 0..=self.record_commands / RECORD_COMMANDS;
+        groups.flat_map(|group| (0..RECORDS).map(move |record| self.record(group, record))).collect()
     }
 
-    fn record(&self, record: u8) -> RecordKey {
+    fn record(&self, group: usize, record: u8) -> RecordKey {
         let kind = if record.is_multiple_of(2) { RecordKind::ApiKey } else { RecordKind::SigningKey };
-        self.maker.record(kind, &format!("record-{}", record / 2))
+        self.maker.record(kind, &format!("record-{group}-{}", record / 2))
     }
 
     /// Wraps a command that is no op.
@@ -341,8 +346,10 @@ impl OpContext {
             }
             Op::SetRecord { record, version, value, change, key } => {
                 let bytes = |value: u8| vec![value; usize::from(value)];
+                let group = self.record_commands / RECORD_COMMANDS;
+                self.record_commands += 1;
                 let set = SetRecord {
-                    key: self.record(record % RECORDS),
+                    key: self.record(group, record % RECORDS),
                     expected_version: u64::from(version % RECORD_VERSIONS),
                     value: value.map(|value| RecordValue::new(&bytes(value)).expect("a short value")),
                     change: match change % 4 {
