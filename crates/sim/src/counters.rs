@@ -155,6 +155,12 @@ counts! {
     UnitsUnavailable = "units_unavailable",
     /// Refusals to retire a unit.
     UnitInUse = "unit_in_use",
+    /// Records that were created or changed.
+    RecordPut = "record created or changed",
+    /// Records that were deleted.
+    RecordDeleted = "record deleted",
+    /// Refusals because a record has another version.
+    RecordChanged = "record_changed",
     /// Commands answered that their outcome is unknown.
     Unknown = "answered outcome_unknown",
     /// Unknown outcomes whose effect was there after all.

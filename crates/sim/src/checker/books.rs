@@ -3,7 +3,7 @@
 use super::{Checked, broken};
 use stockhold_domain::{Event, Hold, HoldChange, Item, Line, Mode, Status, StockCounters, Transition};
 use stockhold_store::model::NaiveState;
-use stockhold_store::unit_transitions;
+use stockhold_store::{ledger, unit_transitions};
 
 /// Checks that an event may follow what is.
 pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
@@ -31,6 +31,12 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
             stocked(state.items.get(&item.key), item)
         }
         Transition::Sale { .. } => Ok(()),
+        Transition::Record { record, .. } => {
+            match ledger::record_violations(state.records.get(&record.key), record).into_iter().next() {
+                Some(odd) => broken("S12", format!("{odd}: {event:?}")),
+                None => Ok(()),
+            }
+        }
     }
 }
 

@@ -181,6 +181,9 @@ impl Checker {
                 StockChange::Set | StockChange::Adjusted { .. } => {}
             }
         }
+        if let Transition::Record { record, .. } = &event.transition {
+            counters.one(if record.value.is_some() { Count::RecordPut } else { Count::RecordDeleted });
+        }
         self.fold.apply(event);
         Ok(())
     }
@@ -314,6 +317,7 @@ impl Checker {
                 let target = match reply {
                     Reply::Reservation(hold) => KeyTarget::Reservation(hold.id),
                     Reply::Item { item, .. } => KeyTarget::Item(item.key.clone()),
+                    Reply::Record(record) => KeyTarget::Record(record.key.clone()),
                     Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => return Ok(()),
                 };
                 let record = KeyRecord { hash: key.hash, fingerprint: key.fingerprint, target, at: now };
@@ -334,6 +338,7 @@ impl Checker {
     fn agree(&self, events: &[Event]) -> Checked {
         let mut items = BTreeSet::new();
         let mut holds = BTreeSet::new();
+        let mut records = BTreeSet::new();
         for event in events {
             match &event.transition {
                 Transition::Hold { hold, .. } => {
@@ -344,6 +349,16 @@ impl Checker {
                     items.insert(&item.key);
                 }
                 Transition::Sale { .. } => {}
+                Transition::Record { record, .. } => {
+                    records.insert(&record.key);
+                }
+            }
+        }
+        for key in records {
+            let there = self.fold.records.get(key).filter(|record| record.value.is_some());
+            let expected = self.model.service_record(key);
+            if expected.as_ref() != there {
+                return broken("the model", format!("{key:?}:\n expected {expected:?}\n got      {there:?}"));
             }
         }
         for key in items {
@@ -398,6 +413,7 @@ fn branch(outcome: &Outcome) -> Count {
             Rejection::ReturnExceedsSold { .. } => Count::ReturnExceeds,
             Rejection::UnitsUnavailable(_) => Count::UnitsUnavailable,
             Rejection::UnitInUse { .. } => Count::UnitInUse,
+            Rejection::RecordChanged { .. } => Count::RecordChanged,
             _ => Count::Refused,
         },
     }
