@@ -7,6 +7,7 @@ use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
 use crate::item::{ItemKey, Mode};
 use crate::label::Label;
 use crate::limits::BASKET_LINES;
+use crate::record::{RecordChange, RecordKey, RecordValue};
 use crate::state::Scope;
 use crate::time::Seconds;
 use crate::unit::Attributes;
@@ -103,6 +104,8 @@ pub enum Command {
     SetSale(SetSale),
     /// Expire due holds, at most as many as one batch may.
     Sweep,
+    /// Create, change or delete a record.
+    SetRecord(SetRecord),
 }
 
 /// See [`Command::Reserve`].
@@ -436,4 +439,17 @@ pub struct SetSale {
     pub paused: bool,
     /// Why.
     pub reason: Option<Label>,
+}
+
+/// See [`Command::SetRecord`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetRecord {
+    /// Which record.
+    pub key: RecordKey,
+    /// The version that it has to have; 0 when it must not exist.
+    pub expected_version: u64,
+    /// Its new value; `None` deletes it.
+    pub value: Option<RecordValue>,
+    /// What the event of it shows.
+    pub change: RecordChange,
 }

@@ -32,11 +32,13 @@ pub enum CommandKind {
     SetSale,
     /// See [`Command::Sweep`].
     Sweep,
+    /// See [`Command::SetRecord`].
+    SetRecord,
 }
 
 impl CommandKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Reserve,
         Self::Confirm,
         Self::Release,
@@ -49,6 +51,7 @@ impl CommandKind {
         Self::RetireUnit,
         Self::SetSale,
         Self::Sweep,
+        Self::SetRecord,
     ];
 
     /// The name in metrics and in the scope of idempotency keys.
@@ -66,6 +69,7 @@ impl CommandKind {
             Self::RetireUnit => "retire_unit",
             Self::SetSale => "set_sale",
             Self::Sweep => "sweep",
+            Self::SetRecord => "set_record",
         }
     }
 
@@ -78,7 +82,8 @@ impl CommandKind {
             | Self::Extend
             | Self::Return
             | Self::AdjustStock
-            | Self::DeleteItem => true,
+            | Self::DeleteItem
+            | Self::SetRecord => true,
             Self::SetStock | Self::AddUnits | Self::RetireUnit | Self::SetSale | Self::Sweep => false,
         }
     }
@@ -100,6 +105,7 @@ impl Command {
             Self::RetireUnit(_) => CommandKind::RetireUnit,
             Self::SetSale(_) => CommandKind::SetSale,
             Self::Sweep => CommandKind::Sweep,
+            Self::SetRecord(_) => CommandKind::SetRecord,
         }
     }
 
@@ -117,7 +123,8 @@ impl Command {
             | Self::AddUnits(_)
             | Self::RetireUnit(_)
             | Self::SetSale(_)
-            | Self::Sweep => None,
+            | Self::Sweep
+            | Self::SetRecord(_) => None,
         }
     }
 
@@ -139,7 +146,8 @@ impl Command {
             | Self::Release(_)
             | Self::Extend(_)
             | Self::Return(_)
-            | Self::Sweep => None,
+            | Self::Sweep
+            | Self::SetRecord(_) => None,
         }
     }
 }

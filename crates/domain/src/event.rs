@@ -6,6 +6,8 @@ use crate::hold::{Hold, Line, Status};
 use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
 use crate::item::{Item, ItemKey, StockCounters};
 use crate::label::Label;
+use crate::limits::RECORD_BYTES_PER_LINE;
+use crate::record::{Record, RecordChange, RecordKey};
 use crate::state::Scope;
 use crate::time::Instant;
 use crate::unit::{Unit, UnitStatus};
@@ -57,15 +59,26 @@ pub enum Transition {
         /// The reason that the caller gave.
         reason: Option<Label>,
     },
+    /// A record was created, changed or deleted.
+    Record {
+        /// What it means for those who read events.
+        change: RecordChange,
+        /// The record after it.
+        record: Record,
+    },
 }
 
 impl Transition {
-    /// Its weight in a batch beyond one event: the number of lines, and of units with ids.
+    /// Its weight in a batch beyond one event: the number of lines and of units with ids, or the length of a record.
     pub fn weight(&self) -> u64 {
         match self {
             Self::Hold { hold, .. } => hold.weight(),
             Self::Stock { change: StockChange::UnitsAdded(units), .. } => units.len() as u64,
             Self::Stock { .. } | Self::Sale { .. } => 0,
+            Self::Record { record, .. } => record
+                .value
+                .as_ref()
+                .map_or(0, |value| (value.as_bytes().len() / RECORD_BYTES_PER_LINE) as u64),
         }
     }
 }
@@ -200,4 +213,6 @@ pub enum KeyTarget {
     Reservation(ReservationId),
     /// An item.
     Item(ItemKey),
+    /// A record, which may be deleted since.
+    Record(RecordKey),
 }

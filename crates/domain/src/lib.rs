@@ -5,7 +5,7 @@
 //! `no_std` and has no dependencies, so the compiler proves this.
 //!
 //! Reading order: names and times ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), entities ([`Item`],
-//! [`Hold`], [`Unit`]), commands ([`Command`]) and their results ([`Outcome`], [`Rejection`]), events ([`Event`]), the
+//! [`Hold`], [`Unit`], [`Record`]), commands ([`Command`]) and their results ([`Outcome`], [`Rejection`]), events ([`Event`]), the
 //! state that the rules read ([`Pool`], [`State`]), and the rules ([`decide`]).
 #![no_std]
 
@@ -21,6 +21,7 @@ mod id;
 mod hold;
 mod hold_limits;
 mod item;
+mod record;
 mod unit;
 
 mod unit_selection;
@@ -41,7 +42,7 @@ mod decide;
 pub use command::{
     AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, DeleteItem, Envelope, Extend, Fulfilment,
     GeneratedIds, IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve,
-    RetireUnit, Return, ReturnSelection, SetSale, SetStock, Trace,
+    RetireUnit, Return, ReturnSelection, SetRecord, SetSale, SetStock, Trace,
 };
 pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};
@@ -53,6 +54,7 @@ pub use item::{Item, ItemKey, Mode, Settings, StockCounters};
 pub use label::{Label, LabelError};
 pub use outcome::{Outcome, Reply};
 pub use pool::{Pool, SeatStates, moved};
+pub use record::{Record, RecordChange, RecordKey, RecordKind, RecordValue, RecordValueError};
 pub use rejection::{FieldError, Rejection, Shortage, UnavailableUnits};
 pub use state::{Lookup, NotLoaded, Resource, Scope, State};
 pub use time::{Instant, Seconds, SecondsError};

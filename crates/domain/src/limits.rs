@@ -16,6 +16,10 @@ pub const LINE_UNITS: u64 = 10_000;
 pub const BASKET_UNITS: u64 = 10_000;
 /// Most units with ids that can be added at once.
 pub const UNITS_AT_ONCE: usize = 10_000;
+/// Longest value of a record, in bytes. A record is read and written as a whole.
+pub const RECORD_BYTES: usize = 64 * 1024;
+/// Bytes of a record's value that weigh as much in a batch as a line of a reservation, which is about as long.
+pub const RECORD_BYTES_PER_LINE: usize = 128;
 /// Most units with ids of one item: ten large stadiums. Use counted stock for more.
 pub const POOL_UNITS: u64 = 1_000_000;
 /// Highest position of a unit: the largest whole number that JSON numbers represent exactly.

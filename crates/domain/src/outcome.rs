@@ -2,6 +2,7 @@
 
 use crate::hold::Hold;
 use crate::item::Item;
+use crate::record::Record;
 use crate::rejection::Rejection;
 
 /// The result of a command.
@@ -51,4 +52,6 @@ pub enum Reply {
         /// Number of holds that this command expired.
         expired: u32,
     },
+    /// The record as it is now, which has no value when it is deleted.
+    Record(Record),
 }

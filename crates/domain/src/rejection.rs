@@ -121,6 +121,11 @@ pub enum Rejection {
         /// The item's version. `None` when the item does not exist.
         version: Option<u64>,
     },
+    /// The record is not at the version that was expected.
+    RecordChanged {
+        /// Its version; 0 when there is no such record.
+        version: u64,
+    },
 }
 
 /// What is wrong with one field.

@@ -7,6 +7,7 @@ use crate::id::{KeyHash, ReservationId};
 use crate::item::{Item, ItemKey};
 use crate::label::Label;
 use crate::pool::Pool;
+use crate::record::{Record, RecordKey};
 use crate::time::Instant;
 use crate::unit::Unit;
 use alloc::vec::Vec;
@@ -47,6 +48,8 @@ pub enum Resource {
     LastUnit(ItemKey),
     /// An idempotency key.
     Key(KeyHash),
+    /// A record.
+    Record(RecordKey),
 }
 
 /// The resource is not loaded, so nobody knows whether it exists. The store loads it and runs the batch again.
@@ -73,6 +76,9 @@ pub trait State {
     /// The active reservation with the earliest deadline, due or not, of one item or (`None`) of all; ties go to the
     /// smaller id.
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded>;
+
+    /// A record; what is left of it when it is deleted.
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record>;
 
     /// The units of an item, for planning over all of them.
     fn pool(&self, _item: &ItemKey) -> Lookup<'_, Pool> {

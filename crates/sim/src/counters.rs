@@ -159,6 +159,12 @@ counts! {
     ItemInUse = "item_in_use",
     /// Refusals to retire a unit.
     UnitInUse = "unit_in_use",
+    /// Records that were created or changed.
+    RecordPut = "record created or changed",
+    /// Records that were deleted.
+    RecordDeleted = "record deleted",
+    /// Refusals because a record has another version.
+    RecordChanged = "record_changed",
     /// Commands answered that their outcome is unknown.
     Unknown = "answered outcome_unknown",
     /// Unknown outcomes whose effect was there after all.

@@ -100,6 +100,18 @@ CREATE TABLE IF NOT EXISTS stockhold_pauses (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
 
+-- Records: small things that are no stock, such as API keys. A deleted record keeps its row without a value, so that its versions
+-- are never used again. Kept for good.
+CREATE TABLE IF NOT EXISTS stockhold_records (
+    kind VARBINARY(32) NOT NULL,
+    id VARBINARY(128) NOT NULL,
+    version BIGINT NOT NULL,
+    -- A value may have 65,536 bytes, which is one more than a BLOB may.
+    value MEDIUMBLOB,
+    PRIMARY KEY (kind, id),
+    CONSTRAINT records_version CHECK (version >= 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
 -- One row per committed batch (more only where its events are very large), its events packed in `body`. `serial` is drawn
 -- while the batch's locks are held, so of two batches that share an item the later one has the larger; it has gaps and is no
 -- position. `last_position` is given after the commit, by the transaction that holds the sequencer's row. Kept until it is

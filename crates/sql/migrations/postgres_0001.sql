@@ -106,6 +106,17 @@ CREATE TABLE stockhold.pauses (
     paused boolean NOT NULL
 );
 
+-- Records: small things that are no stock, such as API keys. Not spread, since there are few. A deleted record keeps its row
+-- without a value, so that its versions are never used again. Kept for good.
+CREATE TABLE stockhold.records (
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    value bytea,
+    PRIMARY KEY (kind, id),
+    CONSTRAINT records_version CHECK (version >= 1)
+);
+
 -- One row per committed batch, its events packed in `body`. `serial` is drawn while the batch's locks are held, so of
 -- two batches that share an item the later one has the larger; it has gaps and is no position. `last_position` is
 -- given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state is the fold of

@@ -18,6 +18,7 @@ mod figures;
 mod keys;
 mod lists;
 mod pauses;
+mod records;
 mod returns;
 mod unit_histories;
 mod units;
@@ -34,7 +35,7 @@ pub use maker::Maker;
 pub use op::{Op, OpContext, TTLS};
 
 use crate::{EventRow, Failure, Query, QueryResult};
-use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
+use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, Record, RecordKey, ReservationId};
 
 /// A store under test. The suite sets its clock. Its limits are [`stockhold_domain::HoldLimits::default`].
 pub trait World {
@@ -67,6 +68,14 @@ pub trait World {
         match self.find(Query::Reservation(id)) {
             Ok(QueryResult::Reservation(hold)) => hold,
             other => panic!("asked for a reservation, it answered {other:?}"),
+        }
+    }
+
+    /// A record as it is; `None` when it is deleted.
+    fn record(&mut self, key: &RecordKey) -> Option<Record> {
+        match self.find(Query::Record(key.clone())) {
+            Ok(QueryResult::Record(record)) => record,
+            other => panic!("asked for a record, it answered {other:?}"),
         }
     }
 
@@ -121,6 +130,7 @@ pub fn cases() -> Vec<Case> {
         keys::CASES,
         lists::CASES,
         pauses::CASES,
+        records::CASES,
         returns::CASES,
         units::CASES,
         units_chosen::CASES,

@@ -11,6 +11,7 @@ mod audit;
 mod find;
 mod holds;
 mod naive_state;
+mod records;
 mod stock;
 mod units;
 
@@ -51,12 +52,21 @@ pub struct Model {
     holds: Vec<Hold>,
     used: Vec<(KeyHash, Fingerprint, KeyTarget)>,
     paused: Vec<Scope>,
+    /// The records of the service, deleted ones included.
+    service_records: Vec<stockhold_domain::Record>,
 }
 
 impl Model {
     /// A model without items.
     pub fn new(rules: HoldLimits) -> Self {
-        Self { rules, records: Vec::new(), holds: Vec::new(), used: Vec::new(), paused: Vec::new() }
+        Self {
+            rules,
+            records: Vec::new(),
+            holds: Vec::new(),
+            used: Vec::new(),
+            paused: Vec::new(),
+            service_records: Vec::new(),
+        }
     }
 
     /// The outcome of a command. It is never [`Outcome::Later`], because a store runs such a command again by itself.
@@ -89,6 +99,7 @@ impl Model {
                     (Reply::ItemDeleted, Some(item)) => Some(KeyTarget::Item(item.clone())),
                     (Reply::Reservation(hold), _) => Some(KeyTarget::Reservation(hold.id)),
                     (Reply::Item { item, .. }, _) => Some(KeyTarget::Item(item.key.clone())),
+                    (Reply::Record(record), _) => Some(KeyTarget::Record(record.key.clone())),
                     (
                         Reply::ItemDeleted | Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. },
                         _,
@@ -168,6 +179,7 @@ impl Model {
             Command::RetireUnit(retire) => self.retire_unit(retire, now),
             Command::SetSale(sale) => self.set_sale(sale),
             Command::Sweep => Ok(self.sweep(now)),
+            Command::SetRecord(set) => self.set_record(set),
         }
     }
 
@@ -181,6 +193,9 @@ impl Model {
                 Some(item) => Ok(Reply::Item { item, created: false }),
                 None => Err(Rejection::UnknownItem(vec![key.clone()])),
             },
+            (_, KeyTarget::Record(key)) => {
+                Ok(Reply::Record(self.record_or_rest(key).expect("a kept record")))
+            }
         }
     }
 

@@ -26,7 +26,7 @@ pub fn for_each_unit<'a>(
             }
         }
         Transition::Stock { change: StockChange::UnitRetired(id), item } => each(&item.key, id, None),
-        Transition::Stock { .. } | Transition::Sale { .. } => {}
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => {}
     }
 }
 

@@ -4,10 +4,29 @@ use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
 use super::{item, status, text_of, units};
 use stockhold_domain::{
-    Event, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, StockCounters, Trace,
-    Transition,
+    Event, Hold, HoldChange, Label, Line, Mode, RecordChange, RequestId, Scope, StockChange, StockCounters,
+    Trace, Transition,
 };
 use stockhold_store::EventRow;
+
+/// Whether events of access keys are shown: not before access control exists.
+const SHOWS_ACCESS_EVENTS: bool = false;
+
+/// Whether readers of events see this transition at all. The event feed, the event stream and archives leave the others out. Their
+/// positions stay used, so a reader goes on behind them.
+///
+/// Changes of records are private to the service, except those of access keys.
+pub fn is_visible(transition: &Transition) -> bool {
+    match transition {
+        Transition::Hold { .. } | Transition::Stock { .. } | Transition::Sale { .. } => true,
+        Transition::Record { change, .. } => match change {
+            RecordChange::Silent => false,
+            RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
+                SHOWS_ACCESS_EVENTS
+            }
+        },
+    }
+}
 
 /// The event's type, for example `reservation.created`.
 pub fn event_type(event: &Event) -> &'static str {
@@ -27,6 +46,12 @@ pub fn event_type(event: &Event) -> &'static str {
         Transition::Stock { change: StockChange::UnitRetired(_), .. } => "units.retired",
         Transition::Sale { paused: true, .. } => "sale.paused",
         Transition::Sale { paused: false, .. } => "sale.resumed",
+        Transition::Record { change, .. } => match change {
+            RecordChange::Silent => "record.changed",
+            RecordChange::KeyCreated => "access.key_created",
+            RecordChange::KeyRolled => "access.key_rolled",
+            RecordChange::KeyRevoked => "access.key_revoked",
+        },
     }
 }
 
@@ -62,6 +87,8 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
             put_scope(&mut object, scope);
             object.optional_text("reason", reason.as_ref().map(Label::as_str));
         }
+        // The value may be a secret and is never shown.
+        Transition::Record { record, .. } => object.text("key_id", record.key.id.as_str()),
     }
     if let Some(previous) = event.previous {
         object.uuid("previous_event_id", previous.as_u128());

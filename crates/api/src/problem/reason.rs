@@ -126,7 +126,9 @@ impl Reason {
             Rejection::ExtensionLimit { .. } => Self::ExtensionLimit,
             Rejection::ReturnExceedsSold { .. } => Self::ReturnExceedsSold,
             Rejection::BelowCommitted { .. } => Self::BelowCommitted,
-            Rejection::PreconditionFailed { .. } => Self::PreconditionFailed,
+            Rejection::PreconditionFailed { .. } | Rejection::RecordChanged { .. } => {
+                Self::PreconditionFailed
+            }
         }
     }
 }

@@ -96,6 +96,10 @@ impl From<Rejection> for Problem {
                 ),
                 Fields::Version(version),
             ),
+            Rejection::RecordChanged { version } => (
+                format!("The record has version {version} by now. Read it and repeat the change."),
+                Fields::Version(version),
+            ),
             Rejection::PreconditionFailed { version: None } => (
                 "The item does not exist, so it has no version to match. PUT without If-Match creates it."
                     .to_owned(),

@@ -22,6 +22,7 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
             match &record.target {
                 KeyTarget::Reservation(id) => hold(state, *id, out),
                 KeyTarget::Item(key) => out.push(Resource::Item(key.clone())),
+                KeyTarget::Record(key) => out.push(Resource::Record(key.clone())),
             }
             return;
         }
@@ -73,6 +74,7 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
             Scope::Item(key) => out.push(Resource::Item(key.clone())),
         },
         Command::Sweep => out.push(Resource::AnyDue),
+        Command::SetRecord(set) => out.push(Resource::Record(set.key.clone())),
     }
 }
 

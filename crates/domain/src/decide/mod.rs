@@ -2,6 +2,7 @@
 
 mod footprint;
 mod hold;
+mod record;
 mod reserve;
 mod returns;
 mod stock;
@@ -99,6 +100,7 @@ pub fn decide<S: State>(
         Command::RetireUnit(retire) => units::retire(&mut context, retire, now),
         Command::SetSale(set) => stock::set_sale(&mut context, set, now),
         Command::Sweep => hold::sweep(&mut context, now),
+        Command::SetRecord(set) => record::set(&mut context, set, now),
     }
 }
 
@@ -123,6 +125,12 @@ fn known_key<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>
             // It was deleted since, so there is nothing to show.
             None => return Ok(Some(Outcome::Refused(Rejection::UnknownItem(vec![key.clone()])))),
         },
+        KeyTarget::Record(key) => {
+            let record = state
+                .record(key)?
+                .ok_or(DecideError::InvariantViolated("a key refers to a record that does not exist"))?;
+            Reply::Record(record.clone())
+        }
     };
     Ok(Some(Outcome::Replayed(reply)))
 }

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, ReservationId,
-    Resource, Scope, State, Status, StockChange, Transition, Unit,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, Record,
+    RecordKey, ReservationId, Resource, Scope, State, Status, StockChange, Transition, Unit,
 };
 
 /// Everything in sorted maps.
@@ -15,6 +15,7 @@ pub(crate) struct Shop {
     pub(crate) keys: BTreeMap<KeyHash, KeyRecord>,
     pub(crate) paused: BTreeSet<Option<Label>>,
     pub(crate) pools: BTreeMap<ItemKey, Pool>,
+    pub(crate) records: BTreeMap<RecordKey, Record>,
 }
 
 impl State for Shop {
@@ -38,6 +39,10 @@ impl State for Shop {
         let about = |hold: &&Hold| item.is_none_or(|key| hold.lines.iter().any(|line| line.item == *key));
         let active = self.holds.values().filter(|hold| hold.status == Status::Active).filter(about);
         Ok(active.map(|hold| (hold.expires_at, hold.id)).min())
+    }
+
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        Ok(self.records.get(key))
     }
 
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
@@ -87,6 +92,9 @@ impl State for Shop {
                 } else {
                     self.paused.remove(&location)
                 };
+            }
+            Transition::Record { record, .. } => {
+                self.records.insert(record.key.clone(), record.clone());
             }
         }
     }
@@ -139,6 +147,11 @@ impl State for Slice {
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
         self.need(item.map_or(Resource::AnyDue, |key| Resource::Due(key.clone())))?;
         self.shop.earliest(item)
+    }
+
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        self.need(Resource::Record(key.clone()))?;
+        self.shop.record(key)
     }
 
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {

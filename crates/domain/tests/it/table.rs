@@ -10,6 +10,7 @@
 //! release ID        extend ID s        return ID all|BASKET|units=id+id   sweep
 //! pause everything|at=location|SKU     resume …                      crowd n SKU ttl=s: n reserves of one unit
 //! books SKU: the item's figures        hold ID: a reservation        key=name on any command
+//! record KIND/ID value|- expect=version [silent|created|rolled|revoked]
 //! map SKU: units in the order of their claims, `.` available, `h` held, `s` sold, with their versions
 //! ```
 //!
@@ -23,9 +24,9 @@ use stockhold_domain::{
     AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem,
     Effects, Envelope, Event, EventId, Extend, Fingerprint, Fulfilment, GeneratedIds, Hold, HoldLimits,
     IdempotencyKey, Instant, Item, ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, OptionalTerms, Origin,
-    Outcome, Patch, Precondition, Rejection, Release, Reply, RequestId, RequestedLine, ReservationId,
-    Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, Seconds, SetSale, SetStock, Status,
-    UnitSelection, UnitStatus, decide,
+    Outcome, Patch, Precondition, RecordChange, RecordKey, RecordKind, RecordValue, Rejection, Release,
+    Reply, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return,
+    ReturnSelection, Scope, Seconds, SetRecord, SetSale, SetStock, Status, UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -322,8 +323,25 @@ fn command(line: &str) -> Command {
         }
         "retire" => Command::RetireUnit(RetireUnit { item: item(words[1]), unit: label(words[2]) }),
         "sweep" => Command::Sweep,
+        "record" => Command::SetRecord(SetRecord {
+            key: record_key(words[1]),
+            expected_version: number(words, "expect").unwrap(),
+            value: (words[2] != "-").then(|| RecordValue::new(words[2].as_bytes()).unwrap()),
+            change: match words.get(4).copied() {
+                Some("created") => RecordChange::KeyCreated,
+                Some("rolled") => RecordChange::KeyRolled,
+                Some("revoked") => RecordChange::KeyRevoked,
+                _ => RecordChange::Silent,
+            },
+        }),
         other => panic!("no such command: {other}"),
     }
+}
+
+/// A record by its name.
+pub(crate) fn record_key(name: &str) -> RecordKey {
+    let (kind, id) = name.split_once('/').unwrap();
+    RecordKey { kind: RecordKind::from_name(kind).unwrap(), id: label(id) }
 }
 
 /// An outcome in a few words.
@@ -368,6 +386,12 @@ fn said_reply(reply: &Reply) -> String {
         Reply::ItemDeleted => "deleted".to_owned(),
         Reply::Sale { paused } => if *paused { "paused" } else { "open" }.to_owned(),
         Reply::Swept { expired } => format!("swept {expired}"),
+        Reply::Record(record) => match &record.value {
+            Some(value) => {
+                format!("record {} v={}", std::str::from_utf8(value.as_bytes()).unwrap(), record.version)
+            }
+            None => format!("deleted v={}", record.version),
+        },
     }
 }
 
@@ -497,5 +521,6 @@ fn said_rejection(rejection: &Rejection) -> String {
             Some(of_item) => format!("precondition_failed v={}", of_item - version(1) + 1),
             None => "precondition_failed".to_owned(),
         },
+        Rejection::RecordChanged { version } => format!("record_changed v={version}"),
     }
 }

@@ -135,7 +135,7 @@ impl PublishedItems {
                 Transition::Sale { scope: Scope::Item(key), paused, .. } => {
                     self.update(key, |item| item.paused = *paused);
                 }
-                Transition::Sale { .. } => {}
+                Transition::Sale { .. } | Transition::Record { .. } => {}
             }
         }
     }

@@ -9,6 +9,7 @@ pub(crate) mod filter;
 pub(crate) mod item_key_interner;
 pub(crate) mod keys;
 pub(crate) mod postings;
+pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod segments;
 pub(crate) mod throttle;
@@ -73,6 +74,7 @@ pub(crate) struct IndexState {
     pub(crate) pauses: TableTotals,
     pub(crate) closed: TableTotals,
     pub(crate) units: TableTotals,
+    pub(crate) records: TableTotals,
     pub(crate) active: SegmentTotals,
 }
 
@@ -158,6 +160,7 @@ impl Index {
             SCHEMA,
             segments::SCHEMA,
             units::SCHEMA,
+            records::SCHEMA,
             &runs::schema::<KeyRuns>(),
             &runs::schema::<PostingRuns>(),
         ]
@@ -233,6 +236,7 @@ impl Index {
         delete_items(&write, &chunk.deleted_items, &mut state.items)?;
         write_pauses(&write, &chunk.pauses, &mut state.pauses, &mut throttle)?;
         units::write(&write, &chunk.units, &mut state.units, &mut throttle)?;
+        records::write(&write, &chunk.records, &mut state.records, &mut throttle)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
         self.segments.write(&write, &mut state.active, indexed, active, &mut throttle)?;
         fault!("index.half_written" => injected_error());
@@ -349,6 +353,7 @@ pub(crate) fn read_state(db: &Connection) -> Result<IndexState, IndexError> {
         &mut state.pauses,
         &mut state.closed,
         &mut state.units,
+        &mut state.records,
         &mut active.segments,
         &mut active.ended,
     ] {
@@ -372,6 +377,7 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         pauses,
         closed,
         units,
+        records,
         active,
     } = state;
     let mut data = Vec::new();
@@ -379,7 +385,7 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         codec::put_u64(&mut data, number);
     }
     data.extend(term_hash_key.to_be_bytes());
-    for TableTotals { rows, sums } in [items, pauses, closed, units, active.segments, active.ended] {
+    for TableTotals { rows, sums } in [items, pauses, closed, units, records, active.segments, active.ended] {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);
     }

@@ -240,6 +240,7 @@ fn load(
         progress.add(units.len() as u64);
         memory.put_units(&item, units);
     })?;
+    crate::index::records::load(&index.db, index.state.records, |record| memory.put_record(record))?;
     for scope in pauses {
         memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);
     }

@@ -21,6 +21,9 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 const HOLDS_AT_ONCE: usize = 100;
 /// Events that are read at a time.
 pub(super) const EVENTS_AT_ONCE: usize = 64;
+/// Most events that are read for one page. Those that are not shown count, so a page may be short where there are very many
+/// of them.
+const EVENTS_SCANNED: usize = 10_000;
 /// Most reads for one page. With a filter that few reservations match, the page ends early and has a cursor.
 const READS: usize = 64;
 
@@ -238,12 +241,17 @@ impl Worker {
         let mut budget = None;
         let mut list = List::open(&mut out, "data");
         let mut has_more = true;
-        while has_more && left > 0 && out.len() < PAGE_BYTES {
+        let mut scanned = 0;
+        while has_more && left > 0 && out.len() < PAGE_BYTES && scanned < EVENTS_SCANNED {
             let ask = left.min(EVENTS_AT_ONCE);
             let rows = self.events_after(position, ask).await?;
+            scanned += rows.len();
             for row in rows.iter().take(ask) {
-                encode::event(list.entry(&mut out), row);
                 position = row.position;
+                if !encode::is_visible(&row.event.transition) {
+                    continue;
+                }
+                encode::event(list.entry(&mut out), row);
                 left -= 1;
                 if out.len() >= PAGE_BYTES {
                     break;

@@ -127,7 +127,10 @@ fn show_result(
 fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
     use stockhold_domain::Reply as Made;
     match (reply, response_kind) {
-        (_, ResponseKind::Nothing) | (Made::ItemDeleted | Made::Swept { .. }, _) => empty(204),
+        // No route changes records.
+        (_, ResponseKind::Nothing) | (Made::ItemDeleted | Made::Swept { .. } | Made::Record(_), _) => {
+            empty(204)
+        }
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
             let place = format!("/v1/reservations/{}", hold.id);
             Reply { status: 201, extra: Some(("location", place.into())), ..reservation(hold) }

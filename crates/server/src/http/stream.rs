@@ -141,16 +141,26 @@ async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<By
     let rows = worker.events_after(*position, *ask).await?;
     let mut piece = Vec::new();
     let mut fit = 0;
+    let mut skipped = false;
     for row in &rows {
+        *position = row.position;
+        fit += 1;
+        if !encode::is_visible(&row.event.transition) {
+            skipped = true;
+            continue;
+        }
         // Writing to a Vec does not fail.
         let _ = write!(piece, "id: {}\nevent: {}\ndata: ", row.position, encode::event_type(&row.event));
         encode::event(&mut piece, row);
         piece.extend_from_slice(b"\n\n");
-        *position = row.position;
-        fit += 1;
+        skipped = false;
         if piece.len() >= PIECE {
             break;
         }
+    }
+    if skipped {
+        // The id alone moves the place from which the reader goes on.
+        let _ = write!(piece, "id: {position}\n\n");
     }
     *ask = (2 * fit).clamp(1, EVENTS_AT_ONCE);
     Ok(piece.into())

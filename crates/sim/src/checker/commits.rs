@@ -187,6 +187,9 @@ impl Checker {
                 StockChange::Set | StockChange::Adjusted { .. } => {}
             }
         }
+        if let Transition::Record { record, .. } = &event.transition {
+            counters.one(if record.value.is_some() { Count::RecordPut } else { Count::RecordDeleted });
+        }
         self.fold.apply(event);
         Ok(())
     }
@@ -321,6 +324,7 @@ impl Checker {
                     (Reply::ItemDeleted, Some(item)) => KeyTarget::Item(item.clone()),
                     (Reply::Reservation(hold), _) => KeyTarget::Reservation(hold.id),
                     (Reply::Item { item, .. }, _) => KeyTarget::Item(item.key.clone()),
+                    (Reply::Record(record), _) => KeyTarget::Record(record.key.clone()),
                     (
                         Reply::ItemDeleted | Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. },
                         _,
@@ -344,6 +348,7 @@ impl Checker {
     fn agree(&self, events: &[Event]) -> Checked {
         let mut items = BTreeSet::new();
         let mut holds = BTreeSet::new();
+        let mut records = BTreeSet::new();
         for event in events {
             match &event.transition {
                 Transition::Hold { hold, .. } => {
@@ -354,6 +359,16 @@ impl Checker {
                     items.insert(&item.key);
                 }
                 Transition::Sale { .. } => {}
+                Transition::Record { record, .. } => {
+                    records.insert(&record.key);
+                }
+            }
+        }
+        for key in records {
+            let there = self.fold.records.get(key).filter(|record| record.value.is_some());
+            let expected = self.model.service_record(key);
+            if expected.as_ref() != there {
+                return broken("the model", format!("{key:?}:\n expected {expected:?}\n got      {there:?}"));
             }
         }
         for key in items {
@@ -409,6 +424,7 @@ fn branch(outcome: &Outcome) -> Count {
             Rejection::UnitsUnavailable(_) => Count::UnitsUnavailable,
             Rejection::UnitInUse { .. } => Count::UnitInUse,
             Rejection::ItemInUse { .. } => Count::ItemInUse,
+            Rejection::RecordChanged { .. } => Count::RecordChanged,
             _ => Count::Refused,
         },
     }

@@ -6,7 +6,7 @@ use stockhold_domain::{
 };
 use stockhold_store::ledger::deletable;
 use stockhold_store::model::NaiveState;
-use stockhold_store::unit_transitions;
+use stockhold_store::{ledger, unit_transitions};
 
 /// Checks that an event may follow the current state.
 pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
@@ -42,6 +42,12 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
             stocked(before, item)
         }
         Transition::Sale { .. } => Ok(()),
+        Transition::Record { record, .. } => {
+            match ledger::record_violations(state.records.get(&record.key), record).into_iter().next() {
+                Some(odd) => broken("S12", format!("{odd}: {event:?}")),
+                None => Ok(()),
+            }
+        }
     }
 }
 

@@ -28,6 +28,12 @@ impl Checker {
                 return broken("S12", format!("{id}:\n durable {hold:?}\n found   {found:?}"));
             }
         }
+        for (key, record) in &self.fold.records {
+            let found = machine.record(key);
+            if found.as_ref() != Some(record) {
+                return broken("S12", format!("{key:?}:\n durable {record:?}\n found   {found:?}"));
+            }
+        }
         for (hash, record) in &self.fold.keys {
             let found = machine.key(*hash);
             if found.as_ref() != Some(record) && !self.may_be_forgotten(*hash) {

@@ -268,7 +268,7 @@ async fn balances<S: AuditSession>(
             Transition::Hold { hold, .. } => hold.lines.iter().map(|line| line.item.clone()).collect(),
             Transition::Stock { item, .. } => vec![item.key.clone()],
             Transition::Sale { scope: Scope::Item(key), .. } => vec![key.clone()],
-            Transition::Sale { .. } => Vec::new(),
+            Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
         }
     };
     let keys: BTreeSet<ItemKey> = chunk.events.iter().flat_map(touched).collect();

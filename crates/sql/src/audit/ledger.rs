@@ -7,10 +7,10 @@
 use super::ItemBalance;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Scope, StockChange,
-    StockCounters, Transition, UnitStatus, moved,
+    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Record, RecordKey, Scope,
+    StockChange, StockCounters, Transition, UnitStatus, moved,
 };
-use stockhold_store::ledger::{is_oversold, item_violations, line_violations};
+use stockhold_store::ledger::{is_oversold, item_violations, line_violations, record_violations};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(super) struct Ledger {
     pub(super) items: BTreeMap<ItemKey, ItemAccount>,
     /// Pauses by location; the empty one stands for everything.
     pub(super) pauses: BTreeMap<String, bool>,
+    /// Records as events left them, deleted ones included.
+    pub(super) records: BTreeMap<RecordKey, Record>,
     /// Events so far that are about reservations.
     pub(super) of_holds: u64,
     /// Whether events have left that units came with: one that is not known may be there.
@@ -91,6 +93,12 @@ impl Ledger {
                     }
                 };
                 self.pauses.insert(location, *paused);
+            }
+            Transition::Record { record, .. } => {
+                let before = self.records.insert(record.key.clone(), record.clone());
+                if before.is_some() || !self.partial {
+                    self.findings.extend(record_violations(before.as_ref(), record));
+                }
             }
         }
     }

@@ -12,13 +12,14 @@
 
 mod archive;
 mod ledger;
+mod records;
 mod transfer;
 mod verify;
 
 use crate::engine::{DbError, OpenError, Session};
 use core::fmt;
 use core::future::Future;
-use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, Label, ReservationId};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId};
 
 pub(crate) use archive::run as run_archive;
 pub use archive::{ArchiveRequest, ArchiveSink, ArchiveSummary};
@@ -111,6 +112,13 @@ pub(crate) trait AuditSession: Session {
         after: Option<KeyHash>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<KeyRow>, DbError>> + Send;
+
+    /// Records behind one, deleted ones included, in order of their names.
+    fn record_rows(
+        &mut self,
+        after: Option<&RecordKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>, DbError>> + Send;
 
     /// Begins a transaction in which rows leave; where the books begin, locked.
     fn begin_archive_deletion(&mut self) -> impl Future<Output = Result<ArchiveBoundary, DbError>> + Send;

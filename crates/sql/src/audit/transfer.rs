@@ -154,6 +154,9 @@ fn name(transition: &Transition, lock_set: &mut LockSet) {
             lock_set.sets_pauses = true;
             lock_set.pauses.insert(String::new());
         }
+        Transition::Record { record, .. } => {
+            lock_set.records.insert(record.key.clone());
+        }
     }
 }
 

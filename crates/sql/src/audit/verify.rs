@@ -3,14 +3,15 @@
 //! reservations, events or keys.
 
 use super::ledger::Ledger;
+use super::records;
 use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, KeyRow, QueuedLine};
 use crate::engine::{
     DbError, LockSet, events_from, first_sku, further_skus, hold_from, key_from, serials_from,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, EventId, Hold, ItemKey, KeyHash, KeyTarget, Mode, ReservationId, Status, Transition, Unit,
-    UnitStatus,
+    Event, EventId, Hold, ItemKey, KeyHash, KeyTarget, Mode, RecordKey, ReservationId, Status, Transition,
+    Unit, UnitStatus,
 };
 use stockhold_store::ItemPageRequest;
 use stockhold_store::ledger::hold_violations;
@@ -77,12 +78,14 @@ pub(crate) async fn verify_all<S: AuditSession>(
         ledger: Ledger { partial: opening.position > 0, ..Ledger::default() },
         verdict: VerifyReport { archived: opening.position, ..VerifyReport::default() },
         matched: 0,
+        records: BTreeSet::new(),
     };
     verify_all.events(progress).await?;
     verify_all.items().await?;
     verify_all.holds(progress).await?;
     verify_all.sums().await?;
     verify_all.units().await?;
+    verify_all.records().await?;
     verify_all.keys(progress).await?;
     let Verifier { session, verdict, .. } = verify_all;
     session.roll_back().await?;
@@ -96,6 +99,8 @@ struct Verifier<'a, S> {
     verdict: VerifyReport,
     /// Events of reservations that were found in a reservation's history.
     matched: u64,
+    /// The records that are there, deleted ones included.
+    records: BTreeSet<RecordKey>,
 }
 
 impl<S: AuditSession> Verifier<'_, S> {
@@ -483,6 +488,15 @@ impl<S: AuditSession> Verifier<'_, S> {
         Ok(())
     }
 
+    /// Every record is as its events left it.
+    async fn records(&mut self) -> Result<(), DbError> {
+        let meant = core::mem::take(&mut self.ledger.records);
+        let found = records::compare(self.session, meant, self.ledger.partial).await?;
+        self.records = found.there;
+        found.findings.into_iter().for_each(|what| self.find(what));
+        Ok(())
+    }
+
     /// Every key is found by its digest and stands for something that is there.
     async fn keys(&mut self, progress: &mut (dyn FnMut(VerifyProgress) + Send)) -> Result<(), DbError> {
         let mut after: Option<KeyHash> = None;
@@ -526,6 +540,10 @@ impl<S: AuditSession> Verifier<'_, S> {
                         if self.ledger.items.contains_key(&item) || self.ledger.deleted.contains(&item) => {}
                     KeyTarget::Item(item) => {
                         self.find(format!("{name} stands for {item:?}, which is not there"));
+                    }
+                    KeyTarget::Record(key) if self.records.contains(&key) => {}
+                    KeyTarget::Record(key) => {
+                        self.find(format!("{name} stands for {key:?}, which is not there"));
                     }
                 }
             }

@@ -4,14 +4,14 @@ use super::connect::{MysqlConnection, PacketError};
 use super::errors::db_error;
 use super::rows;
 use super::script::{Bulk, Script, hex, id, int, key};
-use super::statements::ITEMS_PER_STATEMENT;
+use super::statements::{self, ITEMS_PER_STATEMENT};
 use crate::audit::{
     ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, QueuedLine,
 };
 use crate::engine::{DbError, item_body, item_from};
 use core::fmt::Write;
 use mysql_async::Row;
-use stockhold_domain::{Hold, ItemKey, KeyHash, Label, ReservationId};
+use stockhold_domain::{Hold, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId};
 
 const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\
     START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
@@ -283,6 +283,10 @@ impl AuditSession for MysqlConnection {
             })
         };
         self.all(&text).await?.iter().map(key).collect()
+    }
+
+    async fn record_rows(&mut self, after: Option<&RecordKey>, limit: usize) -> Result<Vec<Record>, DbError> {
+        self.all(&statements::record_rows(after, limit)).await?.iter().map(rows::record).collect()
     }
 
     async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {

@@ -31,6 +31,7 @@ impl MysqlConnection {
         for (number, item, most) in short_of_units(lock_set) {
             statements::free_units(&mut script, number, item, most);
         }
+        statements::records(&mut script, &lock_set.records, RowLock::None);
         rest(&mut script, lock_set);
         let answered = self.begin(&script).await?;
         let mut rows = loaded(answered, lock_set)?.rows;
@@ -52,6 +53,7 @@ impl MysqlConnection {
         for (number, item, most) in short_of_units(lock_set) {
             statements::lock_free_units(&mut script, number, item, most);
         }
+        statements::records(&mut script, &lock_set.records, RowLock::Wait);
         statements::clock(&mut script, &self.target.clock);
         statements::items(&mut script, &lock_set.seen, RowLock::None);
         rest(&mut script, lock_set);
@@ -176,6 +178,7 @@ fn loaded(answered: Vec<StatementRows<StatementKind>>, lock_set: &LockSet) -> Re
                 StatementKind::Paused => {
                     found.paused.insert(rows::text(row, 0)?.to_owned());
                 }
+                StatementKind::Records => found.records.push(rows::record(row)?),
                 StatementKind::Keys => found.keys.push(key_from(rows::bytes(row, 0)?)?),
                 StatementKind::Due => {
                     let number = usize::try_from(rows::figure(row, 0)?).ok();

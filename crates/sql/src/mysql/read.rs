@@ -17,7 +17,7 @@ use crate::engine::{
 use core::cmp::Ordering;
 use mysql_async::Row;
 use std::collections::BTreeMap;
-use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
+use stockhold_domain::{Instant, Item, ItemKey, Label, Record, RecordKind, ReservationId, Unit};
 use stockhold_store::{EventRow, ItemPageRequest};
 
 /// Most rows of events that are numbered at once.
@@ -83,6 +83,16 @@ impl Session for MysqlConnection {
     async fn paused(&mut self) -> Result<Vec<String>, DbError> {
         let rows = self.rows("SELECT location FROM stockhold_pauses WHERE paused ORDER BY location").await?;
         rows.iter().map(|row| rows::text(row, 0).map(str::to_owned)).collect()
+    }
+
+    async fn record_page(
+        &mut self,
+        kind: RecordKind,
+        after: Option<&Label>,
+        limit: usize,
+    ) -> Result<Vec<Record>, DbError> {
+        let rows = self.rows(&statements::record_page(kind, after, limit)).await?;
+        rows.iter().map(rows::record).collect()
     }
 
     async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {

@@ -2,7 +2,7 @@
 //! handled.
 
 use core::fmt::Write;
-use stockhold_domain::{ItemKey, ReservationId};
+use stockhold_domain::{ItemKey, RecordKey, ReservationId};
 
 /// Text after which a script goes on in another packet, which costs a round trip: a server takes no larger packet than it was
 /// told to.
@@ -151,6 +151,13 @@ pub(super) fn key(text: &mut String, key: &ItemKey) {
     hex(text, key.location().as_bytes());
     text.push(',');
     hex(text, key.sku().as_bytes());
+}
+
+/// Kind and id of a record.
+pub(super) fn record_key(text: &mut String, key: &RecordKey) {
+    hex(text, key.kind.name().as_bytes());
+    text.push(',');
+    hex(text, key.id.as_str().as_bytes());
 }
 
 #[cfg(test)]

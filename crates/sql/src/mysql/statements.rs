@@ -4,12 +4,12 @@
 //! planner from walking anything else. At READ COMMITTED a row that is not there locks nothing, and a row that was waited for
 //! is read again.
 
-use super::rows::{ITEM_COLUMNS, UNIT_COLUMNS};
+use super::rows::{ITEM_COLUMNS, RECORD_COLUMNS, UNIT_COLUMNS};
 use super::script::{self, Bulk, Script, hex, id, int, key};
 use crate::engine::{BATCH_LINES, Deadline};
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Instant, ItemKey, KeyHash, Label, ReservationId};
+use stockhold_domain::{Instant, ItemKey, KeyHash, Label, RecordKey, RecordKind, ReservationId};
 
 /// The store's clock, in microseconds. Read when it is evaluated, where `NOW` is when its statement began.
 pub(super) const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
@@ -42,6 +42,7 @@ pub(super) enum StatementKind {
     AllUnits(usize),
     UnitFigures(usize),
     LastUnit(usize),
+    Records,
 }
 
 /// How rows are read.
@@ -109,6 +110,43 @@ pub(super) fn free_holds(script: &mut Script<StatementKind>, ids: &BTreeSet<Rese
     script.add_rows(&read(StatementKind::FreeHolds, HEAD, RowLock::Skip.tail()), ids, |text, one| {
         id(text, *one);
     });
+}
+
+/// Records, in the order of their names.
+pub(super) fn records(script: &mut Script<StatementKind>, keys: &BTreeSet<RecordKey>, lock: RowLock) {
+    const HEAD: &str =
+        "SELECT kind,id,version,value FROM stockhold_records FORCE INDEX (PRIMARY) WHERE (kind,id) IN (";
+    script.add_rows(&read(StatementKind::Records, HEAD, lock.tail()), keys, |text, one| {
+        text.push('(');
+        script::record_key(text, one);
+        text.push(')');
+    });
+}
+
+/// Records of a kind that are not deleted, in the order of their ids.
+pub(super) fn record_page(kind: RecordKind, after: Option<&Label>, limit: usize) -> String {
+    let mut text =
+        format!("SELECT {RECORD_COLUMNS} FROM stockhold_records FORCE INDEX (PRIMARY) WHERE kind=");
+    hex(&mut text, kind.name().as_bytes());
+    text.push_str(" AND id>");
+    hex(&mut text, after.map_or("", Label::as_str).as_bytes());
+    let _ = write!(text, " AND value IS NOT NULL ORDER BY id LIMIT {limit}");
+    text
+}
+
+/// All records behind one, in the order of their names.
+pub(super) fn record_rows(after: Option<&RecordKey>, limit: usize) -> String {
+    let mut text = format!("SELECT {RECORD_COLUMNS} FROM stockhold_records FORCE INDEX (PRIMARY)");
+    if let Some(after) = after {
+        text.push_str(" WHERE kind>");
+        hex(&mut text, after.kind.name().as_bytes());
+        text.push_str(" OR kind=");
+        hex(&mut text, after.kind.name().as_bytes());
+        text.push_str(" AND id>");
+        hex(&mut text, after.id.as_str().as_bytes());
+    }
+    let _ = write!(text, " ORDER BY kind,id LIMIT {limit}");
+    text
 }
 
 pub(super) fn clock(script: &mut Script<StatementKind>, clock: &str) {

@@ -4,7 +4,7 @@
 use super::connect::{MysqlConnection, PacketError};
 use super::errors::{db_error, db_error_at_commit};
 use super::rows;
-use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option};
+use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option, record_key};
 use super::statements::{delete_lines, line};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, DbError, LineRow, SaleRow, UNIT_HISTORY_BYTES,
@@ -12,7 +12,7 @@ use crate::engine::{
 };
 use core::fmt::Write;
 use std::collections::BTreeMap;
-use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode};
+use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode, Record};
 use stockhold_store::{UNIT_HISTORY_LIMIT, for_each_unit};
 
 /// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
@@ -114,6 +114,11 @@ const PAUSES: Bulk<Step> = write(
     " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
     None,
 );
+const RECORDS: &str = "INSERT INTO stockhold_records (kind,id,version,value) VALUES ";
+const INSERT_RECORDS: Bulk<Step> = Bulk { step: Step::Raced, ..write(RECORDS, "", None) };
+/// The version always changes.
+const UPDATE_RECORDS: Bulk<Step> =
+    write(RECORDS, " ON DUPLICATE KEY UPDATE version=VALUES(version),value=VALUES(value)", Some(2));
 const KEYS: Bulk<Step> =
     Bulk { step: Step::Raced, ..write("INSERT INTO stockhold_keys (hash,used_at,body) VALUES ", "", None) };
 
@@ -198,6 +203,8 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
         hex(text, location.as_bytes());
         let _ = write!(text, ",{})", u8::from(*paused));
     });
+    script.add_rows(&INSERT_RECORDS, &changes.new_records, |text, one| record(text, one));
+    script.add_rows(&UPDATE_RECORDS, &changes.changed_records, |text, one| record(text, one));
     script.add_rows(&KEYS, &changes.keys, |text, record| {
         text.push('(');
         hex(text, &record.hash.0.to_be_bytes());
@@ -285,6 +292,14 @@ fn item(text: &mut String, Item { key: of, mode, figures, settings, version, pau
     text.push(',');
     option(text, settings.metadata.as_deref(), |text, metadata| hex(text, metadata.as_bytes()));
     let _ = write!(text, ",{version},{},{},@stockhold_serial)", u8::from(*paused), created_at.micros());
+}
+
+fn record(text: &mut String, record: &Record) {
+    text.push('(');
+    record_key(text, &record.key);
+    let _ = write!(text, ",{},", record.version);
+    option(text, record.value.as_ref(), |text, value| hex(text, value.as_bytes()));
+    text.push(')');
 }
 
 fn unit_key(text: &mut String, item: &ItemKey, unit: &Label) {

@@ -6,7 +6,7 @@ use crate::audit::{
     ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, QueuedLine,
 };
 use crate::engine::{DbError, event_bucket, item_body, item_from, key_bucket};
-use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, Label, ReservationId, bucket_of};
+use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId, bucket_of};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -211,6 +211,14 @@ impl AuditSession for PostgresConnection {
             })
         };
         found.iter().map(key).collect()
+    }
+
+    async fn record_rows(&mut self, after: Option<&RecordKey>, limit: usize) -> Result<Vec<Record>, DbError> {
+        let (kind, id) = after.map_or(("", ""), |key| (key.kind.name(), key.id.as_str()));
+        let text = "SELECT kind, id, version, value FROM stockhold.records WHERE (kind, id) > ($1, $2)
+             ORDER BY kind, id LIMIT $3";
+        let found = self.rows_of(text, &[&kind, &id, &rows::rows(limit)]).await?;
+        found.iter().map(rows::record).collect()
     }
 
     async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {

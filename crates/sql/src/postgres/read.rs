@@ -13,7 +13,7 @@ use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, ReservationScan, Rows,
     ScanPage, Session, SkipLockedResult, event_bucket, events_from, serials_from,
 };
-use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
+use stockhold_domain::{Instant, Item, ItemKey, Label, Record, RecordKind, ReservationId, Unit};
 use stockhold_store::{EventRow, ItemPageRequest};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -39,7 +39,7 @@ impl Session for PostgresConnection {
     }
 
     async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<CommitOutcome, DbError> {
-        self.write_and_commit(changes, sent).await
+        Box::pin(self.write_and_commit(changes, sent)).await
     }
 
     async fn roll_back(&mut self) -> Result<(), DbError> {
@@ -87,6 +87,18 @@ impl Session for PostgresConnection {
     async fn paused(&mut self) -> Result<Vec<String>, DbError> {
         let rows = self.client.query(&self.statements.paused, &[]).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn record_page(
+        &mut self,
+        kind: RecordKind,
+        after: Option<&Label>,
+        limit: usize,
+    ) -> Result<Vec<Record>, DbError> {
+        let after = after.map_or("", Label::as_str);
+        let page = &self.statements.record_page;
+        let rows = self.client.query(page, &[&kind.name(), &after, &rows::rows(limit)]).await?;
+        rows.iter().map(rows::record).collect()
     }
 
     async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {

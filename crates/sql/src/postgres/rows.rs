@@ -5,8 +5,8 @@ use crate::engine::{DbError, Deadline, attributes_from, key_bucket};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
-    Instant, Item, ItemKey, KeyHash, Label, Mode, Place, ReservationId, Seconds, Settings, Status,
-    StockCounters, Unit, UnitStatus, bucket_of,
+    Instant, Item, ItemKey, KeyHash, Label, Mode, Place, Record, RecordKey, RecordKind, RecordValue,
+    ReservationId, Seconds, Settings, Status, StockCounters, Unit, UnitStatus, bucket_of,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -99,6 +99,20 @@ impl KeyArrays {
             buckets: sorted.iter().map(|(bucket, _)| column(*bucket)).collect(),
             hashes: sorted.iter().map(|(_, hash)| hash.0.to_be_bytes().to_vec()).collect(),
         }
+    }
+}
+
+/// Names of records as arrays, in their order.
+#[derive(Default)]
+pub(super) struct RecordArrays<'a> {
+    pub(super) kinds: Vec<&'static str>,
+    pub(super) ids: Vec<&'a str>,
+}
+
+impl<'a> RecordArrays<'a> {
+    pub(super) fn new(keys: impl Iterator<Item = &'a RecordKey>) -> Self {
+        let (kinds, ids) = keys.map(|key| (key.kind.name(), key.id.as_str())).unzip();
+        Self { kinds, ids }
     }
 }
 
@@ -205,6 +219,20 @@ fn some_label(row: &Row, column: &str) -> Result<Option<Label>, DbError> {
     let text: Option<&str> = row.try_get(column)?;
     let wrong = |error| DbError::InvariantViolated(format!("a unit's {column} {error}"));
     text.map(|text| Label::new(text).map_err(wrong)).transpose()
+}
+
+/// A record from its row.
+pub(super) fn record(row: &Row) -> Result<Record, DbError> {
+    let damaged = |what: &dyn core::fmt::Display| DbError::InvariantViolated(format!("a record's {what}"));
+    let kind: &str = row.try_get("kind")?;
+    let kind = RecordKind::from_name(kind).ok_or_else(|| damaged(&format_args!("kind is {kind}")))?;
+    let value: Option<&[u8]> = row.try_get("value")?;
+    let value = value.map(RecordValue::new).transpose();
+    Ok(Record {
+        key: RecordKey { kind, id: label(row, "id")? },
+        version: figure(row, "version")?,
+        value: value.map_err(|error| damaged(&format_args!("value {error}")))?,
+    })
 }
 
 /// A unit from its row.

@@ -46,7 +46,7 @@ pub struct ExpectedPlan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [ExpectedPlan; 20] = [
+pub const PLANS: [ExpectedPlan; 22] = [
     ExpectedPlan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
@@ -87,6 +87,8 @@ pub const PLANS: [ExpectedPlan; 20] = [
         index: "events_by_position",
         locks: false,
     },
+    ExpectedPlan { name: "lock records", text: LOCK_RECORDS, index: "records_pkey", locks: true },
+    ExpectedPlan { name: "a page of records", text: RECORD_PAGE, index: "records_pkey", locks: false },
 ];
 
 macro_rules! item_columns {
@@ -324,6 +326,23 @@ const READ_EVENTS: &str = "
     SELECT last_position, count, body FROM stockhold.events WHERE last_position > $1
     ORDER BY last_position LIMIT $2";
 
+const LOCK_RECORDS: &str = "
+    SELECT locked.* FROM unnest($1::text[], $2::text[]) AS want (kind, id)
+    CROSS JOIN LATERAL (
+        SELECT r.kind, r.id, r.version, r.value FROM stockhold.records r
+        WHERE r.kind = want.kind AND r.id = want.id
+        FOR NO KEY UPDATE
+    ) AS locked";
+const READ_RECORDS: &str = "
+    SELECT found.* FROM unnest($1::text[], $2::text[]) AS want (kind, id)
+    CROSS JOIN LATERAL (
+        SELECT r.kind, r.id, r.version, r.value FROM stockhold.records r
+        WHERE r.kind = want.kind AND r.id = want.id OFFSET 0
+    ) AS found";
+const RECORD_PAGE: &str = "
+    SELECT kind, id, version, value FROM stockhold.records
+    WHERE kind = $1 AND id > $2 AND value IS NOT NULL ORDER BY id LIMIT $3";
+
 // A history and another serial, less what is too long, begins at this byte: see `update_units`.
 const _: () = assert!(UNIT_HISTORY_BYTES == 503 + 9);
 
@@ -349,6 +368,9 @@ statements! {
     read_holds: READ_HOLDS;
     read_keys: READ_KEYS;
     read_due: READ_DUE;
+    lock_records: LOCK_RECORDS;
+    read_records: READ_RECORDS;
+    record_page: RECORD_PAGE;
     read_any_due: READ_ANY_DUE;
     read_overdue: concat!(
         "SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n) LEFT JOIN (",
@@ -450,6 +472,16 @@ statements! {
     set_pauses: "
         INSERT INTO stockhold.pauses SELECT * FROM unnest($1::text[], $2::boolean[]) AS n (location, paused)
         ON CONFLICT (location) DO UPDATE SET paused = excluded.paused";
+    insert_records: "
+        INSERT INTO stockhold.records (kind, id, version, value)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])";
+    update_records: "
+        WITH done AS (
+            UPDATE stockhold.records r SET version = n.version, value = n.value
+            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[]) AS n (kind, id, version, value)
+            WHERE r.kind = n.kind AND r.id = n.id
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_keys: "
         INSERT INTO stockhold.keys (bucket, hash, used_at, body)
         SELECT * FROM unnest($1::smallint[], $2::bytea[], $3::bigint[], $4::bytea[])";

@@ -2,7 +2,7 @@
 
 use super::connect::PostgresConnection;
 use super::errors::db_error_at_commit;
-use super::rows::{self, ItemKeys, column, stored, uuid};
+use super::rows::{self, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
     further_skus, hold_body, key_body, key_bucket, packed_events_body,
@@ -10,7 +10,7 @@ use crate::engine::{
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
-use stockhold_domain::{Hold, Item, KeyRecord, Mode};
+use stockhold_domain::{Hold, Item, KeyRecord, Mode, Record, RecordValue};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -62,6 +62,8 @@ impl PostgresConnection {
         let further = SkuRows::new(&changes.new_holds);
         let (gone, come) = (LineRows::new(&changes.gone), LineRows::new(&changes.come));
         let keys = KeyRows::new(&changes.keys);
+        let (new_records, changed_records) =
+            (RecordRows::new(&changes.new_records)?, RecordRows::new(&changes.changed_records)?);
         let (locations, paused): (Vec<&str>, Vec<bool>) = changes.pauses.iter().copied().unzip();
         let serial = stored(changes.serial)?;
         let entry = changes.serial.to_be_bytes().to_vec();
@@ -88,6 +90,8 @@ impl PostgresConnection {
             self.put(&s.delete_lines, gone.ids.len(), gone.params(false)),
             self.put(&s.insert_lines, come.ids.len(), come.params(true)),
             self.put(&s.set_pauses, locations.len(), vec![&locations, &paused]),
+            self.put(&s.insert_records, new_records.versions.len(), new_records.params()),
+            self.put(&s.update_records, changed_records.versions.len(), changed_records.params()),
             self.put(&s.insert_events, changes.events.len(), vec![&bucket, &serial, &count, &events]),
             self.put(&s.insert_keys, keys.hashes.len(), keys.params()),
         )?;
@@ -117,6 +121,8 @@ fn reserves_alone(changes: &Changes<'_>) -> bool {
         && changed_holds.is_empty()
         && gone.is_empty()
         && pauses.is_empty()
+        && changes.new_records.is_empty()
+        && changes.changed_records.is_empty()
         && !changes.touches_units()
 }
 
@@ -280,6 +286,27 @@ impl<'a> LineRows<'a> {
             params.push(&self.leads);
         }
         params
+    }
+}
+
+struct RecordRows<'a> {
+    keys: RecordArrays<'a>,
+    versions: Vec<i64>,
+    values: Vec<Option<&'a [u8]>>,
+}
+
+impl<'a> RecordRows<'a> {
+    fn new(records: &[&'a Record]) -> Result<Self, DbError> {
+        let value = |record: &&'a Record| record.value.as_ref().map(RecordValue::as_bytes);
+        Ok(Self {
+            keys: RecordArrays::new(records.iter().map(|record| &record.key)),
+            versions: records.iter().map(|record| stored(record.version)).collect::<Result<_, _>>()?,
+            values: records.iter().map(value).collect(),
+        })
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![&self.keys.kinds, &self.keys.ids, &self.versions, &self.values]
     }
 }
 

@@ -90,6 +90,8 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
          FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.unit_counters SELECT n % 1024, 'default', n::text, n % 64, 1, 1, 1, 1, n
          FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.records (kind, id, version, value)
+         SELECT 'api_key', n::text, 1, '' FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.events (bucket, serial, count, last_position, body)
          SELECT n % 1024, n, 1, n, '' FROM generate_series(1, 20000) n;
          ANALYZE",
@@ -117,6 +119,8 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "an owner's list" | "a SKU's list" => format!("NULL, {highest}, 50, '7'"),
         "the list of all" => format!("NULL, {highest}, 50"),
         "events after a position" => "19000, 50".to_owned(),
+        "lock records" => format!("array_fill('api_key'::text, '{{2000}}'), '{{{many}}}'"),
+        "a page of records" => "'api_key', '7', 50".to_owned(),
         other => panic!("{other}"),
     };
     for mode in ["force_generic_plan", "force_custom_plan"] {

@@ -209,7 +209,7 @@ impl<'w> CaseContext<'w> {
         let about = |row: &EventRow| match &row.event.transition {
             Transition::Hold { hold, .. } => hold.lines.iter().any(|line| items.contains(&line.item)),
             Transition::Stock { item, .. } => items.contains(&item.key),
-            Transition::Sale { .. } => false,
+            Transition::Sale { .. } | Transition::Record { .. } => false,
         };
         self.world.events().into_iter().filter(about).collect()
     }

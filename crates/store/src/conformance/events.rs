@@ -59,6 +59,7 @@ fn word(event: &Event) -> &'static str {
         Transition::Stock { change: StockChange::UnitRetired(_), .. } => "unit retired",
         Transition::Stock { change: StockChange::Deleted, .. } => "deleted",
         Transition::Sale { .. } => "sale",
+        Transition::Record { .. } => "record",
     }
 }
 
@@ -195,7 +196,7 @@ fn gapless(world: &mut dyn World) -> Checked {
                     (moves, figures[line])
                 }
                 Transition::Stock { item, .. } => (1, item.figures),
-                Transition::Sale { .. } => continue,
+                Transition::Sale { .. } | Transition::Record { .. } => continue,
             };
             sequence += moves;
             ensure_eq!(after.sequence, sequence, "sequence of {key:?} after {}", word(&event));

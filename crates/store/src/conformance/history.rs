@@ -175,6 +175,12 @@ impl<'w> History<'w> {
                 }
             }
         }
+        for key in self.context.records() {
+            let (expected, got) = (self.model.service_record(&key), self.world.record(&key));
+            if expected != got {
+                return Err(format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
+            }
+        }
         // The reservations that recent commands named, and all of them at the end.
         let recent: Vec<_> = self.context.holds().iter().rev().take(8).copied().collect();
         recent.into_iter().try_for_each(|id| self.compare_hold(id))
@@ -264,6 +270,11 @@ fn seen(world: &mut dyn World, context: &OpContext) -> NaiveState {
             state.holds.insert(*id, hold);
         }
     }
+    for key in context.records() {
+        if let Some(record) = world.record(&key) {
+            state.records.insert(key, record);
+        }
+    }
     state
 }
 
@@ -308,9 +319,12 @@ fn fold_is_state(world: &mut dyn World, context: &OpContext) -> Result<(), Strin
         return Err(format!("{} events have {} ids", rows.len(), ids.len()));
     }
     let events: Vec<Event> = rows.into_iter().map(|row| row.event).collect();
-    let folded = NaiveState::fold(&events, []);
+    let mut folded = NaiveState::fold(&events, []);
+    // Deleted records are not shown.
+    folded.records.retain(|_, record| record.value.is_some());
     let shown = seen(world, context);
-    if folded.items != shown.items || folded.holds != shown.holds || !same_pools(&folded, &shown) {
+    let same = folded.items == shown.items && folded.holds == shown.holds && folded.records == shown.records;
+    if !same || !same_pools(&folded, &shown) {
         return Err(format!("state is not the fold of its events:\n state {shown:?}\n fold  {folded:?}"));
     }
     audit(&folded)

@@ -6,8 +6,9 @@ use crate::random::Random;
 use stockhold_domain::{
     AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem, Envelope,
     EventId, Extend, Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit,
-    Origin, Patch, Release, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit,
-    Return, ReturnSelection, Scope, Seconds, SetSale, SetStock, UnitSelection, bucket_of,
+    Origin, Patch, RecordChange, RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine,
+    ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, Seconds, SetRecord,
+    SetSale, SetStock, UnitSelection, bucket_of,
 };
 
 /// The principal of envelopes that name none.
@@ -40,6 +41,11 @@ impl Maker {
     /// A location that no other prefix has.
     pub fn location(&self, name: &str) -> Label {
         label(&format!("{}{name}", self.prefix))
+    }
+
+    /// The record of this kind whose id no other prefix has.
+    pub fn record(&self, kind: RecordKind, name: &str) -> RecordKey {
+        RecordKey { kind, id: label(&format!("{}{name}", self.prefix)) }
     }
 
     /// Wraps a command, with new ids and no key.
@@ -110,6 +116,7 @@ fn operation(command: &Command) -> &'static str {
         Command::RetireUnit(_) => "retire_unit",
         Command::SetSale(_) => "set_sale",
         Command::Sweep => "sweep",
+        Command::SetRecord(_) => "set_record",
     }
 }
 
@@ -286,4 +293,20 @@ pub fn pause(scope: &Scope) -> Command {
 /// The end of a pause.
 pub fn resume(scope: &Scope) -> Command {
     Command::SetSale(SetSale { scope: scope.clone(), paused: false, reason: None })
+}
+
+/// A put of a record that has this version, or does not exist if the version is 0.
+pub fn put_record(key: &RecordKey, expected_version: u64, value: &[u8]) -> Command {
+    let value = Some(RecordValue::new(value).expect("a value within the limit"));
+    Command::SetRecord(SetRecord { key: key.clone(), expected_version, value, change: RecordChange::Silent })
+}
+
+/// A deletion of a record that has this version.
+pub fn delete_record(key: &RecordKey, expected_version: u64) -> Command {
+    Command::SetRecord(SetRecord {
+        key: key.clone(),
+        expected_version,
+        value: None,
+        change: RecordChange::Silent,
+    })
 }

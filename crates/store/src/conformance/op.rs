@@ -5,8 +5,9 @@ use super::maker::{self, Maker, label, seconds};
 use crate::random::Random;
 use stockhold_domain::{
     AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope, Extend,
-    Fulfilment, ItemKey, Label, NewUnit, Patch, Precondition, Release, ReservationId, Reserve, Return, Scope,
-    SetSale, SetStock, UnitSelection, limits,
+    Fulfilment, ItemKey, Label, NewUnit, Patch, Precondition, RecordChange, RecordKey, RecordKind,
+    RecordValue, Release, ReservationId, Reserve, Return, Scope, SetRecord, SetSale, SetStock, UnitSelection,
+    limits,
 };
 
 /// A command in small numbers, which select among what exists. See [`OpContext::envelope`].
@@ -152,6 +153,19 @@ pub enum Op {
         /// How many such requests before the newest.
         sent: u8,
     },
+    /// Put or delete a record.
+    SetRecord {
+        /// Which of a few records.
+        record: u8,
+        /// The version expected.
+        version: u8,
+        /// What its value begins with; deleted when left out.
+        value: Option<u8>,
+        /// Which change the event shows.
+        change: u8,
+        /// Which of a few keys.
+        key: Option<u8>,
+    },
 }
 
 /// Rows, and most seats of a row. Both are small, so that requests conflict.
@@ -161,6 +175,12 @@ const SEATS: u8 = 6;
 const RECENT: usize = 12;
 /// Number of keys. It is small, so that keys are used again.
 const KEYS: u8 = 6;
+/// Records of a history: so few that requests conflict.
+const RECORDS: u8 = 4;
+/// Commands after which other records are used. It is small, so that most versions stay below [`RECORD_VERSIONS`].
+const RECORD_COMMANDS: usize = 16;
+/// Versions that a change of a record may expect: 0 to this less 1.
+const RECORD_VERSIONS: u8 = 4;
 /// One of this many commands names a reservation that never existed.
 const UNKNOWN: u8 = 31;
 
@@ -171,6 +191,8 @@ pub struct OpContext {
     items: Vec<ItemKey>,
     holds: Vec<ReservationId>,
     sent: Vec<Envelope>,
+    /// Commands so far that were about records.
+    record_commands: usize,
 }
 
 impl OpContext {
@@ -184,7 +206,7 @@ impl OpContext {
             maker.item_at(hub.as_str(), "a"),
             maker.item_at(hub.as_str(), "b "),
         ];
-        Self { maker, items, holds: Vec::new(), sent: Vec::new() }
+        Self { maker, items, holds: Vec::new(), sent: Vec::new(), record_commands: 0 }
     }
 
     /// The same, and the last item has units with ids.
@@ -202,6 +224,17 @@ impl OpContext {
     /// Ids of all reserves, whether they succeeded or not.
     pub fn holds(&self) -> &[ReservationId] {
         &self.holds
+    }
+
+    /// Its records, those that do not exist included.
+    pub fn records(&self) -> Vec<RecordKey> {
+        let groups = 0..=self.record_commands / RECORD_COMMANDS;
+        groups.flat_map(|group| (0..RECORDS).map(move |record| self.record(group, record))).collect()
+    }
+
+    fn record(&self, group: usize, record: u8) -> RecordKey {
+        let kind = if record.is_multiple_of(2) { RecordKind::ApiKey } else { RecordKind::SigningKey };
+        self.maker.record(kind, &format!("record-{group}-{}", record / 2))
     }
 
     /// Wraps another command.
@@ -325,7 +358,27 @@ impl OpContext {
                 let ids: Vec<&str> = ids.iter().map(Label::as_str).collect();
                 (maker::return_units(self.hold(*hold), &ids), *key)
             }
+            Op::SetRecord { record, version, value, change, key } => {
+                (Command::SetRecord(self.set_record(*record, *version, *value, *change)), *key)
+            }
             Op::Sweep | Op::Retry { .. } => (Command::Sweep, None),
+        }
+    }
+
+    fn set_record(&mut self, record: u8, version: u8, value: Option<u8>, change: u8) -> SetRecord {
+        let bytes = |value: u8| vec![value; usize::from(value)];
+        let group = self.record_commands / RECORD_COMMANDS;
+        self.record_commands += 1;
+        SetRecord {
+            key: self.record(group, record % RECORDS),
+            expected_version: u64::from(version % RECORD_VERSIONS),
+            value: value.map(|value| RecordValue::new(&bytes(value)).expect("a short value")),
+            change: match change % 4 {
+                0 => RecordChange::Silent,
+                1 => RecordChange::KeyCreated,
+                2 => RecordChange::KeyRolled,
+                _ => RecordChange::KeyRevoked,
+            },
         }
     }
 
@@ -434,7 +487,7 @@ impl Op {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(25) {
+        match random.below(27) {
             0..=7 => Self::Reserve {
                 lines: lines(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
@@ -466,7 +519,14 @@ impl Op {
                 expected: random.one_in(4).then(|| random.byte()),
                 key,
             },
-            _ => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
+            24 => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
+            _ => Self::SetRecord {
+                record: random.byte(),
+                version: random.byte(),
+                value: (!random.one_in(4)).then(|| random.byte()),
+                change: random.byte(),
+                key,
+            },
         }
     }
 }

@@ -59,7 +59,7 @@ fn kinds(rows: Option<Vec<EventRow>>) -> Vec<&'static str> {
             HoldChange::Returned { .. } => "returned",
         },
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "added",
-        Transition::Stock { .. } | Transition::Sale { .. } => "something else",
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => "something else",
     };
     rows.unwrap_or_default().iter().map(kind).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::NaiveState;
 use std::collections::BTreeMap;
-use stockhold_domain::{Hold, Item, Label, LineUnit, Mode, Pool, Status, UnitStatus};
+use stockhold_domain::{Hold, Item, Label, LineUnit, Mode, Pool, Record, Status, UnitStatus};
 
 /// Recounts a state: the counters of every item from its reservations, and every reservation against its own terms.
 pub fn audit(state: &NaiveState) -> Result<(), String> {
@@ -38,6 +38,15 @@ pub fn check_successor(before: &NaiveState, after: &NaiveState) -> Result<(), St
     for (id, hold) in &before.holds {
         let Some(next) = after.holds.get(id) else { return Err(format!("reservation {id} is gone")) };
         follows(hold, next).map_err(|what| format!("reservation {id}: {what}: {hold:?} to {next:?}"))?;
+    }
+    for (key, record) in &before.records {
+        let next = after.records.get(key);
+        let backwards = |next: &Record| {
+            next.version < record.version || next.version == record.version && next.value != record.value
+        };
+        if next.is_some_and(backwards) {
+            return Err(format!("{key:?} ran backwards: {record:?} to {next:?}"));
+        }
     }
     Ok(())
 }

@@ -46,6 +46,17 @@ pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
             everything: state.paused.contains(&None),
             locations: state.paused.into_iter().flatten().collect(),
         }),
+        Query::Record(key) => {
+            QueryResult::Record(state.records.get(key).filter(|record| record.value.is_some()).cloned())
+        }
+        Query::Records { kind, after, limit } => {
+            let page = state.records.into_values().filter(|record| {
+                record.key.kind == *kind
+                    && record.value.is_some()
+                    && after.as_ref().is_none_or(|after| record.key.id > *after)
+            });
+            QueryResult::Records(page.take(*limit).collect())
+        }
         Query::Events { after, limit } => {
             let rows = events.iter().filter(|row| row.position > *after);
             QueryResult::Events(rows.take(*limit).cloned().collect())
@@ -79,7 +90,7 @@ fn moves(events: &[EventRow], item: &ItemKey, unit: &Label) -> Option<Vec<EventR
 fn about(row: &EventRow) -> Option<ReservationId> {
     match &row.event.transition {
         Transition::Hold { hold, .. } => Some(hold.id),
-        Transition::Stock { .. } | Transition::Sale { .. } => None,
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => None,
     }
 }
 

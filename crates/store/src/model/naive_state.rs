@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, ReservationId,
-    Scope, State, Status, StockChange, Transition,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, Record,
+    RecordKey, ReservationId, Scope, State, Status, StockChange, Transition,
 };
 
 /// The whole state in memory, so that nothing is ever [`NotLoaded`].
@@ -20,6 +20,8 @@ pub struct NaiveState {
     pub paused: BTreeSet<Option<Label>>,
     /// Units of the items whose units have ids.
     pub pools: BTreeMap<ItemKey, Pool>,
+    /// Records, deleted ones included.
+    pub records: BTreeMap<RecordKey, Record>,
 }
 
 impl NaiveState {
@@ -64,6 +66,10 @@ impl State for NaiveState {
             .filter(|hold| item.is_none_or(|key| hold.lines.iter().any(|line| line.item == *key)))
             .map(|hold| (hold.expires_at, hold.id))
             .min())
+    }
+
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        Ok(self.records.get(key))
     }
 
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
@@ -116,6 +122,9 @@ impl State for NaiveState {
                 } else {
                     self.paused.remove(&location);
                 }
+            }
+            Transition::Record { record, .. } => {
+                self.records.insert(record.key.clone(), record.clone());
             }
         }
     }

@@ -82,6 +82,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::SetSale { scope, paused }),
         1 => Just(Op::Sweep),
         2 => any::<u8>().prop_map(|sent| Op::Retry { sent }),
+        2 => (any::<u8>(), any::<u8>(), option::weighted(0.7, any::<u8>()), any::<u8>(), key())
+            .prop_map(|(record, version, value, change, key)| Op::SetRecord { record, version, value, change, key }),
     ]
 }
 
@@ -201,6 +203,10 @@ impl Pair {
                 let units: Vec<_> = units.map(|u| (u.id, u.place, u.status, u.version)).collect();
                 assert_eq!(self.model.units(&item.key), units);
             }
+            for key in self.context.records() {
+                let there = self.state.records.get(&key).filter(|record| record.value.is_some());
+                assert_eq!(self.model.service_record(&key).as_ref(), there);
+            }
             assert_eq!(self.model.holds().len(), self.state.holds.len());
             for hold in self.model.holds() {
                 let got = &self.state.holds[&hold.id];
@@ -318,6 +324,9 @@ fn histories_get_everywhere() {
         "Replayed(ItemDeleted",
         "Refused(ItemInUse",
         "Refused(PreconditionFailed",
+        "Done(Record(Record",
+        "Replayed(Record(Record",
+        "Refused(RecordChanged",
     ] {
         assert!(seen.keys().any(|key| key.starts_with(words)), "never seen: {words}, but {seen:#?}");
     }

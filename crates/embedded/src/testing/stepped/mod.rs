@@ -28,7 +28,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec;
 use stockhold_domain::{
-    Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Pool, ReservationId, Resource, State,
+    Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Pool, Record, RecordKey, ReservationId,
+    Resource, State,
 };
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
@@ -146,6 +147,9 @@ impl Machine {
         }
         for (item, units) in &disk.index.units {
             memory.put_units(item, units.values().cloned().collect());
+        }
+        for record in disk.index.records.values() {
+            memory.put_record(record.clone());
         }
         for scope in &disk.index.pauses {
             memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope), true);
@@ -525,6 +529,11 @@ impl Machine {
             Ok(known) => known.cloned(),
             Err(_) => self.disk.index.key(hash),
         }
+    }
+
+    /// A record in memory, deleted ones included.
+    pub fn record(&self, key: &RecordKey) -> Option<Record> {
+        self.core.memory.record(key).ok().flatten().cloned()
     }
 
     /// Whether everything (`None`) or a location is paused.

@@ -10,6 +10,7 @@ use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::files;
 use crate::index::item_key_interner::ItemKeyInterner;
+use crate::index::records;
 use crate::index::segments;
 use crate::index::units as index_units;
 use crate::index::{Index, IndexState, PAUSE_EVERYTHING, load_closed, read_state};
@@ -18,12 +19,12 @@ use crate::start::data_dir::{check_wal_unless_in_use, find_missing_end, read_syn
 use crate::start::incomplete_copy;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 use stockhold_domain::{
-    CounterEffect, Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status,
-    StockChange, StockCounters, Transition,
+    CounterEffect, Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, Record, RecordKey, ReservationId,
+    Scope, Status, StockChange, StockCounters, Transition,
 };
 use stockhold_store::{StartProgress, ledger, unit_transitions};
 
@@ -135,6 +136,7 @@ struct IndexView {
     units: Pools,
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, u32>,
+    records: BTreeMap<RecordKey, Record>,
     keys: KeySum,
 }
 
@@ -157,6 +159,9 @@ impl IndexView {
         )?;
         index_units::load(&snapshot, view.state.units, |item, units| {
             view.units.entry(item).or_default().add(units);
+        })?;
+        records::load(&snapshot, view.state.records, |record| {
+            view.records.insert(record.key.clone(), record);
         })?;
         let mut active =
             segments::load(&snapshot, view.state.active.stored, &keys, &StartProgress::default())?;
@@ -192,6 +197,7 @@ struct Recount {
     closed: Map<ReservationId, Closed>,
     /// The units that confirmed reservations sold and that were not returned.
     sold: Map<ItemKey, i128>,
+    records: BTreeMap<RecordKey, Record>,
     /// Items of the index that differ from the log at the batch of the index. They may match the log a moment later.
     unmatched: Map<ItemKey, Option<Item>>,
 }
@@ -244,6 +250,12 @@ impl Recount {
                     self.paused.insert(name.to_owned());
                 } else {
                     self.paused.remove(name);
+                }
+            }
+            Transition::Record { record, .. } => {
+                let before = self.records.insert(record.key.clone(), record.clone());
+                for what in ledger::record_violations(before.as_ref(), record) {
+                    self.find(what);
                 }
             }
         }
@@ -396,6 +408,9 @@ impl Recount {
         if index.pauses != self.paused {
             found.push("index: the pauses differ from the log's".to_owned());
         }
+        if index.records != self.records {
+            found.push("index: the records differ from the log's".to_owned());
+        }
         for what in found {
             self.find(what);
         }
@@ -411,7 +426,7 @@ impl Recount {
             Transition::Hold { hold, .. } => hold.lines.iter().map(|line| line.item.clone()).collect(),
             Transition::Stock { item, .. } => vec![item.key.clone()],
             Transition::Sale { scope: Scope::Item(key), .. } => vec![key.clone()],
-            Transition::Sale { .. } => Vec::new(),
+            Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
         });
         for key in touched {
             if self.unmatched.get(&key).is_some_and(|indexed| self.items.get(&key) == indexed.as_ref()) {

@@ -5,13 +5,14 @@ use crate::engine::plan::PlannedCommand;
 use crate::engine::state::LoadedState;
 use std::collections::HashSet;
 use std::hash::Hash;
-use stockhold_domain::{ItemKey, KeyHash, Resource, footprint};
+use stockhold_domain::{ItemKey, KeyHash, RecordKey, Resource, footprint};
 
-/// The items and keys that a batch may touch.
+/// The items, keys and records that a batch may touch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     pub(super) items: HashSet<ItemKey>,
     pub(super) keys: HashSet<KeyHash>,
+    pub(super) records: HashSet<RecordKey>,
 }
 
 impl Claims {
@@ -28,6 +29,9 @@ impl Claims {
                 }
                 Resource::Key(hash) => {
                     claims.keys.insert(hash);
+                }
+                Resource::Record(key) => {
+                    claims.records.insert(key);
                 }
                 Resource::Hold(_)
                 | Resource::Due(_)
@@ -51,12 +55,15 @@ impl Claims {
             let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
             few.iter().any(|one| many.contains(one))
         }
-        intersect(&self.items, &other.items) || intersect(&self.keys, &other.keys)
+        intersect(&self.items, &other.items)
+            || intersect(&self.keys, &other.keys)
+            || intersect(&self.records, &other.records)
     }
 
     pub(super) fn add(&mut self, other: &Self) {
         self.items.extend(other.items.iter().cloned());
         self.keys.extend(&other.keys);
+        self.records.extend(other.records.iter().cloned());
     }
 
     /// Removes claims that were added before.
@@ -66,6 +73,9 @@ impl Claims {
         }
         for key in &other.keys {
             self.keys.remove(key);
+        }
+        for key in &other.records {
+            self.records.remove(key);
         }
     }
 }

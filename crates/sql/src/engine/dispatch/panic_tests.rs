@@ -12,7 +12,9 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Outcome, ReservationId, Status, Unit};
+use stockhold_domain::{
+    Hold, Instant, Item, ItemKey, Label, Outcome, Record, RecordKind, ReservationId, Status, Unit,
+};
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{
     Answer, EventRow, Failure, Inbox, ItemPageRequest, Job, Query, ReplyTo, Request, ReservationFilter, Store,
@@ -176,6 +178,15 @@ impl Session for Maps {
     }
 
     async fn paused(&mut self) -> Result<Vec<String>, DbError> {
+        Ok(Vec::new())
+    }
+
+    async fn record_page(
+        &mut self,
+        _: RecordKind,
+        _: Option<&Label>,
+        _: usize,
+    ) -> Result<Vec<Record>, DbError> {
         Ok(Vec::new())
     }
 

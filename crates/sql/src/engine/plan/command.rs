@@ -72,6 +72,10 @@ pub(crate) fn lines_of(
             lines.sum()
         }
         Command::AddUnits(add) => 1 + add.units.len(),
+        Command::SetRecord(set) => {
+            let bytes = set.value.as_ref().map_or(0, |value| value.as_bytes().len());
+            1 + bytes / limits::RECORD_BYTES_PER_LINE
+        }
         Command::Confirm(_) | Command::Release(_) | Command::Extend(_) | Command::Return(_) => {
             refs.map_or(1, |refs| refs.lines().max(1))
         }

@@ -94,6 +94,9 @@ impl BatchLockPlan {
             Resource::Key(hash) => {
                 self.lock_set.keys.insert(*hash);
             }
+            Resource::Record(key) => {
+                self.lock_set.records.insert(key.clone());
+            }
             Resource::AnyDue => self.lock_set.any_due = Some(DEEP),
             // Deadlines are loaded only if stock is short, as the retry plan says.
             Resource::Due(_) => {}

@@ -35,7 +35,7 @@ pub(crate) struct QueryQueues {
 impl QueryQueues {
     pub(crate) fn add(&mut self, queries: PendingQuery) {
         match queries.0 {
-            Query::Reservation(_) | Query::Items(_) => self.quick.push_back(queries),
+            Query::Reservation(_) | Query::Items(_) | Query::Record(_) => self.quick.push_back(queries),
             Query::ItemPage(_)
             | Query::Reservations(_)
             | Query::History(_)
@@ -44,7 +44,8 @@ impl QueryQueues {
             | Query::Units(_)
             | Query::Unit { .. }
             | Query::UnitHistory { .. }
-            | Query::SeatMap { .. } => self.slow.push_back(queries),
+            | Query::SeatMap { .. }
+            | Query::Records { .. } => self.slow.push_back(queries),
         }
     }
 
@@ -115,6 +116,9 @@ fn lock_set_of(queries: &[PendingQuery]) -> LockSet {
                 lock_set.holds.insert(*id);
             }
             Query::Items(keys) => lock_set.items.extend(keys.iter().cloned()),
+            Query::Record(key) => {
+                lock_set.records.insert(key.clone());
+            }
             _ => {}
         }
     }
@@ -169,12 +173,15 @@ pub(crate) fn answer_quick(queries: Vec<PendingQuery>, rows: Rows, replies: &mut
     let items: BTreeMap<ItemKey, Item> =
         rows.items.into_iter().map(|item| (item.key.clone(), item)).collect();
     let holds: BTreeMap<_, _> = rows.holds.into_iter().map(|hold| (hold.id, hold)).collect();
+    let records = rows.records.into_iter().filter(|record| record.value.is_some());
+    let records: BTreeMap<_, _> = records.map(|record| (record.key.clone(), record)).collect();
     for (query, reply) in queries {
         let found = match query {
             Query::Reservation(id) => QueryResult::Reservation(holds.get(&id).cloned()),
             Query::Items(keys) => {
                 QueryResult::Items(keys.iter().map(|key| items.get(key).cloned()).collect())
             }
+            Query::Record(key) => QueryResult::Record(records.get(&key).cloned()),
             _ => {
                 replies.put(reply, Err(Failure::Internal("a slow query among the quick ones".to_owned())));
                 continue;
@@ -247,7 +254,10 @@ async fn find<S: Session>(
             QueryResult::UnitHistory(unit_history(session, item, unit).await?)
         }
         Query::SeatMap { item, layout } => QueryResult::SeatMap(seat_map(session, item, *layout).await?),
-        Query::Reservation(_) | Query::Items(_) => {
+        Query::Records { kind, after, limit } => {
+            QueryResult::Records(session.record_page(*kind, after.as_ref(), *limit).await?)
+        }
+        Query::Reservation(_) | Query::Items(_) | Query::Record(_) => {
             return Err(DbError::InvariantViolated("a quick query among the slow ones".to_owned()));
         }
     })
@@ -322,7 +332,7 @@ async fn history<S: Session>(session: &mut S, id: ReservationId) -> Result<Optio
     let rows = session.batches(&serials).await?;
     let its_own = |row: &EventRow| match &row.event.transition {
         Transition::Hold { hold, .. } => hold.id == id,
-        Transition::Stock { .. } | Transition::Sale { .. } => false,
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => false,
     };
     Ok(Some(rows.into_iter().filter(its_own).collect()))
 }

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{
     Effects, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LineUnit,
-    Lookup, Mode, NotLoaded, Pool, ReservationId, Resource, Scope, State, Status, StockChange, StockCounters,
-    Transition, Unit, bucket_of, moved,
+    Lookup, Mode, NotLoaded, Pool, Record, RecordKey, ReservationId, Resource, Scope, State, Status,
+    StockChange, StockCounters, Transition, Unit, bucket_of, moved,
 };
 
 /// See the documentation of the module.
@@ -21,6 +21,7 @@ pub(crate) struct LoadedState {
     pub(crate) items: BTreeMap<ItemKey, LoadedEntry<Item>>,
     pub(crate) holds: BTreeMap<ReservationId, LoadedEntry<Hold>>,
     pub(crate) keys: BTreeMap<KeyHash, LoadedEntry<KeyRecord>>,
+    pub(crate) records: BTreeMap<RecordKey, LoadedEntry<Record>>,
     /// Pauses by location. The empty location stands for everything.
     pub(crate) pauses: BTreeMap<String, LoadedEntry<bool>>,
     pub(crate) due: BTreeMap<ItemKey, DeadlineWindow>,
@@ -74,7 +75,7 @@ impl LoadedState {
         rows: Rows,
         maps: &BTreeMap<ItemKey, Arc<[Unit]>>,
     ) -> Self {
-        let Rows { paused, mut items, holds, keys, mut due, any_due, mut units } = rows;
+        let Rows { paused, mut items, holds, keys, mut due, any_due, mut units, records } = rows;
         let mut state = Self::default();
         for item in &mut items {
             match units.get(&item.key) {
@@ -96,6 +97,10 @@ impl LoadedState {
                 .unit_items
                 .insert(key.clone(), UnitItemState::new(wanted, units.remove(key).unwrap_or_default(), map));
         }
+        let absent = lock_set.records.iter().map(|key| (key.clone(), LoadedEntry::loaded(None)));
+        state.records.extend(absent);
+        let there = records.into_iter().map(|record| (record.key.clone(), LoadedEntry::loaded(Some(record))));
+        state.records.extend(there);
         let pause =
             |location: &String| (location.clone(), LoadedEntry::loaded(Some(paused.contains(location))));
         state.pauses.extend(lock_set.pauses.iter().map(pause));
@@ -124,6 +129,7 @@ impl LoadedState {
             Resource::Due(key) => self.due.contains_key(key),
             Resource::AnyDue => self.any_due.is_some(),
             Resource::Key(hash) => self.keys.contains_key(hash),
+            Resource::Record(key) => self.records.contains_key(key),
             Resource::Unit(key, id) => {
                 self.unit_items.get(key).is_some_and(|unit_item| unit_item.unit(id).is_ok())
             }
@@ -181,6 +187,7 @@ impl LoadedState {
             figures.extend(unit_item.figures(item));
         }
         let (new_sales, closed_sales) = sales(&effects.events);
+        let (new_records, changed_records) = split(self.records.values());
         Changes {
             new_items,
             changed_items,
@@ -198,6 +205,8 @@ impl LoadedState {
             gone,
             come,
             pauses: pauses.collect(),
+            new_records,
+            changed_records,
             keys,
             events: &effects.events,
             serial,
@@ -395,6 +404,10 @@ impl State for LoadedState {
         window.and_then(|window| window.earliest().ok()).ok_or(NotLoaded(name))
     }
 
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        self.records.get(key).map(LoadedEntry::now).ok_or_else(|| NotLoaded(Resource::Record(key.clone())))
+    }
+
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         let pool = self.unit_items.get(item).and_then(|unit_item| unit_item.pool.as_ref());
         pool.map(Some).ok_or_else(|| NotLoaded(Resource::SeatMap(item.clone())))
@@ -484,6 +497,11 @@ impl State for LoadedState {
                     }
                 }
             },
+            Transition::Record { record, .. } => {
+                let entry =
+                    self.records.entry(record.key.clone()).or_insert_with(|| LoadedEntry::loaded(None));
+                entry.after = Some(record.clone());
+            }
         }
     }
 

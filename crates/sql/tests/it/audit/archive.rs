@@ -116,7 +116,7 @@ pub(super) fn what_is_old_and_over_leaves_and_the_rest_adds_up<S: Shop>(shop: &m
 }
 
 fn young_keys() -> u64 {
-    5
+    7
 }
 
 fn everything_leaves_in_the_end<S: Shop>(shop: &mut S, young: &Traces) {

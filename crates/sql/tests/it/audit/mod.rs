@@ -7,7 +7,7 @@ mod verify;
 use crate::fixture::{Desk, run, stock};
 use crate::shared::proxy::Proxy;
 use crate::wire::PostgresWire;
-use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, ReservationId, Scope};
+use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, RecordKind, ReservationId, Scope};
 use stockhold_sql::{Options, VerifyReport};
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Failure, Query, QueryResult, Store};
@@ -242,5 +242,12 @@ fn every_command(store: &dyn Store, maker: &mut Maker, name: &str) -> Traces {
         let told = run(store, maker.wrap(command));
         assert!(matches!(told, Ok(Outcome::Done(_))), "{told:?}");
     }
+    let records = ["kept", "deleted"].map(|n| maker.record(RecordKind::SigningKey, &format!("{name}{n}")));
+    for record in &records {
+        run(store, maker.keyed(&format!("{name}{}", record.id), maker::put_record(record, 0, b"one")))
+            .unwrap();
+    }
+    run(store, maker.wrap(maker::put_record(&records[0], 1, b"two"))).unwrap();
+    run(store, maker.wrap(maker::delete_record(&records[1], 1))).unwrap();
     Traces { items, active, confirmed, returned, cancelled }
 }

@@ -52,7 +52,7 @@ pub(super) fn it_sees_one_moment_while_instances_go_on<S: Shop>(shop: &mut S) {
 }
 
 /// What is done to the database, the tables that have to be put back, and what the finding says.
-const DRIFTS: [(&str, &[&str], &str); 21] = [
+const DRIFTS: [(&str, &[&str], &str); 24] = [
     ("UPDATE {t}items SET held = held + 1 WHERE held > 0", &["items"], "its events lead to"),
     ("UPDATE {t}items SET total_units = total_units + 1", &["items"], "its events lead to"),
     ("UPDATE {t}items SET safety_stock = 3", &["items"], "other settings"),
@@ -73,6 +73,9 @@ const DRIFTS: [(&str, &[&str], &str); 21] = [
     ("UPDATE {t}keys SET body = 'x'", &["keys"], "key "),
     ("DELETE FROM {t}holds WHERE status = 2", &["holds"], "which is not there"),
     ("DELETE FROM {t}pauses WHERE location <> ''", &["pauses"], "is not as the events left it"),
+    ("UPDATE {t}records SET version = version + 1", &["records"], "is not as its events left it"),
+    ("UPDATE {t}records SET value = 'x'", &["records"], "is not as its events left it"),
+    ("DELETE FROM {t}records", &["records"], "is not there"),
     ("UPDATE {t}archived SET position = 2, at = 0", &["archived"], "which is not there"),
 ];
 

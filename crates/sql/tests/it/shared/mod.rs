@@ -51,7 +51,9 @@ for_every_dialect! { shared:
         confirm_release_and_expiry_at_two_instances_agree_on_one_end
         positions_are_dense_and_follow_each_items_sequence
         two_instances_that_sweep_at_once_expire_each_hold_once
-        a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after;
+        a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after
+        a_record_that_another_instance_is_creating_is_waited_for
+        of_two_instances_that_change_the_same_record_one_succeeds;
     sweeper:
         a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_before_its_time
         an_item_that_somebody_has_locked_stops_neither_the_others_nor_half_of_a_basket

@@ -264,6 +264,7 @@ fn happened(event: &Event) -> String {
         Transition::Hold { change, .. } => variant(change),
         Transition::Stock { change, .. } => variant(change),
         Transition::Sale { paused, .. } => (if *paused { "paused" } else { "resumed" }).to_owned(),
+        Transition::Record { .. } => "record".to_owned(),
     }
 }
 
