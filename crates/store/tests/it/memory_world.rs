@@ -361,7 +361,9 @@ impl State for Shown {
     fn apply(&mut self, event: &Event) {
         let before = self.flawed_record(event);
         self.state.apply(event);
-        before.into_iter().for_each(|key| drop(self.state.records.remove(&key)));
+        if let Some(key) = before {
+            self.state.records.remove(&key);
+        }
         self.flawed_units(event);
         if self.flaw == Some(Flaw::DoesNotFloorTheClock) {
             self.forget_instants();
